@@ -1,0 +1,1 @@
+"""A compute control plane: api, conductor, scheduler, compute and network daemons."""

@@ -1,0 +1,36 @@
+"""An operation is a row: method, path, handler, policy, versions, codes, body and query.
+
+The rows of ``api/resources/*.py`` feed the dispatcher, the policy file, the OpenAPI document and the tests.
+"""
+import dataclasses
+import typing
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """One operation.
+
+    path     below /v2.1 (and the optional project id), ``{name}`` for a part that the handler gets as argument
+    handler  ``handler(req, **parts)`` -> a JSON-able dict, None for no body, or an api.Response
+    policy   rule checked before the handler against the caller's own project, or None where the handler checks it
+             against the resource's project (name it in ``checks`` then)
+    checks   rules that the handler itself asks with req.authorize or req.allows
+    since, until   first and last minor version (2.since .. 2.until)
+    status   code of success, or {minor version: code} (the newest at or below the request's counts)
+    errors   documented error codes
+    body, query   api.params.Schema, or None where nothing is accepted (a body) or checked (a query)
+    action   key of the body for POST …/action rows
+    """
+
+    method: str
+    path: str
+    handler: typing.Callable
+    policy: str | None = None
+    checks: tuple = ()
+    since: int = 1
+    until: int | None = None
+    status: int | dict = 200
+    errors: tuple = ()
+    body: object = None
+    query: object = None
+    action: str | None = None

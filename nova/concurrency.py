@@ -1,0 +1,88 @@
+"""Green or native threads: chosen once, before anything else is imported.
+
+The rest of the code is plain ``threading`` code. ``setup`` is called by a command (or a test session) before it
+imports another module of the project; under eventlet it patches the standard library, so that the same code runs
+as green threads.
+"""
+import os
+import threading
+import time
+from concurrent import futures
+
+MODELS = ('native', 'eventlet')
+DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
+
+_model = None
+
+
+def setup(model=None):
+    """Choose the thread model of this process; later calls must agree with the first.
+
+    :param model: 'native' or 'eventlet'; None reads NOVA_THREAD_MODEL and falls back to the default.
+    :raises RuntimeError: the process already runs under the other model.
+    """
+    global _model
+    model = model or os.environ.get('NOVA_THREAD_MODEL') or DEFAULT_MODEL
+    if model not in MODELS:
+        raise RuntimeError(f'NOVA_THREAD_MODEL is {model!r}; choose one of {", ".join(MODELS)}.')
+    if _model not in (None, model):
+        raise RuntimeError(f'The process runs on {_model} threads already; {model} was asked for too late.')
+    if _model is None and model == 'eventlet':
+        import eventlet
+        eventlet.monkey_patch()
+    _model = model
+    return model
+
+
+def model():
+    """'native' or 'eventlet': what this process runs on."""
+    return _model or DEFAULT_MODEL
+
+
+def blocking(function, *args, **kwargs):
+    """Call a function that blocks inside C (libvirt, a database driver) without stopping the green threads."""
+    if _model == 'eventlet':
+        from eventlet import tpool
+        return tpool.execute(function, *args, **kwargs)
+    return function(*args, **kwargs)
+
+
+def spawn(name, function, *args, **kwargs):
+    """Start a daemon thread and return it."""
+    thread = threading.Thread(target=function, name=name, args=args, kwargs=kwargs, daemon=True)
+    thread.start()
+    return thread
+
+
+class Pool:
+    """At most ``size`` jobs at once; can wait for what runs and refuse what comes after.
+
+    :param size: threads at most; they start when needed.
+    """
+
+    def __init__(self, name, size):
+        self._executor = futures.ThreadPoolExecutor(size, thread_name_prefix=name)
+        self._running = set()
+        self._lock = threading.Lock()
+
+    def submit(self, function, *args, **kwargs):
+        future = self._executor.submit(function, *args, **kwargs)
+        with self._lock:
+            self._running.add(future)
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, future):
+        with self._lock:
+            self._running.discard(future)
+
+    def __len__(self):
+        return len(self._running)
+
+    def stop(self, timeout):
+        """Take no new job and wait at most ``timeout`` seconds for the running ones; True when all ended."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            running = list(self._running)
+        return not futures.wait(running, max(0, deadline - time.monotonic())).not_done

@@ -1,0 +1,40 @@
+"""Options, one module a group. ``new()`` builds a configuration of its own: there is no global one.
+
+Everything outside ``nova.cmd`` is handed ``conf`` or the value it needs, so that several clouds can run in one
+process.
+"""
+import importlib
+import pkgutil
+
+from oslo_config import cfg
+
+
+def modules():
+    """The option modules: each has GROUP (None for [DEFAULT]) and OPTIONS."""
+    return [importlib.import_module(f'{__name__}.{module.name}') for module in pkgutil.iter_modules(__path__)]
+
+
+def list_opts():
+    """For oslo-config-generator: [(group, options)]."""
+    return [(module.GROUP or 'DEFAULT', module.OPTIONS) for module in modules()]
+
+
+def new(args=(), files=None, **overrides):
+    """A configuration with every option registered and the files read.
+
+    :param args: command line arguments
+    :param files: configuration files; None looks in the usual places
+    :param overrides: ``group__option=value`` or ``option=value``, above all files
+    """
+    conf = cfg.ConfigOpts()
+    for module in modules():
+        conf.register_opts(module.OPTIONS, group=module.GROUP)
+        if getattr(module, 'CLI_OPTIONS', None):
+            conf.register_cli_opts(module.CLI_OPTIONS, group=module.GROUP)
+    from oslo_log import log
+    log.register_options(conf)
+    conf(list(args), project='nova', default_config_files=files)
+    for name, value in overrides.items():
+        group, _, option = name.rpartition('__')
+        conf.set_override(option, value, group=group or None)
+    return conf

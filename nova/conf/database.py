@@ -1,0 +1,19 @@
+"""[database]: the cell's database."""
+from oslo_config import cfg
+
+GROUP = 'database'
+
+
+def options(default_file):
+    return [
+        cfg.StrOpt('connection', secret=True,
+                   help='SQLAlchemy URL: sqlite:///…, mysql+pymysql://… or postgresql+psycopg2://… '
+                        f'Default: {default_file} below the state path, in SQLite.'),
+        cfg.IntOpt('max_pool_size', default=10, min=1, max=1000,
+                   help='Connections kept open by one process.'),
+        cfg.IntOpt('max_overflow', default=40, min=0, max=1000,
+                   help='Connections opened beyond the pool under load.'),
+    ]
+
+
+OPTIONS = options('cell1.sqlite')

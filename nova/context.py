@@ -1,0 +1,41 @@
+"""Who asks: identity, roles and request id of one request, as it travels through every service."""
+import uuid
+
+from oslo_context import context
+
+
+def new_request_id():
+    return 'req-' + str(uuid.uuid4())
+
+
+class RequestContext(context.RequestContext):
+    """The caller of one request. ``is_admin`` is decided once, by policy, when the request enters.
+
+    oslo.log reads the context of the current thread, so that every line of a request carries its request id.
+    """
+
+    def __init__(self, *, remote_address=None, service_roles=None, **kwargs):
+        super().__init__(service_roles=service_roles or [], **kwargs)
+        self.remote_address = remote_address
+
+    def to_dict(self):
+        values = super().to_dict()
+        values['remote_address'] = self.remote_address
+        return values
+
+    @classmethod
+    def from_dict(cls, values, **kwargs):
+        return super().from_dict(values, remote_address=values.get('remote_address'), **kwargs)
+
+    def elevated(self):
+        """The same caller with the rights of an administrator, for work that the system does on its behalf."""
+        copy = type(self).from_dict(self.to_dict(), overwrite=False)
+        copy.is_admin = True
+        copy.roles = list({*copy.roles, 'admin'})
+        return copy
+
+
+def admin_context(request_id=None):
+    """The system itself: periodic tasks, start-up, reconcilers."""
+    return RequestContext(is_admin=True, roles=['admin'], overwrite=False,
+                          request_id=request_id or new_request_id())

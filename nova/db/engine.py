@@ -1,0 +1,99 @@
+"""Engines and transactions. The borders of a transaction stand in the caller; query functions take a connection.
+
+    with cell.writer() as conn:
+        instances.update(conn, uuid, {'task_state': None}, expect={'task_state': ['spawning']})
+"""
+import contextlib
+import functools
+import logging
+import random
+import threading
+import time
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+from oslo_db.sqlalchemy import engines
+
+LOG = logging.getLogger(__name__)
+
+DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
+SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
+
+
+class Database:
+    """One database: the API database or a cell's.
+
+    :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…`` or ``postgresql+psycopg2://…``
+    :param pool_size: connections kept open
+    :param max_overflow: connections opened beyond that under load
+    """
+
+    def __init__(self, url, *, pool_size=10, max_overflow=40):
+        self.url = sa.make_url(url)
+        self.sqlite = self.url.get_backend_name() == 'sqlite'
+        self.engine = (_sqlite_engine(self.url) if self.sqlite else
+                       engines.create_engine(url, max_pool_size=pool_size, max_overflow=max_overflow,
+                                             pool_timeout=30, connection_recycle_time=1800))
+        # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
+        self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def reader(self):
+        """A connection for SELECTs that see one moment."""
+        with self.engine.connect() as conn:
+            if self.sqlite:
+                conn.exec_driver_sql('BEGIN')
+            yield conn
+
+    @contextlib.contextmanager
+    def writer(self):
+        """A connection in a transaction: committed at the end of the block, rolled back when it raises."""
+        with self._one_writer, self.engine.connect() as conn:
+            if self.sqlite:
+                conn.exec_driver_sql('BEGIN IMMEDIATE')
+            yield conn
+            conn.commit()
+
+    def run(self, function, *args, **kwargs):
+        """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock; return its result."""
+        for attempt in range(DEADLOCK_RETRIES):
+            try:
+                with self.writer() as conn:
+                    return function(conn, *args, **kwargs)
+            except (db_exc.DBDeadlock, db_exc.RetryRequest):
+                if attempt + 1 == DEADLOCK_RETRIES:
+                    raise
+                time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
+
+    def dispose(self):
+        self.engine.dispose()
+
+
+def _sqlite_engine(url):
+    """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot."""
+    engine = engines.create_engine(url, sqlite_synchronous=True, sqlite_fk=False)
+
+    @sa.event.listens_for(engine, 'connect')
+    def configure(dbapi_connection, _record):
+        dbapi_connection.isolation_level = None
+        cursor = dbapi_connection.cursor()
+        cursor.execute('PRAGMA journal_mode=WAL')
+        cursor.execute('PRAGMA synchronous=NORMAL')        # WAL: a killed process loses nothing
+        cursor.execute(f'PRAGMA busy_timeout={SQLITE_BUSY_S * 1000}')
+        cursor.execute('PRAGMA cache_size=-16000')
+        cursor.close()
+    return engine
+
+
+@functools.cache
+def _insert_of(dialect):
+    module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
+    return getattr(__import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']), 'insert')
+
+
+def insert_ignore(conn, table, values):
+    """INSERT that leaves an existing row of the same key alone, on any of the three databases."""
+    statement = _insert_of(conn.dialect.name)(table).values(**values)
+    if conn.dialect.name == 'mysql':
+        return conn.execute(statement.prefix_with('IGNORE'))
+    return conn.execute(statement.on_conflict_do_nothing())

@@ -1,0 +1,23 @@
+"""Column types that behave alike on SQLite, MariaDB and PostgreSQL."""
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+from nova import utils
+
+# MariaDB's TEXT ends at 64 KiB and its DATETIME at whole seconds.
+LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
+DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+Binary = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), 'mysql', 'mariadb')
+
+
+class Json(sa.types.TypeDecorator):
+    """A JSON document in a text column; None is NULL."""
+
+    impl = LongText
+    cache_ok = True
+
+    def process_bind_param(self, value, dialect):
+        return None if value is None else utils.dump_json(value)
+
+    def process_result_value(self, value, dialect):
+        return None if value is None else utils.load_json(value)

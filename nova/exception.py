@@ -1,0 +1,306 @@
+"""Every error of the system: its class, its sentence and its HTTP code.
+
+An error is raised where the rule is broken and mapped to HTTP once, in ``nova.api.faults``. The classes whose
+messages a user may read are the ones below ``NovaException`` with a code under 500; the text of any other
+exception stays in the log.
+
+    NovaException 500
+    ├── BadRequest 400          InvalidInput, ImageUnacceptable, ...
+    ├── Unauthorized 401
+    ├── Forbidden 403           PolicyDenied, QuotaExceeded
+    ├── NotFound 404            one class a noun
+    ├── NotAcceptable 406
+    ├── Conflict 409            InstanceInvalidState, InstanceIsLocked, ...
+    ├── TooLarge 413
+    ├── UnsupportedMediaType 415
+    ├── TooManyRequests 429
+    ├── Unsupported 501         what this host or deployment cannot do
+    └── Unavailable 503         another part of the system does not answer
+"""
+
+
+class NovaException(Exception):
+    """Base of all domain errors.
+
+    :param message: the sentence shown to the user; without one ``template`` is filled from ``kwargs``.
+    :param kwargs: the facts of this case; they travel with the error over RPC.
+    """
+
+    code = 500
+    template = 'The service could not complete the request.'
+
+    def __init__(self, message=None, **kwargs):
+        self.kwargs = kwargs
+        super().__init__(message or self.template % kwargs)
+
+    @property
+    def message(self):
+        return self.args[0]
+
+
+# ---- one class for each HTTP code -------------------------------------------
+
+class BadRequest(NovaException):
+    code = 400
+    template = 'The request is not valid.'
+
+
+class Unauthorized(NovaException):
+    code = 401
+    template = 'The request you have made requires authentication.'
+
+
+class Forbidden(NovaException):
+    code = 403
+    template = 'You are not allowed to do this.'
+
+
+class NotFound(NovaException):
+    code = 404
+    template = 'The resource could not be found.'
+
+
+class MethodNotAllowed(NovaException):
+    code = 405
+    template = 'The method is not allowed for this resource.'
+
+
+class NotAcceptable(NovaException):
+    code = 406
+    template = 'The request cannot be answered in an acceptable form.'
+
+
+class Conflict(NovaException):
+    code = 409
+    template = 'The request conflicts with the present state of the resource.'
+
+
+class TooLarge(NovaException):
+    code = 413
+    template = 'The request is larger than %(limit)s bytes.'
+
+
+class UnsupportedMediaType(NovaException):
+    code = 415
+    template = 'The content type is not supported; send application/json.'
+
+
+class TooManyRequests(NovaException):
+    code = 429
+    template = 'Too many requests; try again in %(retry_after)s seconds.'
+
+
+class Unsupported(NovaException):
+    code = 501
+    template = 'This is not supported here.'
+
+
+class Unavailable(NovaException):
+    code = 503
+    template = 'The service is not available at the moment.'
+
+
+# ---- 400 --------------------------------------------------------------------
+
+class InvalidInput(BadRequest):
+    template = 'Invalid input received: %(reason)s'
+
+
+class InvalidMarker(BadRequest):
+    template = 'marker [%(marker)s] not found'
+
+
+class ImageUnacceptable(BadRequest):
+    template = 'Image %(image_id)s is unacceptable: %(reason)s'
+
+
+class ImageInactive(BadRequest):
+    template = 'Image %(image_id)s is not active.'
+
+
+class FlavorTooSmall(BadRequest):
+    template = "Flavor's %(resource)s is too small for the requested image: %(have)s is less than %(need)s."
+
+
+class NetworkRequestInvalid(BadRequest):
+    template = 'The requested networks are not usable: %(reason)s'
+
+
+class KeypairInvalid(BadRequest):
+    template = 'Keypair data is invalid: %(reason)s'
+
+
+# ---- 403 --------------------------------------------------------------------
+
+class PolicyDenied(Forbidden):
+    template = "Policy doesn't allow %(rule)s to be performed."
+
+
+class QuotaExceeded(Forbidden):
+    template = ('Quota exceeded for %(resource)s: Requested %(requested)s, but already used %(used)s '
+                'of %(limit)s %(resource)s')
+
+
+class LimitExceeded(Forbidden):
+    """More of something in one request than a quota allows."""
+
+    template = 'Quota exceeded, too many %(resource)s: at most %(limit)s are allowed.'
+
+
+# ---- 404 --------------------------------------------------------------------
+
+class InstanceNotFound(NotFound):
+    template = 'Instance %(instance_id)s could not be found.'
+
+
+class FlavorNotFound(NotFound):
+    template = 'Flavor %(flavor_id)s could not be found.'
+
+
+class FlavorExtraSpecsNotFound(NotFound):
+    template = 'Flavor %(flavor_id)s has no extra specs with key %(key)s.'
+
+
+class FlavorAccessNotFound(NotFound):
+    template = 'Flavor access not found for %(flavor_id)s / %(project_id)s combination.'
+
+
+class KeypairNotFound(NotFound):
+    template = 'Keypair %(name)s not found for user %(user_id)s'
+
+
+class ImageNotFound(NotFound):
+    template = 'Image %(image_id)s could not be found.'
+
+
+class NetworkNotFound(NotFound):
+    template = 'Network %(network_id)s could not be found.'
+
+
+class SubnetNotFound(NotFound):
+    template = 'Subnet %(subnet_id)s could not be found.'
+
+
+class PortNotFound(NotFound):
+    template = 'Port %(port_id)s could not be found.'
+
+
+class SecurityGroupNotFound(NotFound):
+    template = 'Security group %(security_group_id)s could not be found.'
+
+
+class SecurityGroupRuleNotFound(NotFound):
+    template = 'Security group rule %(rule_id)s could not be found.'
+
+
+class ServiceNotFound(NotFound):
+    template = 'Service %(service_id)s could not be found.'
+
+
+class ComputeHostNotFound(NotFound):
+    template = 'Compute host %(host)s could not be found.'
+
+
+class InstanceActionNotFound(NotFound):
+    template = 'Action for request_id %(request_id)s on instance %(instance_id)s not found'
+
+
+class MetadataItemNotFound(NotFound):
+    template = 'Metadata item %(key)s was not found'
+
+
+class ExtensionNotFound(NotFound):
+    template = 'Extension %(alias)s could not be found.'
+
+
+# ---- 409 --------------------------------------------------------------------
+
+class InstanceInvalidState(Conflict):
+    template = "Cannot '%(method)s' instance %(instance_id)s while it is in %(attr)s %(state)s"
+
+
+class InstanceIsLocked(Conflict):
+    template = 'Instance %(instance_id)s is locked'
+
+
+class InstanceNotReady(Conflict):
+    template = 'Instance %(instance_id)s is not ready'
+
+
+class InstanceChanged(Conflict):
+    """A conditional write found the row in another state than it expected."""
+
+    template = 'Instance %(instance_id)s changed while the request was being served.'
+
+
+class FlavorExists(Conflict):
+    template = 'Flavor with %(attr)s %(value)s already exists.'
+
+
+class FlavorAccessExists(Conflict):
+    template = 'Flavor access already exists for flavor %(flavor_id)s and project %(project_id)s combination.'
+
+
+class KeypairExists(Conflict):
+    template = "Key pair '%(name)s' already exists."
+
+
+class NetworkInUse(Conflict):
+    template = 'Network %(network_id)s is still in use.'
+
+
+class NoMoreFixedIps(Conflict):
+    template = 'No fixed IP addresses available for network %(network_id)s'
+
+
+class FixedIpInUse(Conflict):
+    template = 'Fixed IP address %(address)s is already in use.'
+
+
+class PortInUse(Conflict):
+    template = 'Port %(port_id)s is still in use.'
+
+
+class SecurityGroupInUse(Conflict):
+    template = 'Security group %(security_group_id)s is in use.'
+
+
+# ---- raised and handled inside the system -----------------------------------
+
+class NoValidHost(NovaException):
+    """No host can take the request; ``reasons`` says per filter how many hosts it removed."""
+
+    code = 500
+    template = 'No valid host was found. %(reason)s'
+
+
+class ClaimFailed(NovaException):
+    """A conditional UPDATE found a host without room; the next alternate is tried."""
+
+    template = 'Host %(host)s has no room left for instance %(instance_id)s.'
+
+
+class BuildFailed(NovaException):
+    """A build failed on this host; another host may succeed."""
+
+    template = 'Build of instance %(instance_id)s failed: %(reason)s'
+
+
+class VirtError(NovaException):
+    """The hypervisor refused or failed an operation."""
+
+    template = 'The hypervisor could not %(operation)s: %(reason)s'
+
+
+class GuestNotFound(VirtError):
+    """The hypervisor knows no guest of this instance."""
+
+    template = 'The hypervisor has no guest for instance %(instance_id)s.'
+
+
+class HostUnavailable(Unavailable):
+    template = 'The compute host %(host)s does not answer.'
+
+
+class DatabaseNotReady(NovaException):
+    template = 'The %(branch)s database is at schema version %(found)s, expected %(expected)s; run: %(command)s'

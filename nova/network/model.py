@@ -1,0 +1,17 @@
+"""The form of a server's network information: plain dicts, made here, stored in ``instances.network_info``.
+
+    vif = {'id': port uuid, 'address': MAC, 'network': {'id', 'label', 'bridge', 'mtu', 'subnets': [subnet]},
+           'type': 'bridge', 'devname': 'tap' + 11 characters, 'active': bool, 'tag': str or None}
+    subnet = {'id', 'cidr', 'version': 4 or 6, 'gateway': address or None, 'dns': [address],
+              'ips': [{'address', 'type': 'fixed', 'floating_ips': []}], 'routes': [], 'dhcp_server': address}
+"""
+
+
+def devname(port_id):
+    """Name of the port's tap device: at most 14 characters fit beside the kernel's terminator."""
+    return 'tap' + port_id[:11]
+
+
+def fixed_ips(vif):
+    """[(address, version)] of one VIF."""
+    return [(ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']]

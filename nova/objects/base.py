@@ -1,0 +1,47 @@
+"""The base of the versioned objects: data on the wire between services, without I/O.
+
+A field is declared once; an object is made from keyword arguments or, with ``from_row``, from a database row whose
+columns carry the same names. Listings are not built of objects.
+"""
+from oslo_versionedobjects import base
+from oslo_versionedobjects import fields
+
+
+class _JsonType(fields.FieldType):
+    """Any JSON value, carried as it is."""
+
+    @staticmethod
+    def coerce(obj, attr, value):
+        return value
+
+
+class JsonField(fields.AutoTypedField):
+    AUTO_TYPE = _JsonType()
+
+
+class _UtcType(fields.DateTime):
+    """A naive UTC datetime, as the databases hold it."""
+
+    def __init__(self):
+        super().__init__(tzinfo_aware=False)
+
+
+class UtcField(fields.AutoTypedField):
+    AUTO_TYPE = _UtcType()
+
+
+class NovaObject(base.VersionedObject):
+    OBJ_PROJECT_NAMESPACE = 'nova'
+    OBJ_SERIAL_NAMESPACE = 'nova_object'
+
+    @classmethod
+    def from_row(cls, row):
+        """An object of every field that the row (a mapping) has."""
+        return cls(**{name: row[name] for name in cls.fields if name in row})
+
+    def as_dict(self):
+        """{field: value} of the fields that are set."""
+        return {name: getattr(self, name) for name in self.fields if self.obj_attr_is_set(name)}
+
+
+register = base.VersionedObjectRegistry.register

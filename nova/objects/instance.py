@@ -1,0 +1,60 @@
+"""A server, as it travels between services: the columns of its row."""
+from oslo_versionedobjects import fields
+
+from nova.objects import base
+
+_text = fields.StringField
+_maybe = {'nullable': True}
+
+
+@base.register
+class Instance(base.NovaObject):
+    VERSION = '1.0'
+
+    fields = {
+        'uuid': fields.UUIDField(),
+        'project_id': _text(),
+        'user_id': _text(),
+        'created_at': base.UtcField(),
+        'updated_at': base.UtcField(),
+        'launched_at': base.UtcField(**_maybe),
+        'terminated_at': base.UtcField(**_maybe),
+        'vm_state': _text(),
+        'task_state': _text(**_maybe),
+        'power_state': fields.IntegerField(),
+        'progress': fields.IntegerField(),
+        'locked': fields.BooleanField(),
+        'host': _text(**_maybe),
+        'node': _text(**_maybe),
+        'availability_zone': _text(**_maybe),
+        'display_name': _text(),
+        'hostname': _text(),
+        'reservation_id': _text(),
+        'launch_index': fields.IntegerField(),
+        'image_id': _text(**_maybe),
+        'kernel_id': _text(**_maybe),
+        'ramdisk_id': _text(**_maybe),
+        'root_device_name': _text(**_maybe),
+        'key_name': _text(**_maybe),
+        'key_data': _text(**_maybe),
+        'user_data': _text(**_maybe),
+        'config_drive': fields.BooleanField(),
+        'disk_config': _text(),
+        'metadata': base.JsonField(),
+        'flavor_id': _text(),
+        'flavor': base.JsonField(),
+        'vcpus': fields.IntegerField(),
+        'memory_mb': fields.IntegerField(),
+        'root_gb': fields.IntegerField(),
+        'ephemeral_gb': fields.IntegerField(),
+        'image_properties': base.JsonField(),
+        'network_info': base.JsonField(),
+        'security_groups': base.JsonField(),
+        'system_metadata': base.JsonField(),
+        'server_group_id': _text(**_maybe),
+    }
+
+    @property
+    def name(self):
+        """The name of its guest at the hypervisor (``OS-EXT-SRV-ATTR:instance_name``)."""
+        return 'instance-' + self.uuid

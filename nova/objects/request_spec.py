@@ -1,0 +1,56 @@
+"""What was asked for: everything that is needed to place and build one server, again if need be."""
+from oslo_versionedobjects import fields
+
+from nova.objects import base
+
+
+@base.register
+class RequestSpec(base.NovaObject):
+    """One per server, stored until the server is deleted.
+
+    requested_networks  None (the project's networks, 'auto'), 'none', or a list of
+                        {'network_id', 'port_id', 'fixed_ip', 'tag'} with None where nothing was asked
+    injected_files      [{'path', 'contents'}], contents in base64
+    block_devices       rows of block_device_mapping_v2 as the API normalized them
+    hints               scheduler hints, each value a list
+    force_host, force_node   administrators only: filters are not asked
+    requested_host, requested_node   2.74: filters are asked
+    retry_hosts         [[host, node]] where building it has failed already
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'instance_uuid': fields.UUIDField(),
+        'project_id': fields.StringField(),
+        'user_id': fields.StringField(),
+        'flavor': base.JsonField(),
+        'image': base.JsonField(),               # image.model: id, status, min_ram, min_disk, properties, …
+        'availability_zone': fields.StringField(nullable=True),
+        'requested_networks': base.JsonField(),
+        'security_groups': base.JsonField(),     # list of names
+        'injected_files': base.JsonField(),
+        'admin_password': fields.StringField(nullable=True),
+        'block_devices': base.JsonField(),
+        'hints': base.JsonField(),
+        'force_host': fields.StringField(nullable=True),
+        'force_node': fields.StringField(nullable=True),
+        'requested_host': fields.StringField(nullable=True),
+        'requested_node': fields.StringField(nullable=True),
+        'retry_hosts': base.JsonField(),
+        'num_instances': fields.IntegerField(),
+    }
+
+
+@base.register
+class Selection(base.NovaObject):
+    """A host chosen for a server."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'cell_uuid': fields.StringField(),
+        'host': fields.StringField(),
+        'node': fields.StringField(),
+        'availability_zone': fields.StringField(nullable=True),
+    }

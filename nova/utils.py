@@ -1,0 +1,37 @@
+"""Small pure helpers that several rooms need."""
+import datetime
+import hashlib
+import time
+
+import orjson
+
+
+def utcnow():
+    """Now in UTC, without a zone, without microseconds' loss: the form in which the databases hold times."""
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+
+def isotime(moment):
+    """``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the form of the compute API."""
+    return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def change_number():
+    """Microseconds since the epoch: the number that a changed row carries, so that readers find what is new.
+
+    Clocks differ and commits become visible out of order, so readers look back over an overlapping window.
+    """
+    return time.time_ns() // 1000
+
+
+def host_id(host, project_id):
+    """The opaque name of a host in the eyes of one project; '' without a host."""
+    return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''
+
+
+def dump_json(value):
+    return orjson.dumps(value).decode()
+
+
+def load_json(text):
+    return orjson.loads(text)
