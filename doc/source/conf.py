@@ -1,0 +1,7 @@
+"""Sphinx configuration."""
+project = 'Nova'
+copyright = 'the Nova developers'
+extensions = ['sphinx.ext.autodoc']
+html_theme = 'alabaster'
+exclude_patterns = []
+nitpicky = False

@@ -1,0 +1,173 @@
+"""The metadata service: tells a guest who it is, in the formats of EC2 and OpenStack.
+
+A guest is known by its source address, which the network's anti-spoofing guarantees. A request through a proxy names
+the instance in headers and proves it by a signature with the shared secret; without one it is refused.
+"""
+import base64
+import hashlib
+import hmac
+import logging
+
+import sqlalchemy as sa
+import webob
+
+from nova import exception
+from nova import objects
+from nova import utils
+from nova.db import instances
+from nova.db import request_specs
+from nova.db import tables_network
+from nova.virt import metadata
+
+LOG = logging.getLogger(__name__)
+
+PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
+DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
+
+
+class Application:
+    """WSGI application.
+
+    :param conf: configuration
+    :param api_db: the API database
+    :param cells: nova.db.cells.Cells
+    """
+
+    def __init__(self, conf, api_db, cells):
+        self.api_db, self.cells = api_db, cells
+        self.secret = conf.metadata.shared_secret.encode()
+        self.domain = conf.metadata.dhcp_domain
+
+    def __call__(self, environ, start_response):
+        request = webob.Request(environ)
+        try:
+            content = self.answer(request)
+            response = webob.Response(body=content, content_type=_content_type(request.path), charset=None)
+        except exception.NovaException as error:
+            code = error.code if error.code < 500 else 500
+            response = webob.Response(status=code, content_type='text/plain', charset='utf-8',
+                                      body=(error.message if code < 500 else 'Internal error').encode())
+            if code == 500:
+                LOG.exception('metadata request failed')
+        except Exception:
+            LOG.exception('metadata request failed')
+            response = webob.Response(status=500, content_type='text/plain', body=b'Internal error')
+        return response(environ, start_response)
+
+    def answer(self, request):
+        """The bytes of the requested document; raises NotFound, Forbidden, Conflict."""
+        parts = [part for part in request.path.split('/') if part]
+        if not parts:
+            return '\n'.join((*metadata.EC2_VERSIONS, 'latest')).encode()
+        if parts[0] == 'openstack':
+            return self._openstack(request, parts[1:])
+        if parts[0] in metadata.EC2_VERSIONS or parts[0] == 'latest':
+            _only_reads(request)
+            return _walk(metadata.ec2_tree(self._instance(request), self.domain), parts[1:])
+        raise exception.NotFound()
+
+    def _openstack(self, request, parts):
+        if not parts:
+            return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
+        if parts[0] == 'content' and len(parts) == 2:
+            _only_reads(request)
+            return self._content(self._instance(request), parts[1])
+        if parts[0] not in metadata.OPENSTACK_VERSIONS and parts[0] != 'latest' or len(parts) > 2:
+            raise exception.NotFound()
+        instance = self._instance(request)
+        if parts[1:] == ['password']:
+            return self._password(request, instance)
+        _only_reads(request)
+        if len(parts) == 1:
+            names = DOCUMENTS + (('user_data',) if instance.user_data else ())
+            return '\n'.join(sorted(names)).encode()
+        found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain)
+        if parts[1] not in found:
+            raise exception.NotFound()
+        return found[parts[1]]
+
+    # ---- who asks -------------------------------------------------------------
+
+    def _instance(self, request):
+        if 'X-Instance-ID' in request.headers or 'X-Instance-ID-Signature' in request.headers:
+            return self._signed_instance(request.headers)
+        ports, addresses = tables_network.ports.c, tables_network.addresses.c
+        with self.api_db.reader() as conn:
+            found = conn.execute(
+                sa.select(ports.device_id).join(tables_network.addresses, addresses.port_id == ports.id)
+                .where(addresses.address == request.remote_addr, ports.device_id != '')).scalars().all()
+        if len(found) != 1:
+            raise exception.NotFound('No instance has this address.')
+        return self._load(found[0])
+
+    def _signed_instance(self, headers):
+        uuid = headers.get('X-Instance-ID', '')
+        expected = hmac.new(self.secret, uuid.encode(), hashlib.sha256).hexdigest()
+        given = headers.get('X-Instance-ID-Signature', '')
+        if not self.secret or not hmac.compare_digest(expected.encode(), given.encode()):
+            raise exception.Forbidden('The signature of the instance id is not valid.')
+        instance = self._load(uuid)
+        if headers.get('X-Tenant-ID') != instance.project_id:
+            raise exception.NotFound()
+        return instance
+
+    def _load(self, uuid):
+        with self.cells.default.db.reader() as conn:
+            return objects.Instance.from_row(instances.get(conn, uuid))
+
+    # ---- personality and the password -------------------------------------------
+
+    def _injected_files(self, instance):
+        with self.api_db.reader() as conn:
+            try:
+                spec = request_specs.get(conn, instance.uuid)
+            except exception.NotFound:
+                return []
+        return [(file['path'], base64.b64decode(file['contents'])) for file in spec.injected_files or ()]
+
+    def _content(self, instance, name):
+        for index, (_path, content) in enumerate(self._injected_files(instance)):
+            if metadata.content_path(index) == '/content/' + name:
+                return content
+        raise exception.NotFound()
+
+    def _password(self, request, instance):
+        """The guest leaves its encrypted password here once; whoever holds the key may read it."""
+        if request.method != 'POST':
+            _only_reads(request)
+            return instance.system_metadata.get('password', '').encode()
+        if (request.content_length or 0) > PASSWORD_MAX:
+            raise exception.BadRequest(f'The password is longer than {PASSWORD_MAX} bytes.')
+        try:
+            password = request.body_file.read(PASSWORD_MAX + 1)[:PASSWORD_MAX].decode('ascii')
+        except UnicodeDecodeError:
+            raise exception.BadRequest('The password must be text.') from None
+
+        def store(conn):
+            row = instances.get(conn, instance.uuid)
+            if row['system_metadata'].get('password'):
+                raise exception.Conflict('The password has been set already.')
+            instances.update(conn, instance.uuid, {
+                'system_metadata': {**row['system_metadata'], 'password': password}, 'updated_at': utils.utcnow()})
+        self.cells.default.db.run(store)
+        return b''
+
+
+def _only_reads(request):
+    if request.method not in ('GET', 'HEAD'):
+        raise exception.MethodNotAllowed()
+
+
+def _content_type(path):
+    return 'application/json' if path.endswith('.json') else 'text/plain'
+
+
+def _walk(tree, parts):
+    """The leaf or the listing at a path of the EC2 tree."""
+    for part in parts:
+        if not isinstance(tree, dict) or part not in tree:
+            raise exception.NotFound()
+        tree = tree[part]
+    if isinstance(tree, dict):
+        return metadata.listing(tree).encode()
+    return tree if isinstance(tree, bytes) else tree.encode()

@@ -1,0 +1,182 @@
+"""The documents that a guest reads of itself, and who is allowed to read them."""
+import base64
+import datetime
+import hashlib
+import hmac
+import json
+import uuid
+
+import pytest
+import webob
+
+from nova import conf as nova_conf
+from nova import objects
+from nova.api.metadata import app
+from nova.db import engine
+from nova.db import instances
+from nova.db import request_specs
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.db import tables_network
+from nova.virt import metadata
+
+NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)
+KEY = 'ssh-ed25519 AAAA me@home'
+
+
+def instance_row(**values):
+    flavor = {'name': 'm1.tiny'}
+    row = {
+        'uuid': str(uuid.uuid4()), 'project_id': 'project-1', 'user_id': 'user-1', 'created_at': NOW,
+        'updated_at': NOW, 'vm_state': 'active', 'task_state': None, 'power_state': 1, 'progress': 0,
+        'locked': False, 'display_name': 'web server', 'hostname': 'web-server', 'reservation_id': 'r-1',
+        'launch_index': 0, 'image_id': str(uuid.uuid4()), 'kernel_id': None, 'ramdisk_id': None,
+        'availability_zone': 'nova', 'root_device_name': '/dev/vda', 'key_name': 'mykey', 'key_data': KEY,
+        'user_data': base64.b64encode(b'#!/bin/sh\necho hi\n').decode(), 'config_drive': False,
+        'disk_config': 'MANUAL', 'metadata': {'role': 'web'}, 'flavor_id': '1', 'flavor': flavor, 'vcpus': 1,
+        'memory_mb': 64, 'root_gb': 1, 'ephemeral_gb': 0, 'image_properties': {}, 'network_info': network_info(),
+        'security_groups': ['default'], 'volumes': [], 'system_metadata': {}, 'tags': '', 'category': 'regular',
+    }
+    return {**row, **values}
+
+
+def network_info(address='10.0.0.5'):
+    subnet = {'id': 's', 'cidr': '10.0.0.0/24', 'version': 4, 'gateway': '10.0.0.1', 'dns': ['10.0.0.1'],
+              'ips': [{'address': address, 'type': 'fixed', 'floating_ips': []}], 'routes': []}
+    return [{'id': 'port-1', 'address': 'fa:16:3e:00:00:01', 'type': 'bridge', 'devname': 'tapport-1',
+             'active': True, 'tag': 'lan', 'network': {'id': 'n', 'label': 'net', 'bridge': 'br', 'mtu': 1500,
+                                                       'subnets': [subnet]}}]
+
+
+def make_instance(**values):
+    return objects.Instance.from_row(instance_row(**values))
+
+
+def test_config_drive_holds_both_formats_and_the_personality():
+    instance = make_instance(network_info=[])
+    found = metadata.files(instance, network_info(), [('/etc/motd', b'hello')], 'secret', domain='example.org')
+    document = json.loads(found['openstack/latest/meta_data.json'])
+    assert document['uuid'] == instance.uuid
+    assert document['hostname'] == 'web-server.example.org'
+    assert document['meta'] == {'role': 'web'}
+    assert document['admin_pass'] == 'secret'
+    assert document['public_keys'] == {'mykey': KEY}
+    assert document['files'] == [{'path': '/etc/motd', 'content_path': '/content/0000'}]
+    assert document['devices'][0]['tags'] == ['lan']
+    assert found['openstack/content/0000'] == b'hello'
+    assert found['openstack/latest/user_data'] == b'#!/bin/sh\necho hi\n'
+    assert json.loads(found['ec2/latest/meta-data.json'])['local-ipv4'] == '10.0.0.5'
+    network = json.loads(found['openstack/latest/network_data.json'])
+    assert network['links'][0]['ethernet_mac_address'] == 'fa:16:3e:00:00:01'
+    assert network['networks'][0]['ip_address'] == '10.0.0.5'
+    assert network['services'] == [{'type': 'dns', 'address': '10.0.0.1'}]
+    assert instance.network_info == []      # the caller's instance is left as it was
+
+
+def test_every_drive_has_a_seed_of_its_own():
+    one, two = (json.loads(metadata.files(make_instance(), [])['openstack/latest/meta_data.json'])
+                for _ in range(2))
+    assert one['random_seed'] != two['random_seed']
+    assert len(base64.b64decode(one['random_seed'])) == metadata.RANDOM_SEED_BYTES
+
+
+def test_ec2_ids_are_17_digits_and_follow_from_the_uuid():
+    assert metadata.ec2_id('01234567-89ab-cdef-0123-456789abcdef') == 'i-0123456789abcdef0'
+    assert metadata.ec2_id(None) is None
+
+
+class OneCell:
+    def __init__(self, db):
+        self.db = db
+        self.default = self
+
+
+@pytest.fixture
+def service(tmp_path):
+    """(app, instance row): the service over real databases with one instance at 10.0.0.5."""
+    api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    cell_db = engine.Database(f'sqlite:///{tmp_path}/cell.sqlite')
+    tables_api.metadata.create_all(api_db.engine)
+    tables_cell.metadata.create_all(cell_db.engine)
+    row = instance_row()
+    with cell_db.writer() as conn:
+        instances.insert(conn, [row])
+    spec = objects.RequestSpec(
+        instance_uuid=row['uuid'], project_id='project-1', user_id='user-1', flavor={}, image={},
+        availability_zone=None, requested_networks=None, security_groups=[], admin_password='canary-password',
+        injected_files=[{'path': '/etc/motd', 'contents': base64.b64encode(b'hello').decode()}],
+        block_devices=[], hints={}, force_host=None, force_node=None, requested_host=None, requested_node=None,
+        retry_hosts=[], num_instances=1)
+    with api_db.writer() as conn:
+        request_specs.insert(conn, [spec])
+        stamps = {'created_at': NOW, 'updated_at': NOW}
+        conn.execute(tables_network.ports.insert(), {
+            'id': 'port-1', 'network_id': 'n', 'mac_address': 'fa:16:3e:00:00:01', 'device_id': row['uuid'],
+            **stamps})
+        conn.execute(tables_network.addresses.insert(), {
+            'subnet_id': 's', 'number': 5, 'address': '10.0.0.5', 'port_id': 'port-1'})
+    conf = nova_conf.new(files=[], metadata__shared_secret='proxy secret')
+    yield app.Application(conf, api_db, OneCell(cell_db)), row
+    api_db.dispose()
+    cell_db.dispose()
+
+
+def get(service, path, address='10.0.0.5', method='GET', body=b'', **headers):
+    request = webob.Request.blank(path, method=method, body=body, remote_addr=address)
+    request.headers.update({name.replace('_', '-'): value for name, value in headers.items()})
+    return request.get_response(service[0])
+
+
+def test_a_guest_is_known_by_its_address(service):
+    assert get(service, '/latest/meta-data/instance-id').text == metadata.ec2_id(service[1]['uuid'])
+    assert get(service, '/latest/meta-data/instance-id', address='10.0.0.6').status_int == 404
+    assert get(service, '/latest/meta-data/public-keys/').text == '0=mykey'
+    assert get(service, '/latest/meta-data/public-keys/0/openssh-key').text == KEY + '\n'
+    assert get(service, '/2009-04-04/user-data').body == b'#!/bin/sh\necho hi\n'
+    assert get(service, '/latest/meta-data/').text.split('\n')[0] == 'ami-id'
+    assert 'placement/' in get(service, '/latest/meta-data').text.split('\n')
+    assert get(service, '/latest/meta-data/nothing').status_int == 404
+    assert get(service, '/1999-01-01/meta-data').status_int == 404
+
+
+def test_openstack_documents(service):
+    assert 'latest' in get(service, '/openstack').text
+    document = get(service, '/openstack/latest/meta_data.json').json
+    assert document['uuid'] == service[1]['uuid']
+    assert 'admin_pass' not in document          # only the config drive carries it
+    assert get(service, '/openstack/content/0000').body == b'hello'
+    assert get(service, '/openstack/content/0001').status_int == 404
+    assert get(service, '/openstack/latest/../../etc/passwd').status_int == 404
+
+
+def test_class_f_forged_headers_of_a_proxy_are_refused(service):
+    """CVE-2013-6419, CVE-2014-3517: the instance id must be signed and the tenant must be its own."""
+    row = service[1]
+    good = hmac.new(b'proxy secret', row['uuid'].encode(), hashlib.sha256).hexdigest()
+    path = '/latest/meta-data/instance-id'
+    assert get(service, path, '9.9.9.9', X_Instance_ID=row['uuid'], X_Tenant_ID='project-1',
+               X_Instance_ID_Signature=good).status_int == 200
+    assert get(service, path, X_Instance_ID=row['uuid'], X_Tenant_ID='project-1',
+               X_Instance_ID_Signature='0' * 64).status_int == 403
+    assert get(service, path, X_Instance_ID=row['uuid'], X_Tenant_ID='project-1').status_int == 403
+    assert get(service, path, X_Instance_ID=row['uuid'], X_Tenant_ID='project-2',
+               X_Instance_ID_Signature=good).status_int == 404
+    assert get(service, path, '10.0.0.6', X_Forwarded_For='10.0.0.5').status_int == 404
+
+
+def test_without_a_secret_no_signature_is_good(service):
+    service[0].secret = b''
+    forged = hmac.new(b'', service[1]['uuid'].encode(), hashlib.sha256).hexdigest()
+    assert get(service, '/latest/meta-data', X_Instance_ID=service[1]['uuid'], X_Tenant_ID='project-1',
+               X_Instance_ID_Signature=forged).status_int == 403
+
+
+def test_a_password_is_left_once(service):
+    path = '/openstack/latest/password'
+    assert get(service, path).body == b''
+    assert get(service, path, method='POST', body=b'x' * (app.PASSWORD_MAX + 1)).status_int == 400
+    assert get(service, path, method='POST', body=b'\xff').status_int == 400
+    assert get(service, path, method='POST', body=b'encrypted').status_int == 200
+    assert get(service, path).body == b'encrypted'
+    assert get(service, path, method='POST', body=b'again').status_int == 409
+    assert get(service, '/latest/meta-data', method='PUT').status_int == 405

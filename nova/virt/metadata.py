@@ -1,0 +1,176 @@
+"""What a guest may learn of itself: the documents of the metadata service and of the config drive.
+
+Pure functions of an instance. The formats are public: EC2's instance metadata and the ``openstack`` documents that
+cloud-init reads.
+"""
+import base64
+import secrets
+
+from nova import utils
+
+EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '2007-12-15', '2008-02-01',
+                '2008-09-01', '2009-04-04')
+OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2016-06-30', '2016-10-06',
+                      '2017-02-22', '2018-08-27', '2020-10-14')
+RANDOM_SEED_BYTES = 512
+
+
+def ec2_id(uuid, prefix='i'):
+    """The EC2 form of an id: 17 hexadecimal digits, as EC2 has had them since 2016, taken from the uuid."""
+    return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
+
+
+def fqdn(instance, domain):
+    return f'{instance.hostname}.{domain}' if domain else instance.hostname
+
+
+def addresses(network_info, version):
+    """Every fixed address of this IP version, in the order of the interfaces."""
+    return [ip['address'] for vif in network_info for subnet in vif['network']['subnets']
+            if subnet['version'] == version for ip in subnet['ips']]
+
+
+def ec2_tree(instance, domain=''):
+    """The tree under /latest: directories are dicts, leaves are strings."""
+    fixed = (addresses(instance.network_info, 4) or [''])[0]
+    root = (instance.root_device_name or '/dev/vda').removeprefix('/dev/')
+    meta_data = {
+        'ami-id': ec2_id(instance.image_id, 'ami') or '',
+        'ami-launch-index': str(instance.launch_index),
+        'ami-manifest-path': '',             # nothing here is made from a manifest
+        'block-device-mapping': {'ami': root, 'root': '/dev/' + root},
+        'hostname': fqdn(instance, domain),
+        'instance-action': 'none',
+        'instance-id': ec2_id(instance.uuid),
+        'instance-type': instance.flavor['name'],
+        'local-hostname': fqdn(instance, domain),
+        'local-ipv4': fixed,
+        'placement': {'availability-zone': instance.availability_zone or ''},
+        'public-hostname': fqdn(instance, domain),
+        'public-ipv4': '',
+        'reservation-id': instance.reservation_id,
+        'security-groups': '\n'.join(instance.security_groups),
+    }
+    for key, prefix in (('kernel', 'aki'), ('ramdisk', 'ari')):
+        ident = getattr(instance, key + '_id')
+        if ident:
+            meta_data[key + '-id'] = ec2_id(ident, prefix)
+    if instance.key_data:
+        meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name, {
+            'openssh-key': instance.key_data.strip() + '\n'})}
+    tree = {'meta-data': meta_data}
+    if instance.user_data:
+        tree['user-data'] = base64.b64decode(instance.user_data)
+    return tree
+
+
+class _NamedDirectory(dict):
+    """A directory that its parent lists as ``index=name``: EC2's form for public keys."""
+
+    def __init__(self, name, content):
+        super().__init__(content)
+        self.name = name
+
+
+def listing(directory):
+    """A directory of the EC2 tree as text: one name a line, directories with a slash."""
+    def line(name, value):
+        if isinstance(value, _NamedDirectory):
+            return f'{name}={value.name}'
+        return name + '/' if isinstance(value, dict) else name
+    return '\n'.join(line(name, value) for name, value in sorted(directory.items()))
+
+
+def meta_data(instance, injected_files=(), admin_password=None, domain=''):
+    """The content of ``openstack/*/meta_data.json``.
+
+    :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
+    """
+    document = {
+        'uuid': instance.uuid,
+        'name': instance.display_name,
+        'hostname': fqdn(instance, domain),
+        'availability_zone': instance.availability_zone,
+        'launch_index': instance.launch_index,
+        'project_id': instance.project_id,
+        'random_seed': base64.b64encode(secrets.token_bytes(RANDOM_SEED_BYTES)).decode(),
+        'devices': [{'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
+                    for vif in instance.network_info if vif.get('tag')],
+        'dedicated_cpus': [],
+    }
+    if instance.metadata:
+        document['meta'] = instance.metadata
+    if instance.key_data:
+        document['public_keys'] = {instance.key_name: instance.key_data}
+        document['keys'] = [{'name': instance.key_name, 'type': 'ssh', 'data': instance.key_data}]
+    if admin_password:
+        document['admin_pass'] = admin_password
+    if injected_files:
+        document['files'] = [{'path': path, 'content_path': content_path(index)}
+                             for index, (path, _content) in enumerate(injected_files)]
+    return document
+
+
+def content_path(index):
+    return f'/content/{index:04d}'
+
+
+def network_data(network_info):
+    """The content of ``openstack/*/network_data.json``."""
+    links, networks, services = [], [], []
+    for vif in network_info:
+        link = vif.get('devname') or vif['id']
+        links.append({'id': link, 'vif_id': vif['id'], 'type': vif['type'],
+                      'mtu': vif['network'].get('mtu'), 'ethernet_mac_address': vif['address']})
+        for subnet in vif['network']['subnets']:
+            for server in subnet.get('dns', ()):
+                service = {'type': 'dns', 'address': server}
+                if service not in services:
+                    services.append(service)
+            for ip in subnet['ips']:
+                networks.append({'id': f'network{len(networks)}', 'link': link,
+                                 'type': f'ipv{subnet["version"]}_dhcp', 'ip_address': ip['address'],
+                                 'network_id': vif['network']['id']})
+    return {'links': links, 'networks': networks, 'services': services}
+
+
+def openstack_files(instance, injected_files=(), admin_password=None, domain=''):
+    """{name below openstack/<version>/: bytes} of every document there is."""
+    found = {
+        'meta_data.json': utils.dump_json(meta_data(instance, injected_files, admin_password, domain)).encode(),
+        'network_data.json': utils.dump_json(network_data(instance.network_info)).encode(),
+        'vendor_data.json': b'{}',
+        'vendor_data2.json': b'{}',
+    }
+    if instance.user_data:
+        found['user_data'] = base64.b64decode(instance.user_data)
+    return found
+
+
+def ec2_document(instance, domain=''):
+    """The content of the config drive's ``ec2/*/meta-data.json``."""
+    def plain(value):
+        if isinstance(value, _NamedDirectory):
+            return {'_name': f'0={value.name}', **value}
+        return {name: plain(child) for name, child in value.items()} if isinstance(value, dict) else value
+    return utils.dump_json(plain(ec2_tree(instance, domain)['meta-data'])).encode()
+
+
+def files(instance, network_info, injected_files=(), admin_password=None, domain=''):
+    """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
+
+    :param network_info: the VIFs that the server is about to get
+    """
+    instance = instance.obj_clone()
+    instance.network_info = network_info
+    found = {}
+    documents = openstack_files(instance, injected_files, admin_password, domain)
+    for version in (OPENSTACK_VERSIONS[-1], 'latest'):
+        found.update({f'openstack/{version}/{name}': content for name, content in documents.items()})
+    for index, (_path, content) in enumerate(injected_files):
+        found['openstack' + content_path(index)] = content
+    for version in (EC2_VERSIONS[-1], 'latest'):
+        found[f'ec2/{version}/meta-data.json'] = ec2_document(instance, domain)
+        if 'user_data' in documents:
+            found[f'ec2/{version}/user-data'] = documents['user_data']
+    return found

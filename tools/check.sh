@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Style and structure: ruff, the layers of doc/source/contributor/architecture.rst, shell scripts that parse.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ruff check nova setup.py tools
+lint-imports --config .importlinter
+for script in tools/*.sh tools/guest/*; do bash -n "$script"; done
+if grep -rnE '^\s*(import eventlet|from eventlet)' nova --include='*.py' | grep -vE '^nova/(concurrency\.py|cmd/|wsgi\.py|tests/)'; then
+    echo 'eventlet is imported outside concurrency.py' >&2; exit 1
+fi
+if grep -rnE 'cfg\.CONF\b' nova --include='*.py' | grep -vE '^nova/(cmd|tests)/'; then
+    echo 'the global configuration is used outside nova/cmd' >&2; exit 1
+fi

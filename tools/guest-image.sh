@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Makes the guest image of the quickstart and the tests from Debian's packages: a cloud kernel, busybox, dropbear.
+#
+# usage: tools/guest-image.sh DIRECTORY
+#
+# Leaves in DIRECTORY (and does nothing when all of it is there already):
+#   guest.qcow2                              boots by itself (extlinux), for a BIOS machine
+#   guest-kernel, guest-ramdisk, guest-root.img   the same system for direct kernel boot (aki, ari, ami)
+# Needs no root: file systems are filled with mke2fs -d and mtools. Needs the packages named in PACKAGES.
+#
+# The guest asks DHCP for its address, fetches its key and name from the metadata service (or the config drive),
+# starts an ssh server that takes keys only, and prints one line that begins with "guest ready:" on its serial console.
+set -euo pipefail
+
+PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
+MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon ata_piix sr_mod sd_mod isofs button evdev"
+KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstable"
+
+here=$(cd "$(dirname "$0")" && pwd)
+[ $# = 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+
+stamp=$(cat "$here/guest-image.sh" "$here"/guest/* | sha256sum | cut -c1-16)
+if [ "$(cat "$out/guest.stamp" 2>/dev/null)" = "$stamp" ] && [ -s "$out/guest.qcow2" ]; then
+    echo "guest image: $out/guest.qcow2 is there"
+    exit 0
+fi
+for program in busybox mke2fs mcopy mkfs.vfat cpio syslinux sfdisk depmod qemu-img dpkg-deb; do
+    PATH=$PATH:/sbin:/usr/sbin command -v "$program" >/dev/null || {
+        echo "guest image: '$program' is missing; install: $PACKAGES" >&2; exit 1; }
+done
+export PATH=$PATH:/sbin:/usr/sbin
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/guest-image.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+echo "guest image: fetching the kernel and the ssh server"
+kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
+[ -n "$kernel" ] || { echo "guest image: apt knows no linux-image-cloud-amd64; run apt-get update" >&2; exit 1; }
+mkdir packages && (cd packages && apt-get -o APT::Sandbox::User=root -qq download "$kernel" dropbear-bin \
+    libtomcrypt1 libtommath1 libcrypt1 zlib1g libc6 libgmp10)
+for package in packages/*.deb; do dpkg-deb -x "$package" "unpacked"; done
+cp unpacked/boot/vmlinuz-* kernel
+
+echo "guest image: the ramdisk"
+mkdir -p ramdisk/bin ramdisk/modules
+cp /bin/busybox ramdisk/bin/busybox
+install -m 755 "$here/guest/init-ramdisk" ramdisk/init
+release=$(basename unpacked/lib/modules/*)
+depmod -b unpacked "$release"
+for module in $MODULES; do                  # each after what it depends on; what is built in prints no insmod
+    modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
+done | awk '!seen[$0]++' | while read -r file; do
+    cp "$file" ramdisk/modules/
+    basename "$file" .ko >>ramdisk/modules.order
+done
+(cd ramdisk && find . | cpio --quiet -o -H newc -R 0:0 | gzip -9) >ramdisk.gz
+
+echo "guest image: the system"
+mkdir -p root/{bin,sbin,etc/acpi,proc,sys,dev,run,tmp,var/lib,root,lib64,lib/x86_64-linux-gnu}
+cp /bin/busybox root/bin/busybox
+for applet in $(busybox --list); do
+    [ "$applet" = busybox ] || ln -s busybox "root/bin/$applet"
+done
+ln -s ../bin/busybox root/sbin/init
+for library in ld-linux-x86-64.so.2 libc.so.6 libcrypt.so.1 libgmp.so.10 libtomcrypt.so.1 libtommath.so.1 libz.so.1; do
+    cp -L "$(find unpacked -name "$library" | head -n 1)" root/lib/x86_64-linux-gnu/
+done
+mv root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 root/lib64/
+cp unpacked/usr/sbin/dropbear root/sbin/dropbear
+install -m 755 "$here/guest/rc" root/etc/rc
+install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
+printf 'root::0:0:root:/root:/bin/sh\n' >root/etc/passwd
+printf 'root:x:0:\n' >root/etc/group
+printf 'guest\n' >root/etc/hostname
+printf '/bin/sh\n' >root/etc/shells
+mkdir -p root/etc/acpi/PWRF && printf '#!/bin/sh\npoweroff\n' >root/etc/acpi/PWRF/00000080
+chmod 755 root/etc/acpi/PWRF/00000080
+cat >root/etc/inittab <<'TAB'
+::sysinit:/etc/rc
+::respawn:-/bin/sh
+::shutdown:/bin/umount -a -r
+::ctrlaltdel:/bin/reboot
+TAB
+rm -f root.img
+mke2fs -q -t ext4 -L guest-root -d root -E root_owner=0:0 -O ^metadata_csum,^64bit -m 0 root.img 24M
+
+echo "guest image: the bootable disk"
+boot_mib=24 root_mib=24
+mkfs.vfat -C boot.img $((boot_mib * 1024)) -F 16 -n BOOT >/dev/null
+cat >syslinux.cfg <<CFG
+SERIAL 0 115200
+DEFAULT guest
+PROMPT 0
+TIMEOUT 0
+LABEL guest
+  KERNEL /kernel
+  INITRD /ramdisk
+  APPEND root=/dev/vda2 $KERNEL_OPTIONS
+CFG
+mcopy -i boot.img kernel ::kernel
+mcopy -i boot.img ramdisk.gz ::ramdisk
+mcopy -i boot.img syslinux.cfg ::syslinux.cfg
+syslinux --install boot.img
+truncate -s $((boot_mib + root_mib + 2))M disk.img
+printf 'label: dos\nstart=1MiB size=%sMiB type=6 bootable\nstart=%sMiB size=%sMiB type=83\n' \
+    $boot_mib $((boot_mib + 1)) $root_mib | sfdisk -q disk.img
+dd if=/usr/lib/syslinux/mbr/mbr.bin of=disk.img conv=notrunc status=none
+dd if=boot.img of=disk.img bs=1M seek=1 conv=notrunc,sparse status=none
+dd if=root.img of=disk.img bs=1M seek=$((boot_mib + 1)) conv=notrunc,sparse status=none
+qemu-img convert -q -f raw -O qcow2 -c disk.img guest.qcow2
+
+install -m 644 guest.qcow2 "$out/guest.qcow2"
+install -m 644 kernel "$out/guest-kernel"
+install -m 644 ramdisk.gz "$out/guest-ramdisk"
+install -m 644 root.img "$out/guest-root.img"
+echo "$stamp" >"$out/guest.stamp"
+echo "guest image: made $out/guest.qcow2 ($(du -h "$out/guest.qcow2" | cut -f1))"

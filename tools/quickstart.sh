@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 machine to a running server: sets up what is missing, starts the all-in-one cloud, boots a
+# first server and shows how to go on. Run again, it does only what is not done already.
+#
+# usage: tools/quickstart.sh [--driver auto|libvirt|fake] [--state-path DIRECTORY] [--port PORT] [--no-server]
+#        tools/quickstart.sh stop|status [--state-path DIRECTORY]
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+driver=auto port=8774 server=yes action=start state=
+while [ $# -gt 0 ]; do
+    case $1 in
+        start|stop|status) action=$1 ;;
+        --driver) driver=${2:?--driver needs a value}; shift ;;
+        --state-path) state=${2:?--state-path needs a value}; shift ;;
+        --port) port=${2:?--port needs a value}; shift ;;
+        --no-server) server=no ;;
+        *) sed -n '5,6s/^# //p' "$0" >&2; exit 2 ;;
+    esac
+    shift
+done
+case $driver in auto|libvirt|fake) ;; *) fail "--driver is '$driver'; choose auto, libvirt or fake" ;; esac
+root=no; [ "$(id -u)" = 0 ] && root=yes
+if [ -z "$state" ]; then
+    [ $root = yes ] && state=/var/lib/nova || state=$HOME/.local/share/nova
+fi
+umask 077
+mkdir -p "$state"
+state=$(cd "$state" && pwd)
+pidfile=$state/nova-all.pid log=$state/quickstart.log
+: >"$log"
+
+running() { [ -s "$pidfile" ] && kill -0 "$(cat "$pidfile")" 2>/dev/null; }
+serving() { curl_ "http://127.0.0.1:$port/" >/dev/null 2>&1; }
+curl_() { python3 -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=3).read()' "$1"; }
+
+stop_cloud() {
+    running || { say "The cloud is not running."; return 0; }
+    local pid; pid=$(cat "$pidfile")
+    kill -TERM "$pid"
+    for _ in $(seq 700); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    kill -0 "$pid" 2>/dev/null && fail "nova-all (process $pid) has not stopped within 70 s; see $state/nova-all.log"
+    rm -f "$pidfile"
+    say "The cloud has stopped. Guests go on running; tools/quickstart.sh starts it again."
+}
+
+case $action in
+    stop) stop_cloud; exit 0 ;;
+    status) if running && serving; then say "The cloud listens on http://127.0.0.1:$port/"; exit 0
+            else say "The cloud is not running."; exit 1; fi ;;
+esac
+
+# ---- what can run here ----------------------------------------------------------
+if [ $driver = auto ]; then
+    if [ $root = yes ] && command -v apt-get >/dev/null; then driver=libvirt
+    else
+        driver=fake
+        say "Without root there is no libvirt and no bridge: servers are simulated (the fake driver)."
+    fi
+elif [ $driver = libvirt ] && [ $root = no ]; then
+    fail "--driver libvirt needs root: it installs packages and makes a bridge. Try --driver fake."
+fi
+
+begun=$(date +%s%N)
+say "Setting up the cloud in $state"
+extras=; [ $driver = libvirt ] && extras=libvirt
+if [ $driver = libvirt ]; then
+    # shellcheck disable=SC2086
+    if ! packages_present $RUN_PACKAGES $GUEST_PACKAGES; then
+        step "Debian packages (libvirt, QEMU, dnsmasq, …)" install_packages $RUN_PACKAGES $GUEST_PACKAGES
+    fi
+fi
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null && [ $root = yes ] && command -v apt-get >/dev/null; then
+    step "Debian packages (python3-venv)" install_packages python3-venv python3-dev
+fi
+step "Python packages" make_venv "$extras" python-openstackclient
+if [ $driver = libvirt ]; then
+    if "$here/libvirt-host.sh" status >/dev/null 2>&1; then :; else
+        step "libvirt" "$here/libvirt-host.sh" start
+    fi
+    step "Guest image" "$here/guest-image.sh" "$state/guest"
+fi
+
+# ---- the cloud ------------------------------------------------------------------
+start_cloud() {
+    PATH="$venv/bin:$PATH" setsid nohup "$venv/bin/nova-all" --state-path "$state" --driver "$driver" --port "$port" \
+        </dev/null >>"$state/nova-all.log" 2>&1 &
+    echo $! >"$pidfile"
+    for _ in $(seq 300); do
+        serving && return 0
+        running || { tail -n 20 "$state/nova-all.log"; return 1; }
+        sleep 0.1
+    done
+    return 1
+}
+if running && serving; then say "  The cloud is running already"; else
+    serving && fail "Something else listens on port $port; choose another one with --port."
+    step "Starting nova-all" start_cloud
+fi
+elapsed=$(( ($(date +%s%N) - begun) / 100000000 ))
+say "The cloud is serving after $((elapsed / 10)).$((elapsed % 10)) s"
+
+# ---- a first server -------------------------------------------------------------
+export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
+openstack() { "$venv/bin/openstack" "$@"; }
+
+add_image() {
+    openstack image show guest -f value -c id >/dev/null 2>&1 && return 0
+    if [ $driver = libvirt ]; then
+        openstack image create guest --public --disk-format qcow2 --container-format bare --file "$state/guest/guest.qcow2"
+    else
+        head -c 1048576 /dev/zero >"$state/empty.img"
+        openstack image create guest --public --disk-format raw --container-format bare --file "$state/empty.img"
+    fi
+}
+add_key() {
+    [ -f "$state/first_key" ] || ssh-keygen -q -t ed25519 -N '' -C first -f "$state/first_key"
+    openstack keypair show first >/dev/null 2>&1 || openstack keypair create --public-key "$state/first_key.pub" first
+}
+boot_server() { openstack server create --image guest --flavor m1.tiny --key-name first --wait first; }
+console_ready() {
+    for _ in $(seq 120); do
+        openstack console log show first 2>/dev/null | grep -a '^guest ready' && return 0
+    done
+    return 1
+}
+address() {
+    openstack server show first -f json -c addresses |
+        python3 -c 'import json, sys; print(next(iter(json.load(sys.stdin)["addresses"].values()))[0])'
+}
+ping_server() { for _ in $(seq 10); do ping -c 1 -W 2 "$address" && return 0; done; return 1; }
+allow_ping() {
+    group=$(openstack security group list --project admin -f value -c ID -c Name | awk '$2 == "default" {print $1; exit}')
+    for rule in "icmp" "tcp --dst-port 22"; do
+        # shellcheck disable=SC2086
+        openstack security group rule create --ingress --ethertype IPv4 --protocol $rule "$group" || true
+    done
+}
+
+if [ $server = yes ] && [ ! -f "$state/first-server.done" ]; then
+    say "A first server"
+    step "Image" add_image
+    command -v ssh-keygen >/dev/null && step "Key pair" add_key
+    step "Security group: ping and ssh may come in" allow_ping
+    if [ "$(openstack server show first -f value -c status 2>/dev/null || true)" != ACTIVE ]; then
+        step "Server 'first' until ACTIVE" boot_server
+    fi
+    address=$(address)
+    if [ $driver = libvirt ]; then
+        step "Its console says that it has booted" console_ready
+        step "Ping $address" ping_server
+    fi
+    touch "$state/first-server.done"
+    elapsed=$(( ($(date +%s%N) - begun) / 100000000 ))
+    say "A server runs after $((elapsed / 10)).$((elapsed % 10)) s: 'first' at $address"
+    [ $driver = libvirt ] && say "  Log in:            ssh -i $state/first_key root@$address"
+fi
+
+cat <<TEXT
+
+The cloud listens on   http://127.0.0.1:$port/
+Use it with            export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
+                       $venv/bin/openstack server list
+As an ordinary user    export OS_CLOUD=nova-demo
+Its files              $state   (log: nova-all.log)
+Stop it                ./tools/quickstart.sh stop$([ "$state" = /var/lib/nova ] || [ "$state" = "$HOME/.local/share/nova" ] || printf ' --state-path %s' "$state")
+TEXT

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Sets up everything that the tests need and runs them.
+#
+# usage: tools/test.sh [unit|functional|contract|integration|pep8|all] [pytest options]
+#
+# unit         pure parts
+# functional   whole clouds in one process with the fake driver, over HTTP, on native and on green threads
+# contract     rows against facts: fields, routes, policies, RPC interfaces, drivers; budgets of calls and SQL
+# integration  real parts: libvirt and QEMU, MariaDB, PostgreSQL, RabbitMQ, real clients (as root, installed here)
+# pep8         style, layers, and that no option or rule is missing from the samples
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+suite=${1:-all}
+[ $# -gt 0 ] && shift
+case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10s/^# //p' "$0" >&2; exit 2 ;; esac
+
+cd "$tree"
+log=${TMPDIR:-/tmp}/nova-test.$$.log
+trap 'rm -f "$log"' EXIT
+TEST_PACKAGES="mariadb-server postgresql rabbitmq-server"
+
+wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
+root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
+
+extras=test,mysql,postgresql
+say "Setting up the tests"
+if wants integration && [ $root = yes ]; then
+    # shellcheck disable=SC2086
+    packages_present $RUN_PACKAGES $GUEST_PACKAGES $TEST_PACKAGES ||
+        step "Debian packages" install_packages $RUN_PACKAGES $GUEST_PACKAGES $TEST_PACKAGES
+    extras=$extras,libvirt
+fi
+if [ -f "$venv/nova.stamp" ] && ! wants integration; then
+    grep -q libvirt "$venv/nova.stamp" && extras=$extras,libvirt      # do not undo a fuller environment
+fi
+step "Python packages" make_venv "$extras"
+if wants integration && [ $root = yes ]; then
+    export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}
+    step "libvirt" "$here/libvirt-host.sh" start
+    step "Guest image" "$here/guest-image.sh" "$NOVA_TEST_GUEST_DIR"
+fi
+
+pytest() { "$venv/bin/python" -m pytest -q -p no:cacheprovider "$@"; }
+failed=()
+run() {
+    local name=$1
+    shift
+    printf '\n==== %s\n' "$name"
+    "$@" || failed+=("$name")
+}
+
+export PATH=$venv/bin:$PATH
+if wants pep8; then run "style and layers" "$here/check.sh"; fi
+if wants unit; then run "unit" pytest nova/tests/unit "$@"; fi
+if wants contract; then run "contract and budgets" pytest nova/tests/contract nova/tests/perf "$@"; fi
+if wants functional; then
+    run "functional, native threads" env NOVA_THREAD_MODEL=native "$venv/bin/python" -m pytest -q -p no:cacheprovider nova/tests/functional "$@"
+    run "functional, green threads" env NOVA_THREAD_MODEL=eventlet "$venv/bin/python" -m pytest -q -p no:cacheprovider nova/tests/functional "$@"
+fi
+if wants integration; then run "integration" pytest -rs nova/tests/integration "$@"; fi
+
+printf '\n'
+[ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"
+say "All green."
