@@ -4,6 +4,7 @@ The rest of the code is plain ``threading`` code. ``setup`` is called by a comma
 imports another module of the project; under eventlet it patches the standard library, so that the same code runs
 as green threads.
 """
+import collections
 import os
 import threading
 import time
@@ -52,6 +53,40 @@ def spawn(name, function, *args, **kwargs):
     thread = threading.Thread(target=function, name=name, args=args, kwargs=kwargs, daemon=True)
     thread.start()
     return thread
+
+
+def spawn_native(name, function, *args):
+    """Start a daemon thread of the operating system under either model: for loops that run inside C.
+
+    Under eventlet it must touch no lock, log or queue of ours; what it finds it hands over through a Mailbox.
+    """
+    if _model == 'eventlet':
+        from eventlet import patcher
+        real = patcher.original('threading')
+    else:
+        real = threading
+    thread = real.Thread(target=function, name=name, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+class Mailbox:
+    """Hands items from any thread, also one that is native beside green ones, to one reader."""
+
+    def __init__(self):
+        self._items = collections.deque()
+        self._reader, self._writer = os.pipe()
+        if _model == 'eventlet':
+            os.set_blocking(self._reader, False)     # the green read waits in the hub
+
+    def put(self, item):
+        self._items.append(item)
+        os.write(self._writer, b'.')
+
+    def get(self):
+        """The oldest item; waits for one."""
+        os.read(self._reader, 1)
+        return self._items.popleft()
 
 
 class Pool:

@@ -11,6 +11,7 @@ exception stays in the log.
     ├── NotFound 404            one class a noun
     ├── NotAcceptable 406
     ├── Conflict 409            InstanceInvalidState, InstanceIsLocked, ...
+    ├── Gone 410
     ├── TooLarge 413
     ├── UnsupportedMediaType 415
     ├── TooManyRequests 429
@@ -73,6 +74,11 @@ class NotAcceptable(NovaException):
 class Conflict(NovaException):
     code = 409
     template = 'The request conflicts with the present state of the resource.'
+
+
+class Gone(NovaException):
+    code = 410
+    template = 'The resource is no longer there.'
 
 
 class TooLarge(NovaException):
@@ -213,6 +219,12 @@ class ExtensionNotFound(NotFound):
     template = 'Extension %(alias)s could not be found.'
 
 
+class IdentityNotFound(NotFound):
+    """A project, user, role, … of the embedded identity service."""
+
+    template = 'Could not find %(noun)s: %(id)s.'
+
+
 # ---- 409 --------------------------------------------------------------------
 
 class InstanceInvalidState(Conflict):
@@ -253,12 +265,24 @@ class NoMoreFixedIps(Conflict):
     template = 'No fixed IP addresses available for network %(network_id)s'
 
 
+class NetworkAmbiguous(Conflict):
+    template = 'Multiple possible networks found, use a Network ID to be more specific.'
+
+
 class FixedIpInUse(Conflict):
     template = 'Fixed IP address %(address)s is already in use.'
 
 
 class PortInUse(Conflict):
     template = 'Port %(port_id)s is still in use.'
+
+
+class IdentityExists(Conflict):
+    template = 'Conflict occurred attempting to store %(noun)s - Duplicate entry found with name %(name)s.'
+
+
+class SecurityGroupAmbiguous(Conflict):
+    template = "Multiple security groups found matching '%(name)s'. Use an ID to be more specific."
 
 
 class SecurityGroupInUse(Conflict):
@@ -298,8 +322,24 @@ class GuestNotFound(VirtError):
     template = 'The hypervisor has no guest for instance %(instance_id)s.'
 
 
+class NetworkPlumbingError(NovaException):
+    """A bridge, a DHCP server or a filter of this host could not be set up."""
+
+    template = 'The host network could not be set up: %(reason)s'
+
+
 class HostUnavailable(Unavailable):
     template = 'The compute host %(host)s does not answer.'
+
+
+class ServiceUnavailable(Unavailable):
+    template = 'The %(service)s service does not answer.'
+
+
+class RemoteError(NovaException):
+    """Another service failed in a way that is no error of the domain; its log has the details."""
+
+    template = 'The %(service)s service failed.'
 
 
 class DatabaseNotReady(NovaException):

@@ -7,7 +7,7 @@ In each round clients create, stop, start and delete servers; at a random moment
 started again. In the end, when everything has settled, what clients were told is compared with the API, both
 databases, the hypervisor, the disks and the addresses:
 
-- a server whose creation was acknowledged is there, ACTIVE, SHUTOFF or in ERROR with a reason, until a delete of it was sent
+- a server whose creation was acknowledged is there, ACTIVE, SHUTOFF or in ERROR with a reason, unless a delete was sent
 - a server whose deletion was acknowledged is gone
 - no task is in progress, no server in BUILD
 - usage on the compute nodes is the sum of the servers; mappings, request specs and servers are the same set

@@ -20,6 +20,8 @@ class Route:
     errors   documented error codes
     body, query   api.params.Schema, or None where nothing is accepted (a body) or checked (a query)
     action   key of the body for POST …/action rows
+    public   served without a caller: version documents
+    api      False: the path is below the mount point, not below /v2.1
     """
 
     method: str
@@ -34,3 +36,5 @@ class Route:
     body: object = None
     query: object = None
     action: str | None = None
+    public: bool = False
+    api: bool = True

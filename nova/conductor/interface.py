@@ -21,8 +21,10 @@ INTERFACE = Interface(
     Method('end_task', ('instance_uuid', 'event', 'host', 'values', 'expect', 'fault', 'traceback'), call=True),
     # the server is gone from its host: row to history, claim freed, mapping and spec removed, action closed
     Method('instance_destroyed', ('instance_uuid', 'host'), call=True),
-    # -> list of Instance on a host, with what they are doing
+    # -> list of {'instance': Instance, 'arguments': of the open action or None} on a host
     Method('instances_on_host', ('host',), call=True),
+    # of guests that a host has and does not know: those that were deleted, or live on another host -> list of uuids
+    Method('stray_guests', ('host', 'uuids'), call=True),
     # -> RequestSpec
     Method('get_request_spec', ('instance_uuid',), call=True),
     # -> list of block device dicts

@@ -41,8 +41,6 @@ class Database:
     def reader(self):
         """A connection for SELECTs that see one moment."""
         with self.engine.connect() as conn:
-            if self.sqlite:
-                conn.exec_driver_sql('BEGIN')
             yield conn
 
     @contextlib.contextmanager
@@ -50,6 +48,7 @@ class Database:
         """A connection in a transaction: committed at the end of the block, rolled back when it raises."""
         with self._one_writer, self.engine.connect() as conn:
             if self.sqlite:
+                conn.info['in_transaction'] = True       # oslo.db would send a BEGIN of its own, a deferred one
                 conn.exec_driver_sql('BEGIN IMMEDIATE')
             yield conn
             conn.commit()
@@ -86,14 +85,15 @@ def _sqlite_engine(url):
 
 
 @functools.cache
-def _insert_of(dialect):
+def insert_of(dialect):
+    """The INSERT construct of a dialect, with its ways to meet an existing row."""
     module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
     return getattr(__import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']), 'insert')
 
 
 def insert_ignore(conn, table, values):
     """INSERT that leaves an existing row of the same key alone, on any of the three databases."""
-    statement = _insert_of(conn.dialect.name)(table).values(**values)
+    statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':
         return conn.execute(statement.prefix_with('IGNORE'))
     return conn.execute(statement.on_conflict_do_nothing())

@@ -18,6 +18,9 @@ class _JsonType(fields.FieldType):
 class JsonField(fields.AutoTypedField):
     AUTO_TYPE = _JsonType()
 
+    def __init__(self, **kwargs):
+        super().__init__(nullable=True, **kwargs)        # null is a JSON value
+
 
 class _UtcType(fields.DateTime):
     """A naive UTC datetime, as the databases hold it."""

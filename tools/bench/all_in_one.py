@@ -18,7 +18,7 @@ import urllib.parse
 from concurrent import futures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from local_cloud import LocalCloud  # noqa: E402
+from local_cloud import LocalCloud
 
 NEWEST = '2.104'
 ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1',

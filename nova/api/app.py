@@ -1,0 +1,275 @@
+"""The compute API as a WSGI application: the walk of every request, in one place.
+
+path → row → version → caller → policy → body and query → handler → JSON. What a step refuses is an exception,
+and ``faults`` makes the answer of it.
+"""
+import dataclasses
+import http
+import importlib
+import logging
+import pkgutil
+
+import orjson
+
+from nova import context as nova_context
+from nova import exception
+from nova.api import faults
+from nova.api import request
+from nova.api import routing
+from nova.api import versions
+from nova.api.request import Request
+from nova.api.request import Response
+
+__all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes')
+
+LOG = logging.getLogger(__name__)
+
+MAX_DEPTH = 32                    # nested objects and lists of a body
+_JSON_TYPES = ('application/json', '')
+_STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HTTPStatus}
+_PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
+
+
+@dataclasses.dataclass
+class Services:
+    """What handlers may use; ``req.services``.
+
+    conf       the configuration
+    api_db     nova.db.engine.Database of the API database
+    cells      nova.db.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
+    policy     nova.policy.Policy
+    conductor, compute, network   RPC clients: client.method(ctx, server=None, **arguments)
+    images     nova.image.api facade: show, list, create, update, delete
+    networks   nova.network.api facade
+    """
+
+    conf: object
+    api_db: object
+    cells: object
+    policy: object
+    conductor: object = None
+    compute: object = None
+    network: object = None
+    images: object = None
+    networks: object = None
+
+
+def all_routes():
+    """The rows of every module in nova.api.resources."""
+    package = importlib.import_module('nova.api.resources')
+    rows = []
+    for found in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+        rows += getattr(importlib.import_module(f'{package.__name__}.{found}'), 'ROUTES', ())
+    return rows
+
+
+class Application:
+    """The WSGI callable.
+
+    Middleware before it puts the caller into ``environ['nova.context']``.
+
+    :param services: Services
+    :param routes: Route rows; None: those of every resource
+    """
+
+    def __init__(self, services, routes=None):
+        self.services = services
+        self.routes = list(all_routes() if routes is None else routes)
+        self._tree = routing.Tree([row for row in self.routes if row.api])
+        self._root = routing.Tree([row for row in self.routes if not row.api])
+        self._max_body = services.conf.api.max_request_body_size
+
+    def __call__(self, environ, start_response):
+        req = Request(environ, self.services)
+        req.request_id = _request_id(environ)
+        try:
+            code, headers, body = self._serve(req)
+        except Exception as error:
+            code, headers, body = faults.answer(error, req.request_id)
+            body = orjson.dumps(body)
+            if req.route is None and code == 406:
+                headers.append(('Vary', versions.VARY))
+            else:
+                headers += versions.headers(req.version) if not req.relaxed else []
+        headers += [('x-openstack-request-id', req.request_id), ('x-compute-request-id', req.request_id)]
+        if body or code not in (204, 304):
+            headers += [('Content-Type', 'application/json'), ('Content-Length', str(len(body)))]
+        start_response(_STATUS.get(code) or f'{code} Unknown', headers)
+        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+    def _serve(self, req):
+        environ = req.environ
+        context = environ.get('nova.context')
+        if context is not None:
+            context.is_admin = self.services.policy.allows(context, 'context_is_admin', {})
+            req.context = context
+        path = decoded_path(environ)
+        if path.strip('/') in _PREFIXES and not path.endswith('/') or not path and _prefix_of_script(environ):
+            return 302, [('Location', f'{req.host_url}/{path.strip("/") or _prefix_of_script(environ)}/')], b''
+        methods, values = self._match(req, context, path)
+        rows = self._rows_of_method(req, methods)
+        if not req.relaxed:
+            req.version = versions.negotiate(environ)
+        raw = document = None
+        if environ['REQUEST_METHOD'] in ('POST', 'PUT', 'PATCH'):
+            if context is None and not rows[0][0].public:
+                raise exception.Unauthorized()
+            raw = self._read(environ)
+            document = parse_json(raw) if rows[0][0].action is not None else None
+        req.route, names = row, _names = routing.choose(rows, req.version, document)
+        if context is None and not row.public:
+            raise exception.Unauthorized()
+        if row.policy is not None:
+            req.authorize(row.policy)
+        if row.query is not None:
+            req.query = row.query.validate(environ.get('QUERY_STRING', ''), req.version, req.relaxed)
+        if row.body is not None:
+            body = parse_json(raw) if document is None else document
+            req.body = row.body.validate(body, req.version, req.relaxed)
+        result = row.handler(req, **dict(zip(names, values)))
+        return self._answer(req, row, result)
+
+    def _match(self, req, context, path):
+        """({method: rows}, values of the parts) of the request's path.
+
+        :raises NotFound: nothing is there
+        :raises BadRequest: it names another project than the caller's
+        """
+        segments = path.strip('/').split('/') if path.strip('/') else []
+        if segments and segments[0] in _PREFIXES:
+            prefix = segments.pop(0)
+        else:
+            prefix = _prefix_of_script(req.environ)
+        if prefix is None:
+            return self._found(self._root, req, segments)
+        req.relaxed, req.base_path = _PREFIXES[prefix], '/' + prefix
+        if segments and not self._tree.knows(segments[0]) and (
+                not segments[0].endswith('.json') or not self._tree.knows(segments[0][:-5])):
+            project = segments.pop(0)
+            if context is None:
+                raise exception.Unauthorized()
+            if not segments:
+                raise exception.NotFound()
+            if project != context.project_id:
+                raise exception.BadRequest('Malformed request url: the project id in it is not the one '
+                                           'of the token.')
+            req.project_in_path = '/' + project
+        return self._found(self._tree, req, segments)
+
+    @staticmethod
+    def _found(tree, req, segments):
+        methods, values = tree.find(segments)
+        if methods is None and segments and segments[-1].endswith('.json'):
+            methods, values = tree.find([*segments[:-1], segments[-1][:-5]])
+        if methods is None:
+            raise exception.NotFound()
+        return methods, values
+
+    @staticmethod
+    def _rows_of_method(req, methods):
+        method = req.environ['REQUEST_METHOD']
+        rows = methods.get('GET' if method == 'HEAD' else method)
+        if rows is None:
+            raise exception.MethodNotAllowed(allow=sorted(methods))
+        return rows
+
+    def _read(self, environ):
+        """The body's bytes, at most as many as the option allows.
+
+        :raises TooLarge: there are more
+        """
+        length = environ.get('CONTENT_LENGTH') or ''
+        if length:
+            if not (length.isascii() and length.isdigit()) or len(length) > 18:
+                raise exception.BadRequest('Content-Length is not a number.')
+            if int(length) > self._max_body:
+                raise exception.TooLarge(limit=self._max_body)
+            raw = environ['wsgi.input'].read(int(length))
+        elif environ.get('wsgi.input_terminated') or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', ''):
+            raw = environ['wsgi.input'].read(self._max_body + 1)
+            if len(raw) > self._max_body:
+                raise exception.TooLarge(limit=self._max_body)
+        else:
+            raw = b''
+        if raw and environ.get('CONTENT_TYPE', '').partition(';')[0].strip().lower() not in _JSON_TYPES:
+            raise exception.UnsupportedMediaType()
+        return raw
+
+    @staticmethod
+    def _answer(req, row, result):
+        headers, body, code = [], result, None
+        if isinstance(result, Response):
+            body, code = result.body, result.status
+            headers += result.headers
+        code = code or status_of(row, req.version)
+        if row.api and not req.relaxed:
+            headers += versions.headers(req.version)
+        if not isinstance(body, bytes):
+            body = b'' if body is None else orjson.dumps(body)
+        return code, headers, body
+
+
+def _prefix_of_script(environ):
+    """'v2.1' or 'v2' when a URL map has moved it into SCRIPT_NAME, else None."""
+    last = environ.get('SCRIPT_NAME', '').rstrip('/').rpartition('/')[2]
+    return last if last in _PREFIXES else None
+
+
+def status_of(row, version):
+    """The code of success of a row at a version."""
+    if isinstance(row.status, int):
+        return row.status
+    return row.status[max(since for since in row.status if since <= version)]
+
+
+def decoded_path(environ):
+    path = environ.get('PATH_INFO', '')
+    if not path.isascii():
+        try:
+            path = path.encode('latin-1').decode()
+        except UnicodeError:
+            raise exception.BadRequest('The path is not UTF-8 encoded.') from None
+    if '\0' in path:
+        raise exception.BadRequest('The path has a NUL character.')
+    return path
+
+
+def parse_json(raw):
+    """The object that a body holds.
+
+    :raises BadRequest: it is no JSON object, or nested too deeply, or has NUL characters
+    """
+    if not raw:
+        raise exception.BadRequest('Malformed request body: there is none.')
+    try:
+        body = orjson.loads(raw)
+    except ValueError:                      # also NaN, Infinity, bytes that are not UTF-8
+        raise exception.BadRequest('Malformed request body: it is not JSON.') from None
+    if not isinstance(body, dict):
+        raise exception.BadRequest('Malformed request body: it is not a JSON object.')
+    if raw.count(b'{') + raw.count(b'[') > MAX_DEPTH or b'\\u0000' in raw:
+        _inspect(body)
+    return body
+
+
+def _inspect(body):
+    """Refuse what few bodies can have: too many levels, and NUL characters, which databases do not take."""
+    level, depth = [body], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise exception.BadRequest(f'Malformed request body: it has more than {MAX_DEPTH} levels.')
+        inner = []
+        for value in level:
+            items = [*value, *value.values()] if isinstance(value, dict) else value
+            if any(isinstance(item, str) and '\0' in item for item in items):
+                raise exception.BadRequest('Malformed request body: it has a NUL character.')
+            inner += [item for item in items if isinstance(item, (dict, list))]
+        level = inner
+
+
+def _request_id(environ):
+    context = environ.get('nova.context')
+    if context is not None:
+        return context.request_id
+    return environ.get('openstack.request_id') or nova_context.new_request_id()

@@ -1,0 +1,55 @@
+"""Errors as HTTP answers: class → code → body key, once for the whole API.
+
+A handler raises; nothing else knows the form of a fault. Everything that is not meant for a user is a 500 whose
+body carries the request id and nothing of the cause; the log carries all of it.
+"""
+import logging
+
+import oslo_messaging
+import sqlalchemy.exc
+from oslo_db import exception as db_exc
+
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+BODY_KEYS = {
+    400: 'badRequest', 401: 'unauthorized', 403: 'forbidden', 404: 'itemNotFound', 405: 'badMethod',
+    409: 'conflictingRequest', 413: 'overLimit', 415: 'badMediaType', 429: 'overLimit', 501: 'notImplemented',
+    503: 'serviceUnavailable',
+}
+INTERNAL = 'computeFault'         # 500, 406 and every code that has no key of its own
+
+RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # seconds, unless the error knows better
+
+# What stands for "another part of the system does not answer", whoever raises it.
+UNAVAILABLE = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure,
+               oslo_messaging.MessageUndeliverable, db_exc.DBConnectionError,
+               db_exc.DBDeadlock, sqlalchemy.exc.OperationalError, sqlalchemy.exc.TimeoutError)
+
+
+def answer(error, request_id):
+    """(code, headers, body dict) for an exception; logs what the body must not tell."""
+    code, message = _code_and_message(error, request_id)
+    fault = {'code': code, 'message': message}
+    headers = []
+    if code in RETRY_AFTER:
+        retry = str(getattr(error, 'kwargs', {}).get('retry_after', RETRY_AFTER[code]))
+        headers.append(('Retry-After', retry))
+        if BODY_KEYS[code] == 'overLimit':
+            fault['retryAfter'] = retry
+    if code == 405 and getattr(error, 'kwargs', {}).get('allow'):
+        headers.append(('Allow', ', '.join(error.kwargs['allow'])))
+    return code, headers, {BODY_KEYS.get(code, INTERNAL): fault}
+
+
+def _code_and_message(error, request_id):
+    if isinstance(error, exception.NovaException) and error.code != 500:
+        if error.code > 500:
+            LOG.warning('Request %s answered with %s: %s', request_id, error.code, error.message)
+        return error.code, error.message
+    if isinstance(error, UNAVAILABLE):
+        LOG.error('Request %s: a service that it needs does not answer.', request_id, exc_info=error)
+        return 503, exception.Unavailable.template
+    LOG.error('Request %s failed unexpectedly.', request_id, exc_info=error)
+    return 500, f'Unexpected API Error. The cause is in the service log under request id {request_id}.'

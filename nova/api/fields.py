@@ -1,0 +1,117 @@
+"""What an answer shows: fields with their versions and rules, compiled into one function that builds a dict.
+
+    VIEW = Fields(
+        Field('id', 'flavor_id'),                              # a column
+        Field('swap', lambda row, req: row['swap'] or '', until=74),
+        Field('swap', 'swap', since=75),
+        Field('extra_specs', 'extra_specs', since=61, rule='os_compute_api:os-flavor-extra-specs:index'),
+    )
+    build = VIEW.builder(req)
+    {'flavors': [build(row) for row in rows]}
+
+Versions and rules are looked at when the function is made, never per row.
+"""
+import dataclasses
+import typing
+
+
+class _Absent:
+    def __repr__(self):
+        return 'ABSENT'
+
+
+ABSENT = _Absent()        # a getter's answer: this row has no such field
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One field.
+
+    name    its key in the answer
+    get     a column's name, or ``get(row, view)``: the value, or ABSENT when ``optional``
+    since, until   first and last minor version
+    rule    policy rule that the caller must pass to see it
+    optional   ``get`` may answer ABSENT
+    columns    columns that a ``get`` function reads, so that a listing selects no others (see Fields.columns)
+    """
+
+    name: str
+    get: str | typing.Callable
+    since: int = 1
+    until: int | None = None
+    rule: str | None = None
+    optional: bool = False
+    columns: tuple = ()
+
+    def at(self, version):
+        return self.since <= version and (self.until is None or version <= self.until)
+
+
+class Fields:
+    """A table of fields, in the order in which an answer shows them."""
+
+    def __init__(self, *rows):
+        self.rows = rows
+        self._builders = {}
+        self._rules = {}
+
+    def __add__(self, other):
+        return Fields(*self.rows, *(other.rows if isinstance(other, Fields) else other))
+
+    def rules(self, version):
+        """The rules that decide about fields of this version."""
+        found = self._rules.get(version)
+        if found is None:
+            found = self._rules[version] = tuple(sorted({
+                row.rule for row in self.rows if row.rule and row.at(version)}))
+        return found
+
+    def allowed(self, req, target=None):
+        """The rules of this table that the caller passes, as builders are keyed by."""
+        return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
+
+    def active(self, version, allowed=frozenset()):
+        return [row for row in self.rows if row.at(version) and (row.rule is None or row.rule in allowed)]
+
+    def columns(self, version, allowed=frozenset()):
+        """The columns that a listing must select for this view."""
+        names = set()
+        for row in self.active(version, allowed):
+            names.update((row.get,) if isinstance(row.get, str) else row.columns)
+        return names
+
+    def builder(self, req, view=None, target=None):
+        """``build(row)`` -> dict, for this request.
+
+        :param view: what getters get beside the row; the request itself unless given
+        :param target: whose resource it is, for the rules; the caller's own project unless given
+        """
+        build = self.compiled(req.version, self.allowed(req, target))
+        view = req if view is None else view
+        return lambda row: build(row, view)
+
+    def compiled(self, version, allowed=frozenset()):
+        """``build(row, view)`` -> dict; made once per version and set of rules."""
+        build = self._builders.get((version, allowed))
+        if build is None:
+            build = self._builders[version, allowed] = _compile(self.active(version, allowed))
+        return build
+
+
+def _compile(rows):
+    """One function whose body is one dict display: columns are subscripts, other fields one call each."""
+    names = {'ABSENT': ABSENT}
+    items, optional = [], []
+    for number, row in enumerate(rows):
+        if isinstance(row.get, str):
+            items.append(f'{row.name!r}: row[{row.get!r}]')
+            continue
+        names[f'get{number}'] = row.get
+        if row.optional:
+            optional.append(f'    value = get{number}(row, view)\n'
+                            f'    if value is not ABSENT:\n        built[{row.name!r}] = value\n')
+        else:
+            items.append(f'{row.name!r}: get{number}(row, view)')
+    source = 'def build(row, view):\n    built = {%s}\n%s    return built\n' % (', '.join(items), ''.join(optional))
+    exec(compile(source, '<fields>', 'exec'), names)
+    return names['build']

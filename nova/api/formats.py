@@ -1,0 +1,176 @@
+"""String formats of the JSON Schemas, and what a user reads when a value has not that form."""
+import base64
+import binascii
+import datetime
+import ipaddress
+import re
+import unicodedata
+import uuid
+
+import iso8601
+import jsonschema
+
+CHECKER = jsonschema.FormatChecker(formats=())
+
+MAX_REGEX = 255           # characters of a list filter
+_MAC = re.compile(r'[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\Z')
+_DIGITS = re.compile(r'[0-9]+\Z', re.ASCII)
+_SIGNED = re.compile(r'-?[0-9]+\Z', re.ASCII)
+
+SENTENCES = {
+    'name': 'It must be printable characters, without a space at its beginning or end.',
+    'name_with_leading_trailing_spaces': 'It must be printable characters, and not only spaces.',
+    'az_name': 'It must be printable characters without a colon, and without a space at its beginning or end.',
+    'az_name_with_leading_trailing_spaces': 'It must be printable characters without a colon.',
+    'printable': 'It must be printable characters and line breaks.',
+    'uuid': "It is not a 'uuid'.",
+    'base64': "It is not 'base64'.",
+    'digits': 'It is not a whole number.',
+    'signed': 'It is not a whole number.',
+    'regex': 'It is not a regular expression.',
+}
+
+
+def _format(name):
+    """Register a check of strings; anything that is not a string has no format."""
+    def register(check):
+        CHECKER.checks(name)(lambda value: not isinstance(value, str) or check(value))
+        return check
+    return register
+
+
+def _printable(text, also=''):
+    """No control characters, no unassigned or surrogate code points; spaces of any kind are fine."""
+    return text.isascii() and text.isprintable() or all(
+        char in also or unicodedata.category(char)[0] != 'C' and char not in '\u2028\u2029' for char in text)
+
+
+@_format('name')
+def name(value):
+    return value.strip() == value != '' and _printable(value)
+
+
+@_format('name_with_leading_trailing_spaces')
+def name_with_spaces(value):
+    return value.strip() != '' and _printable(value)
+
+
+@_format('az_name')
+def az_name(value):
+    return name(value) and ':' not in value
+
+
+@_format('az_name_with_leading_trailing_spaces')
+def az_name_with_spaces(value):
+    return name_with_spaces(value) and ':' not in value
+
+
+@_format('printable')
+def printable(value):
+    return _printable(value, also='\n\r\t')
+
+
+@_format('uuid')
+def is_uuid(value):
+    """A UUID in any of its usual spellings, as the compute API has always taken them."""
+    try:
+        return str(uuid.UUID(value)).replace('-', '') == (
+            value.lower().replace('urn:', '').replace('uuid:', '').strip('{}').replace('-', ''))
+    except ValueError:
+        return False
+
+
+@_format('base64')
+def is_base64(value):
+    try:
+        base64.b64decode(re.sub(r'\s+', '', value), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+@_format('ipv4')
+def ipv4(value):
+    return _parses(ipaddress.IPv4Address, value)
+
+
+@_format('ipv6')
+def ipv6(value):
+    return '%' not in value and _parses(ipaddress.IPv6Address, value)
+
+
+@_format('cidr')
+def cidr(value):
+    return '/' in value and _parses(lambda text: ipaddress.ip_network(text, strict=False), value)
+
+
+@_format('mac-address')
+def mac_address(value):
+    return bool(_MAC.match(value))
+
+
+@_format('uri')
+def uri(value):
+    return bool(re.match(r'[a-zA-Z][a-zA-Z0-9+.-]*://\S+\Z', value))
+
+
+@_format('date-time')
+def date_time(value):
+    try:
+        parse_time(value)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+@_format('regex')
+def regex(value):
+    if len(value) > MAX_REGEX:
+        return False
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+@_format('digits')
+def digits(value):
+    return bool(_DIGITS.match(value))
+
+
+@_format('signed')
+def signed(value):
+    return bool(_SIGNED.match(value))
+
+
+def bounded(format_name, minimum, maximum):
+    """Register a check that a string of digits lies between two numbers (None: no bound)."""
+    def check(value):
+        if not _SIGNED.match(value):
+            return True               # another format says what is wrong
+        if len(value) > 20:
+            return False
+        return (minimum is None or int(value) >= minimum) and (maximum is None or int(value) <= maximum)
+    SENTENCES[format_name] = f"It is not an {format_name.replace(' to None', ' upwards')}."
+    _format(format_name)(check)
+
+
+def parse_time(text):
+    """A naive UTC datetime of an ISO 8601 text; without a zone it is UTC.
+
+    :raises ValueError: it is no such text
+    """
+    try:
+        moment = iso8601.parse_date(text)
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except iso8601.ParseError:
+        raise ValueError('not an ISO 8601 date and time') from None
+
+
+def _parses(parser, value):
+    try:
+        parser(value)
+    except ValueError:
+        return False
+    return True

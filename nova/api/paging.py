@@ -1,0 +1,50 @@
+"""Limits, markers and links of lists."""
+import urllib.parse
+
+from nova import exception
+
+
+def limit(req, name='limit'):
+    """How many items this page has at most: what was asked for, within [api] max_limit.
+
+    ``limit=0`` is an empty page.
+    """
+    maximum = req.services.conf.api.max_limit
+    asked = req.query.one(name)
+    return maximum if asked is None else min(asked, maximum)
+
+
+def marker(req):
+    """The id after which the page begins, or None."""
+    return req.query.one('marker')
+
+
+def page(rows, req, key='id'):
+    """One page of rows that are all in memory already.
+
+    :param key: the column that markers name
+    :raises InvalidMarker: no row has the marker
+    """
+    start, wanted = 0, marker(req)
+    if wanted is not None:
+        found = [number for number, row in enumerate(rows) if str(row[key]) == wanted]
+        if not found:
+            raise exception.InvalidMarker(marker=wanted)
+        start = found[0] + 1
+    size = limit(req)
+    return rows[start:start + size], len(rows) > start + size
+
+
+def next_links(req, collection, last_id):
+    """[{rel: next, href}]: the same list, after ``last_id``."""
+    pairs = [(name, value) for name, value in urllib.parse.parse_qsl(
+        req.environ.get('QUERY_STRING', ''), keep_blank_values=True) if name != 'marker']
+    query = urllib.parse.urlencode([*pairs, ('marker', last_id)])
+    return [{'rel': 'next', 'href': f'{req.url(collection)}?{query}'}]
+
+
+def add_links(body, req, collection, key, last_id, more):
+    """Put ``<key>_links`` into a list's body when there is another page."""
+    if more and last_id is not None:
+        body[f'{key}_links'] = next_links(req, collection, last_id)
+    return body

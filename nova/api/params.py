@@ -1,0 +1,396 @@
+"""What a request may carry: parameters with their versions, compiled once per version into validators.
+
+    CREATE = Object(
+        Param('flavor', Object(
+            Param('name', NAME, required=True),
+            Param('ram', POSITIVE, required=True),
+            Param('description', DESCRIPTION, since=55),
+        ), required=True))
+
+    LIST = Query(Param('limit', LIMIT), Param('marker', STRING), closed=75)
+
+A ``Route`` takes an Object as ``body`` and a Query as ``query``. What the handler gets is validated and converted:
+``'2'`` where an integer may travel as a string is 2, ``'yes'`` where a boolean may is True.
+"""
+import dataclasses
+import functools
+import re
+import urllib.parse
+
+import jsonschema
+from jsonschema import exceptions as schema_errors
+from jsonschema import validators
+
+from nova import exception
+from nova.api import formats
+
+MAX_SHOWN = 80            # characters of a refused value that an error message repeats
+MAX_PARAMS = 500          # pairs in one query string
+
+# 1.0 is not an integer here, and a boolean is no number.
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+    'integer', lambda _checker, value: isinstance(value, int) and not isinstance(value, bool))
+_Validator = validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+
+
+class Type:
+    """A JSON Schema with the function that turns a valid value into what handlers use.
+
+    :param schema: the JSON Schema, the same in all versions
+    :param convert: called with a valid value, or None
+    :param relaxed: the JSON Schema under /v2, where it differs
+    :param secret: error messages never repeat the value
+    """
+
+    def __init__(self, schema, convert=None, relaxed=None, secret=False):
+        self._schema = {**schema, 'writeOnly': True} if secret else schema
+        self._relaxed = relaxed or self._schema
+        self._convert = convert
+
+    def schema(self, version, relaxed=False):
+        return self._relaxed if relaxed else self._schema
+
+    def converter(self, version, relaxed=False):
+        return self._convert
+
+    def prune(self, value, version):
+        return value
+
+
+class Array:
+    """A list of one type; ``limits`` are minItems, maxItems, uniqueItems."""
+
+    def __init__(self, items, **limits):
+        self.items, self.limits = _typed(items), limits
+
+    def schema(self, version, relaxed=False):
+        return {'type': 'array', 'items': self.items.schema(version, relaxed), **self.limits}
+
+    def converter(self, version, relaxed=False):
+        each = self.items.converter(version, relaxed)
+        return each and (lambda values: [each(value) for value in values])
+
+    def prune(self, value, version):
+        return [self.items.prune(item, version) for item in value] if isinstance(value, list) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Param:
+    """One parameter of a body or a query.
+
+    name     its key, or None where ``pattern`` (a regular expression) names many keys
+    type     Type, Array, Object or a plain JSON Schema
+    since, until   first and last minor version; several rows of one name follow each other
+    required a body without it is refused
+    """
+
+    name: str | None
+    type: object
+    since: int = 1
+    until: int | None = None
+    required: bool = False
+    pattern: str | None = None
+
+    def at(self, version):
+        return self.since <= version and (self.until is None or version <= self.until)
+
+
+class Object:
+    """A JSON object: its parameters by version.
+
+    :param closed: True: an unknown key is refused; an int: from this minor version on; False: never
+    :param limits: maxProperties and the like
+    """
+
+    def __init__(self, *params, closed=True, nullable=False, **limits):
+        self.params = [dataclasses.replace(param, type=_typed(param.type)) for param in params]
+        self.closed, self.nullable, self.limits = closed, nullable, limits
+
+    def __add__(self, params):
+        """The same object with more parameters."""
+        return Object(*self.params, *params, closed=self.closed, nullable=self.nullable, **self.limits)
+
+    def at(self, version):
+        return [param for param in self.params if param.at(version)]
+
+    def is_closed(self, version):
+        return self.closed if isinstance(self.closed, bool) else version >= self.closed
+
+    def schema(self, version, relaxed=False):
+        params = self.at(version)
+        schema = {'type': ['object', 'null'] if self.nullable else 'object', **self.limits,
+                  'properties': {p.name: p.type.schema(version, relaxed) for p in params if p.pattern is None},
+                  'required': [p.name for p in params if p.required]}
+        patterns = {p.pattern: p.type.schema(version, relaxed) for p in params if p.pattern is not None}
+        if patterns:
+            schema['patternProperties'] = patterns
+        if self.is_closed(version):
+            schema['additionalProperties'] = False
+        return schema
+
+    def converter(self, version, relaxed=False):
+        steps = [(p.name, p.type.converter(version, relaxed)) for p in self.at(version) if p.pattern is None]
+        steps = [(name, convert) for name, convert in steps if convert]
+
+        def convert_all(value):
+            for name, convert in steps:
+                if name in value:
+                    value[name] = convert(value[name])
+            return value
+        return convert_all if steps else None
+
+    def prune(self, value, version):
+        """The value without the keys that this version does not know (/v2 ignores them)."""
+        if not isinstance(value, dict):
+            return value
+        known = {p.name: p.type for p in self.at(version) if p.pattern is None}
+        patterns = [(re.compile(p.pattern), p.type) for p in self.at(version) if p.pattern is not None]
+        kept = {}
+        for key, item in value.items():
+            type_ = known.get(key) or next((t for pattern, t in patterns if pattern.search(key)), None)
+            if type_ is not None:
+                kept[key] = type_.prune(item, version)
+            elif not self.is_closed(version):
+                kept[key] = item
+        return kept
+
+    @functools.cached_property
+    def _compiled(self):
+        return {}
+
+    def compiled(self, version, relaxed=False):
+        """(validator, converter or None) of one version; made once."""
+        found = self._compiled.get((version, relaxed))
+        if found is None:
+            validator = _Validator(self.schema(version, relaxed), format_checker=formats.CHECKER)
+            found = self._compiled[version, relaxed] = (validator, self.converter(version, relaxed))
+        return found
+
+    def validate(self, value, version, relaxed=False):
+        """The body, validated and converted.
+
+        :raises InvalidInput-like BadRequest: naming the field that is wrong
+        """
+        if relaxed:
+            value = self.prune(value, version)
+        validator, convert = self.compiled(version, relaxed)
+        error = schema_errors.best_match(validator.iter_errors(value))
+        if error is not None:
+            raise exception.BadRequest(sentence(error))
+        return convert(value) if convert else value
+
+
+class QueryValues(dict):
+    """{name: [values]}: what is valid of a query string, converted."""
+
+    def one(self, name, default=None):
+        """The value of a key that counts once: the last one."""
+        values = self.get(name)
+        return values[-1] if values else default
+
+    def many(self, name):
+        return self.get(name, [])
+
+
+class Query:
+    """The keys of a query string.
+
+    :param closed: minor version from which an unknown key is refused; before it, it is ignored. None: never.
+    :param single: minor version from which a key may come only once; None: never
+    """
+
+    def __init__(self, *params, closed=None, single=None):
+        self.params = [dataclasses.replace(param, type=_typed(param.type)) for param in params]
+        self.closed, self.single = closed, single
+        self._by_version = {}
+
+    def _compiled(self, version):
+        found = self._by_version.get(version)
+        if found is None:
+            params = [p for p in self.params if p.at(version)]
+            rows = [(p, (_Validator(p.type.schema(version), format_checker=formats.CHECKER),
+                         p.type.converter(version))) for p in params]
+            found = self._by_version[version] = (
+                {p.name: row for p, row in rows if p.pattern is None},
+                [(re.compile(p.pattern), row) for p, row in rows if p.pattern is not None])
+        return found
+
+    def validate(self, query_string, version, relaxed=False):
+        """QueryValues of a query string as it came.
+
+        :raises BadRequest: a value of the wrong form, or a key that this version refuses
+        """
+        if not query_string:
+            return QueryValues()
+        known, patterns = self._compiled(version)
+        values, unknown = QueryValues(), []
+        for name, value in parse_query(query_string):
+            row = known.get(name) or next((row for pattern, row in patterns if pattern.search(name)), None)
+            if row is None:
+                unknown.append(name)
+                continue
+            validator, convert = row
+            error = next(validator.iter_errors(value), None)
+            if error is not None:
+                raise exception.BadRequest(sentence(error, name))
+            values.setdefault(name, []).append(convert(value) if convert else value)
+        if unknown and self.closed is not None and version >= self.closed and not relaxed:
+            raise exception.BadRequest('Additional properties are not allowed (%s)' % _names(unknown))
+        if self.single is not None and version >= self.single:
+            for name, given in values.items():
+                if len(given) > 1:
+                    raise exception.BadRequest(
+                        f'Invalid input for query parameter {name}. It may be given only once.')
+        return values
+
+
+def parse_query(query_string):
+    """[(name, value)] of a query string.
+
+    :raises BadRequest: it is not UTF-8, has control characters or too many pairs
+    """
+    try:
+        pairs = urllib.parse.parse_qsl(query_string, keep_blank_values=True, errors='strict',
+                                       max_num_fields=MAX_PARAMS)
+    except UnicodeDecodeError:
+        raise exception.BadRequest('Query string is not UTF-8 encoded') from None
+    except ValueError:
+        raise exception.BadRequest(f'Query string has more than {MAX_PARAMS} parameters.') from None
+    for name, value in pairs:
+        if '\0' in name or '\0' in value:
+            raise exception.BadRequest('Query string has a NUL character.')
+    return pairs
+
+
+def _typed(type_):
+    return Type(type_) if isinstance(type_, dict) else type_
+
+
+# ---- what is wrong, in a sentence -------------------------------------------
+
+_SENTENCES = {
+    'type': lambda e: f'It is not of type {_or(e.validator_value)}.',
+    'enum': lambda e: f'It is not one of {_some(e.validator_value)}.',
+    'const': lambda e: f'It is not {e.validator_value!r}.',
+    'format': lambda e: formats.SENTENCES.get(e.validator_value, f"It is not a '{e.validator_value}'."),
+    'pattern': lambda e: f'It does not match {e.validator_value!r}.',
+    'minLength': lambda e: f'It is shorter than {e.validator_value} characters.',
+    'maxLength': lambda e: f'It is longer than {e.validator_value} characters.',
+    'minimum': lambda e: f'It is less than the minimum of {e.validator_value}.',
+    'maximum': lambda e: f'It is greater than the maximum of {e.validator_value}.',
+    'minItems': lambda e: f'It has fewer than {e.validator_value} items.',
+    'maxItems': lambda e: f'It has more than {e.validator_value} items.',
+    'uniqueItems': lambda e: 'It has items that are equal.',
+    'minProperties': lambda e: f'It has fewer than {e.validator_value} properties.',
+    'maxProperties': lambda e: f'It has more than {e.validator_value} properties.',
+    'required': lambda e: f'{_missing(e)!r} is a required property.',
+    'additionalProperties': lambda e: f'Additional properties are not allowed ({_names(_extra(e))})',
+}
+
+
+def sentence(error, name=None):
+    """What a user reads about one schema error: the field, the value unless it is secret or long, the reason."""
+    path = '.'.join([name] if name else [str(part) for part in error.absolute_path])
+    reason = _SENTENCES.get(error.validator, lambda e: 'It has none of the allowed forms.')(error)
+    if not path:
+        return reason if error.validator in ('required', 'additionalProperties') else f'Invalid input. {reason}'
+    return f'Invalid input for field/attribute {_cut(path)}. {_value(error)}{reason}'
+
+
+def _value(error):
+    if (isinstance(error.instance, (dict, list)) or 'writeOnly' in error.schema
+            or any('writeOnly' in (cause.schema or {}) for cause in _ancestors(error))):
+        return ''
+    return f'Value: {_cut(str(error.instance))}. '
+
+
+def _ancestors(error):
+    while error.parent is not None:
+        error = error.parent
+        yield error
+
+
+def _cut(text):
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + '…'
+
+
+def _or(types):
+    return ' or '.join([types] if isinstance(types, str) else types)
+
+
+def _some(values):
+    return ', '.join(repr(value) for value in values[:20]) + (', …' if len(values) > 20 else '')
+
+
+def _missing(error):
+    return next(name for name in error.validator_value if name not in error.instance)
+
+
+def _extra(error):
+    known = error.schema.get('properties', {})
+    patterns = error.schema.get('patternProperties', {})
+    return [key for key in error.instance if key not in known
+            and not any(re.search(pattern, key) for pattern in patterns)]
+
+
+def _names(names):
+    shown = ', '.join(repr(_cut(name)) for name in names[:5]) + (', …' if len(names) > 5 else '')
+    return shown + (' was unexpected' if len(names) == 1 else ' were unexpected')
+
+
+# ---- types that several resources share --------------------------------------
+
+TRUE = (True, 'True', 'TRUE', 'true', '1', 'ON', 'On', 'on', 'YES', 'Yes', 'yes')
+FALSE = (False, 'False', 'FALSE', 'false', '0', 'OFF', 'Off', 'off', 'NO', 'No', 'no')
+MAX_INT = 0x7FFFFFFF
+
+
+class _BooleanType(Type):
+    """true, false or one of the words for them; 0 and 1 as numbers are neither."""
+
+    def __init__(self):
+        super().__init__({'enum': [*TRUE, *FALSE]}, convert=lambda value: value in TRUE)
+
+
+def integer(minimum=None, maximum=None):
+    """An integer that may come as a string of digits; handlers get an int."""
+    signed = minimum is None or minimum < 0
+    schema = {'type': ['integer', 'string'], 'format': 'signed' if signed else 'digits'}
+    limits = {key: value for key, value in (('minimum', minimum), ('maximum', maximum)) if value is not None}
+    text = _Bounds(minimum, maximum)
+    return Type({**schema, **limits, 'allOf': [{'format': text.format_name}]} if limits else schema, convert=int)
+
+
+class _Bounds:
+    """The bounds of a number that came as a string: JSON Schema checks them on numbers alone."""
+
+    def __init__(self, minimum, maximum):
+        self.format_name = f'integer from {minimum} to {maximum}'
+        formats.bounded(self.format_name, minimum, maximum)
+
+
+def string(min_length=None, max_length=None, pattern=None, **more):
+    limits = {'minLength': min_length, 'maxLength': max_length, 'pattern': pattern}
+    return {'type': 'string', **{key: value for key, value in limits.items() if value is not None}, **more}
+
+
+def nullable(schema):
+    return {**schema, 'type': [schema['type'], 'null']}
+
+
+STRING = {'type': 'string'}
+UUID = string(format='uuid')
+NAME = Type(string(1, 255, format='name'), convert=str.strip,
+            relaxed=string(1, 255, format='name_with_leading_trailing_spaces'))
+DESCRIPTION = nullable(string(0, 65535, format='printable'))
+HOST = string(1, 255, r'^[a-zA-Z0-9-._]*$')
+BOOLEAN = _BooleanType()
+POSITIVE = integer(1, MAX_INT)
+NON_NEGATIVE = integer(0, MAX_INT)
+LIMIT = integer(0)
+IPV4 = string(format='ipv4')
+IPV6 = string(format='ipv6')
+DATE_TIME = Type(string(format='date-time'), convert=formats.parse_time)
+REGEX = string(format='regex')
+METADATA_KEY = r'^[a-zA-Z0-9-_:. ]{1,255}$'
+METADATA = Object(Param(None, string(max_length=255), pattern=METADATA_KEY))

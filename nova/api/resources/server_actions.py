@@ -1,0 +1,202 @@
+"""POST /servers/{id}/action: what states.ACTIONS says, for the actions that a compute host carries out."""
+import dataclasses
+import functools
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.api.request import Response
+from nova.api.resources import server_create
+from nova.api.resources import server_lookup
+from nova.api.resources import server_schemas
+from nova.api.resources import server_spec
+from nova.api.resources import servers
+from nova.api.routes import Route
+from nova.db import instance_actions
+from nova.db import quotas
+from nova.db import tables_cell
+from nova.db import tasks
+
+ACTIONS = states.ACTIONS
+UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
+
+# properties of an image that its copies do not inherit
+_OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id', 'os_hash_algo',
+                             'os_hash_value', 'stores'})
+
+
+def find_for(req, conn, server_id, action):
+    """The server's row, when the caller may begin the action as far as policy, lock and driver go."""
+    row = server_lookup.find(req, conn, server_id, action.policy)
+    if action.locked and row['locked'] and not req.context.is_admin:
+        raise exception.InstanceIsLocked(instance_id=server_id)
+    if action.capability and row['host']:
+        check_capability(req, conn, row, action)
+    return row
+
+
+def check_capability(req, conn, row, action):
+    """:raises Unsupported, Conflict: the host's driver cannot do it; which of them is documented at the route"""
+    nodes = tables_cell.compute_nodes
+    capabilities = conn.execute(sa.select(nodes.c.capabilities).where(
+        nodes.c.host == row['host'], nodes.c.node == row['node'])).scalar()
+    if capabilities is not None and not capabilities.get(action.capability):
+        kind = exception.Unsupported if 501 in req.route.errors else exception.Conflict
+        raise kind(f'The hypervisor of this server cannot {action.event or action.name} it.')
+
+
+def on_host(action):
+    """The action; where a compute carries it out, only for a server that has a host."""
+    return dataclasses.replace(action, host=True) if action.method else action
+
+
+def begin(req, cell, server_id, action, arguments=None, values=None):
+    """tasks.begin in a transaction of its own; the row as it is then."""
+    return cell.db.run(tasks.begin, req.context, server_id, on_host(action), arguments, values,
+                       req.context.is_admin)
+
+
+def cast(req, row, action, **arguments):
+    """Tell the server's host."""
+    server_create.send(getattr(req.services.compute, action.method), req.context, server=row['host'],
+                       instance=server_lookup.to_object(row), **arguments)
+
+
+def run(req, server_id, action, **arguments):
+    """Begin an action and cast it with its arguments."""
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        find_for(req, conn, server_id, action)
+    row = begin(req, cell, server_id, action, arguments or None)
+    cast(req, row, action, **arguments)
+
+
+def _plain(name, arguments, req, id):
+    run(req, id, ACTIONS[name], **arguments)
+
+
+def reboot(req, id):
+    kind = req.body['reboot']['type'].upper()
+    run(req, id, ACTIONS['reboot-hard' if kind == 'HARD' else 'reboot'], reboot_type=kind)
+
+
+def force_delete(req, id):
+    servers.remove(req, id, ACTIONS['forceDelete'])
+
+
+# ---- what the API does by itself ---------------------------------------------
+
+def lock(req, id):
+    cell, action = server_lookup.cell_of(req, id), ACTIONS['lock']
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, id, action.policy)
+    owner = row['project_id'] == req.project_id and row['locked_by'] != 'admin'
+    begin(req, cell, id, action, values={
+        'locked': True, 'locked_by': 'owner' if owner else 'admin',
+        'locked_reason': (req.body.get('lock') or {}).get('locked_reason') if req.has('locked_reason') else None})
+
+
+def unlock(req, id):
+    cell, action = server_lookup.cell_of(req, id), ACTIONS['unlock']
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, id, action.policy)
+    if row['locked_by'] == 'admin':
+        req.authorize(UNLOCK_OVERRIDE, server_lookup.target(row))
+    begin(req, cell, id, action, values={'locked': False, 'locked_by': None, 'locked_reason': None})
+
+
+def reset_state(req, id):
+    """The administrator says what the server is; what was in progress is given up."""
+    cell, action = server_lookup.cell_of(req, id), ACTIONS['os-resetState']
+    with cell.db.reader() as conn:
+        server_lookup.find(req, conn, id, action.policy)
+    cell.db.run(_reset, req.context, id, action, req.body['os-resetState']['state'])
+
+
+def _reset(conn, context, server_id, action, state):
+    instance_actions.finish(conn, server_id, 'reset_state', error='The state was reset by an administrator.')
+    tasks.begin(conn, context, server_id, action, admin=True, values={'vm_state': state, 'task_state': None})
+
+
+def console_output(req, id):
+    action = ACTIONS['os-getConsoleOutput']
+    row = server_lookup.get(req, id, action.policy)
+    if not row['host']:
+        raise exception.InstanceNotReady(instance_id=id)
+    length = req.body['os-getConsoleOutput'].get('length')
+    output = req.services.compute.get_console_output(
+        req.context, server=row['host'], instance=server_lookup.to_object(row),
+        length=None if length is None or length < 0 else length)
+    return {'output': output}
+
+
+# ---- createImage -------------------------------------------------------------
+
+def create_image(req, id):
+    wanted, action = req.body['createImage'], ACTIONS['createImage']
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = find_for(req, conn, id, action)
+    if not action.allows(row['vm_state'], row['task_state']):
+        attr = 'task_state' if row['task_state'] else 'vm_state'
+        raise exception.InstanceInvalidState(attr=attr, instance_id=id, method=action.name,
+                                             state=row[attr])
+    metadata = wanted.get('metadata', {})
+    if not req.has('no_image_metadata'):
+        with req.services.api_db.reader() as conn:
+            server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, req.project_id))
+    image_id = req.services.images.create(req.context, _snapshot(row, wanted['name'], metadata))['id']
+    try:
+        row = begin(req, cell, id, action, {'image_id': image_id})
+    except exception.NovaException:
+        req.services.images.delete(req.context, image_id)
+        raise
+    cast(req, row, action, image_id=image_id)
+    if req.has('image_id_in_answer'):
+        return {'image_id': image_id}
+    return Response(headers=(('Location', req.image_url(image_id)),))
+
+
+def _snapshot(row, name, metadata):
+    """The image that a snapshot of the server becomes, before it has data."""
+    inherited = {key: str(value) for key, value in row['image_properties'].items()
+                 if key not in _OWN_PROPERTIES and value is not None}
+    own = {'image_type': 'snapshot', 'instance_uuid': row['uuid'], 'user_id': row['user_id'],
+           'owner_id': row['project_id']}
+    if row['image_id']:
+        own['base_image_ref'] = row['image_id']
+    return {'name': name, 'visibility': 'private', 'min_disk': row['root_gb'],
+            'properties': {**inherited, **own, **metadata}}
+
+
+# ---- rows --------------------------------------------------------------------
+
+_PATH = '/servers/{id}/action'
+_ALWAYS = (401, 403, 404, 409)
+
+
+def _row(name, handler, body=None, *, checks=(), errors=_ALWAYS, **more):
+    rule = ACTIONS[name].policy
+    return Route('POST', _PATH, handler, policy=rule, checks=checks, errors=errors, action=name,
+                 body=body or server_schemas.action(name), **{'status': 202, **more})
+
+
+ROUTES = (
+    *(_row(name, functools.partial(_plain, name, arguments), errors=errors) for name, arguments, errors in (
+        ('os-start', {}, _ALWAYS), ('os-stop', {'clean_shutdown': True}, _ALWAYS),
+        ('pause', {}, (*_ALWAYS, 501)), ('unpause', {}, (*_ALWAYS, 501)),
+        ('suspend', {}, (400, *_ALWAYS)), ('resume', {}, (400, *_ALWAYS)))),
+    _row('reboot', reboot, server_schemas.action('reboot', (server_schemas.REBOOT, 1, None)),
+         errors=(400, *_ALWAYS)),
+    _row('forceDelete', force_delete),
+    _row('lock', lock, server_schemas.action('lock', (server_schemas.ANY, 1, 72),
+                                             (server_schemas.LOCK, 73, None))),
+    _row('unlock', unlock, checks=(UNLOCK_OVERRIDE,)),
+    _row('os-resetState', reset_state,
+         server_schemas.action('os-resetState', (server_schemas.RESET_STATE, 1, None)), errors=(400, *_ALWAYS)),
+    _row('os-getConsoleOutput', console_output, server_schemas.action(
+        'os-getConsoleOutput', (server_schemas.CONSOLE_OUTPUT, 1, None)), status=200, errors=(400, *_ALWAYS, 501)),
+    _row('createImage', create_image, server_schemas.action(
+        'createImage', (server_schemas.CREATE_IMAGE, 1, None)), errors=(400, *_ALWAYS)),
+)

@@ -1,0 +1,274 @@
+"""POST /servers: check all of it, store it in one transaction of each database, tell a conductor."""
+import logging
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.api.request import Response
+from nova.api.resources import server_fields
+from nova.api.resources import server_schemas
+from nova.api.resources import server_spec
+from nova.api.routes import Route
+from nova.db import flavors as flavors_db
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import key_pairs
+from nova.db import quotas
+from nova.db import request_specs
+from nova.db import tables_api
+from nova.db import tables_cell
+
+LOG = logging.getLogger(__name__)
+
+_RULE = 'os_compute_api:servers:create'
+FORCED_HOST = _RULE + ':forced_host'
+REQUESTED_HOST = 'compute:servers:create:requested_destination'
+ATTACH_VOLUME = _RULE + ':attach_volume'
+ATTACH_NETWORK = _RULE + ':attach_network'
+TRUSTED_CERTS = _RULE + ':trusted_certs'
+ZERO_DISK = _RULE + ':zero_disk_flavor'
+
+# fields of objects.Flavor that a server keeps
+_FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
+           'is_public', 'disabled', 'description', 'extra_specs')
+_IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format', 'checksum',
+          'os_hash_algo', 'os_hash_value', 'owner', 'properties')
+
+
+def create(req):
+    server = req.body['server']
+    least, most = server_spec.counts(server)
+    place = server_spec.placement(server, req.services.conf.default_schedule_zone)
+    hints = server_spec.hints(req.body)
+    _authorize(req, server, place, hints)
+    flavor, key, limits = _from_api_db(req, server)
+    image = find_image(req, server.get('imageRef'))
+    devices = server_spec.block_devices(server, image and image['id'], flavor)
+    check_flavor(req, image, flavor)
+    server_spec.check_metadata(server.get('metadata', {}), limits)
+    files = server_spec.injected_files(server.get('personality'), limits)
+    cell = req.services.cells.default
+    _check_place(req, cell, server, place)
+    groups = server_spec.security_groups(server.get('security_groups'))
+    networks = server_spec.requested_networks(server.get('networks'), most)
+    req.services.networks.validate(req.context, networks, groups, most)
+
+    password = server.get('adminPass') or server_spec.password()
+    common = _common(req, server, flavor, image, key, place, hints, groups)
+    spec = {'project_id': req.project_id, 'user_id': req.user_id, 'flavor': flavor, 'image': image,
+            'requested_networks': networks, 'security_groups': groups, 'injected_files': files,
+            'admin_password': password, 'block_devices': devices, 'hints': hints, 'retry_hosts': [], **place}
+    uuids = req.services.api_db.run(_reserve, cell, limits, spec, least, most)
+    try:
+        cell.db.run(_insert, req.context, _rows(common, server, uuids), devices)
+    except Exception:
+        req.services.api_db.run(_give_back, uuids)
+        raise
+    send(req.services.conductor.build_instances, req.context, instance_uuids=uuids)
+    if server.get('return_reservation_id'):
+        return {'reservation_id': common['reservation_id']}
+    return _accepted(req, uuids[0], common, password)
+
+
+def _accepted(req, uuid, common, password):
+    links = server_fields.links({'uuid': uuid}, server_fields.View(req))
+    body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': common['disk_config'],
+                       'security_groups': [{'name': name} for name in common['security_groups']],
+                       'adminPass': password}}
+    return Response(body, headers=(('Location', links[0]['href']),))
+
+
+def send(method, context, **arguments):
+    """Cast a message; where no broker takes it, the open action row is found by a reconciler."""
+    try:
+        method(context, **arguments)
+    except exception.Unavailable as error:
+        LOG.warning('A request that was accepted waits for a reconciler: %s', error.message)
+
+
+# ---- checks ------------------------------------------------------------------
+
+def _authorize(req, server, place, hints):
+    for needed, rule in (
+            (place['force_host'] or place['force_node'], FORCED_HOST),
+            (place['requested_host'] or place['requested_node'], REQUESTED_HOST),
+            (server.get('block_device_mapping') or server.get('block_device_mapping_v2'), ATTACH_VOLUME),
+            (server.get('networks') not in (None, [], 'auto', 'none'), ATTACH_NETWORK),
+            (server.get('trusted_image_certificates'), TRUSTED_CERTS)):
+        if needed:
+            req.authorize(rule)
+    if hints.get('group'):
+        raise exception.BadRequest(f'Server group {str(hints["group"][0])[:80]} could not be found.')
+
+
+def _from_api_db(req, server):
+    """(flavor, key pair row or None, quota limits) in one connection."""
+    with req.services.api_db.reader() as conn:
+        try:
+            flavor = flavors_db.get(conn, server['flavorRef'],
+                                    None if req.context.is_admin else req.project_id)
+        except exception.FlavorNotFound as error:
+            raise exception.BadRequest(error.message) from None
+        if flavor['disabled']:
+            raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
+        key = find_key(conn, req.user_id, server.get('key_name'))
+        limits = quotas.limits_of(conn, req.services.conf, req.project_id)
+    return {name: flavor[name] for name in _FLAVOR}, key, limits
+
+
+def find_key(conn, user_id, name):
+    """The key pair's row, None without a name; a name that is not there is a bad request."""
+    if not name:
+        return None
+    try:
+        return key_pairs.get(conn, user_id, name)
+    except exception.KeypairNotFound:
+        raise exception.BadRequest('Invalid key_name provided.') from None
+
+
+def find_image(req, image_id):
+    """What the system keeps of an image, None without an id; one that is not there is a bad request."""
+    if not image_id:
+        return None
+    try:
+        image = req.services.images.show(req.context, image_id)
+    except exception.ImageNotFound as error:
+        raise exception.BadRequest(error.message) from None
+    return {name: image.get(name) for name in _IMAGE}
+
+
+def check_flavor(req, image, flavor):
+    """:raises BadRequest, Forbidden: the image does not fit, or would have a root disk without bounds"""
+    server_spec.check_image(image, flavor)
+    if not flavor['root_gb'] and not req.allows(ZERO_DISK):
+        raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
+
+
+def _check_place(req, cell, server, place):
+    """:raises BadRequest: the zone or the host that was named is not there"""
+    services, nodes = tables_cell.services, tables_cell.compute_nodes
+    zone = (server.get('availability_zone') or '').partition(':')[0]
+    named = ((place['force_host'] or place['requested_host'], nodes.c.host),
+             (place['force_node'] or place['requested_node'], nodes.c.node))
+    if not zone and not any(name for name, _ in named):
+        return
+    with cell.db.reader() as conn:
+        if zone and not conn.execute(sa.select(services.c.id).where(
+                services.c.availability_zone == zone, services.c.topic == 'compute').limit(1)).first():
+            raise exception.BadRequest('The requested availability zone is not available')
+        conditions = [column == name for name, column in named if name]
+        if conditions and not conn.execute(sa.select(nodes.c.id).where(*conditions).limit(1)).first():
+            raise exception.BadRequest('Compute host %s could not be found.' % ' '.join(
+                name for name, _ in named if name))
+
+
+# ---- storing -----------------------------------------------------------------
+
+def _common(req, server, flavor, image, key, place, hints, groups):
+    """The columns that all servers of the request share."""
+    now = utils.utcnow()
+    zone = (server.get('availability_zone') or '').partition(':')[0] or None
+    properties = image['properties'] or {}
+    return {
+        'project_id': req.project_id, 'user_id': req.user_id, 'created_at': now, 'updated_at': now,
+        'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'power_state': states.NOSTATE,
+        'progress': 0, 'locked': False, 'availability_zone': place['availability_zone'],
+        'pinned_availability_zone': zone, 'description': server.get('description', _described(req, server)),
+        'reservation_id': server_spec.reservation_id(), 'image_id': image['id'],
+        'kernel_id': properties.get('kernel_id'), 'ramdisk_id': properties.get('ramdisk_id'),
+        'root_device_name': properties.get('root_device_name') or '/dev/vda',
+        'key_name': key and key['name'], 'key_data': key and key['public_key'],
+        'user_data': server.get('user_data'),
+        'config_drive': server.get('config_drive', properties.get('img_config_drive') == 'mandatory'),
+        'access_ip_v4': server.get('accessIPv4'), 'access_ip_v6': server.get('accessIPv6'),
+        'disk_config': server.get('OS-DCF:diskConfig', 'MANUAL'),
+        'trusted_certs': server.get('trusted_image_certificates'),
+        'scheduler_hints': server_spec.shown_hints(hints) or None, 'metadata': server.get('metadata', {}),
+        'tags': joined_tags(server.get('tags', ())), 'flavor_id': flavor['flavor_id'], 'flavor': flavor,
+        **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')},
+        'image_properties': properties, 'network_info': [], 'security_groups': groups, 'volumes': [],
+        'system_metadata': {}, 'category': 'regular'}
+
+
+def joined_tags(tags):
+    """Tags as the column holds them."""
+    return ''.join(f',{tag}' for tag in dict.fromkeys(tags)) + ',' if tags else ''
+
+
+def _described(req, server):
+    """Until 2.18 the description is the name."""
+    return None if req.has('description') else server['name'].strip()
+
+
+def _rows(common, server, uuids):
+    name, total = server['name'].strip(), len(uuids)
+    given = server.get('hostname')
+    rows = []
+    for number, uuid in enumerate(uuids):
+        shown = server_spec.numbered(name, number, total)
+        rows.append({**common, 'uuid': uuid, 'display_name': shown, 'launch_index': number,
+                     'hostname': server_spec.numbered(given, number, total) if given
+                     else server_spec.hostname(shown, uuid)})
+    return rows
+
+
+def _reserve(conn, cell, limits, spec, least, most):
+    """Check and use the quota, and store mappings and specs; the new servers' uuids."""
+    flavor = spec['flavor']
+    count = _within_quota(conn, limits, spec, least, most)
+    uuids = [str(uuidlib.uuid4()) for _ in range(count)]
+    conn.execute(sa.insert(tables_api.instance_mappings), [
+        {'instance_uuid': uuid, 'cell_uuid': cell.uuid, 'project_id': spec['project_id'],
+         'user_id': spec['user_id'], 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
+         'created_at': utils.utcnow()} for uuid in uuids])
+    request_specs.insert(conn, [objects.RequestSpec(instance_uuid=uuid, num_instances=count, **spec)
+                                for uuid in uuids])
+    return uuids
+
+
+def _within_quota(conn, limits, spec, least, most):
+    """How many servers, from ``least`` to ``most``, the quota leaves room for.
+
+    :raises QuotaExceeded: fewer than ``least``
+    """
+    flavor = spec['flavor']
+    each = flavor['vcpus'], flavor['memory_mb']
+    who = spec['project_id'], spec['user_id']
+    try:
+        quotas.check_and_use(conn, limits, *who, most, *each)
+        return most
+    except exception.QuotaExceeded:
+        if least == most:
+            raise
+    used = quotas.usage(conn, spec['project_id'])
+    room = min((limits[name] - used[name]) // size for name, size in zip(quotas.COUNTED, (1, *each))
+               if size and limits[name] >= 0)
+    count = max(least, min(most, room))
+    quotas.check_and_use(conn, limits, *who, count, *each)
+    return count
+
+
+def _insert(conn, context, rows, devices):
+    instances.insert(conn, rows)
+    uuids = [row['uuid'] for row in rows]
+    instance_actions.insert(conn, context, uuids, states.BUILD.name)
+    now = utils.utcnow()
+    conn.execute(sa.insert(tables_cell.block_device_mappings), [
+        {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}
+        for uuid in uuids for device in devices])
+
+
+def _give_back(conn, uuids):
+    for table in (tables_api.instance_mappings, tables_api.request_specs):
+        conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
+
+
+ROUTES = (
+    Route('POST', '/servers', create, policy=_RULE,
+          checks=(FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, ZERO_DISK),
+          status=202, body=server_schemas.CREATE, errors=(400, 401, 403, 409)),
+)

@@ -1,0 +1,211 @@
+"""GET /servers and /servers/detail: filters, sort, paging."""
+from nova import exception
+from nova import states
+from nova import utils
+from nova.api import formats
+from nova.api import paging
+from nova.api import params
+from nova.api.resources import server_fields
+from nova.api.resources import server_schemas
+from nova.api.routes import Route
+from nova.db import instances_list
+
+_RULE = 'os_compute_api:servers:'
+ALL_FILTERS = _RULE + 'allow_all_filters'
+_NOT_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir', 'all_tenants', 'deleted', 'soft_deleted',
+                          'status', 'project_id', 'tenant_id', *server_schemas.WITHOUT_EFFECT})
+
+# what everybody may filter by, and since when
+USER_FILTERS = {
+    **dict.fromkeys(('reservation_id', 'name', 'display_name', 'status', 'image', 'flavor', 'ip',
+                     'changes-since'), 1),
+    'ip6': 5, **dict.fromkeys(('tags', 'tags-any', 'not-tags', 'not-tags-any'), 26), 'changes-before': 66,
+    'locked': 73,
+    **dict.fromkeys(('availability_zone', 'config_drive', 'key_name', 'created_at', 'launched_at',
+                     'terminated_at', 'power_state', 'task_state', 'vm_state', 'progress', 'user_id'), 83),
+}
+
+
+def index(req):
+    """Ids, names and links."""
+    return _list(req, server_fields.INDEX, _RULE + 'index:get_all_tenants', ('servers',))
+
+
+def detail(req):
+    return _list(req, server_fields.DETAIL, _RULE + 'detail:get_all_tenants', ('servers', 'detail'))
+
+
+def _list(req, table, all_tenants_rule, path):
+    query = to_query(req, all_tenants_rule)
+    if query is None or query.limit == 1:
+        return {'servers': []}
+    allowed = table.allowed(req)
+    columns = table.columns(req.version, allowed) | {'uuid'}
+    statuses = {}
+    with_status = server_fields.shows_host_status(table, req)
+    try:
+        pages = []
+        for cell in req.services.cells.all():
+            with cell.db.reader() as conn:
+                rows = instances_list.page(conn, query, columns)
+                if with_status:
+                    hosts = {row['host'] for row in rows} - {None}
+                    statuses.update(server_fields.host_statuses(
+                        conn, hosts, req.services.conf.service_down_time, utils.utcnow()))
+            pages.append(rows)
+    except instances_list.MarkerNotFound:
+        raise exception.InvalidMarker(marker=query.marker) from None
+    except instances_list.BadPattern as error:
+        raise exception.InvalidInput(reason=f'{error} is not a regular expression that is supported here.') from None
+    rows = instances_list.merge(pages, query.sort, query.limit)
+    more = len(rows) == query.limit
+    if more:
+        rows.pop()
+    build, view = table.compiled(req.version, allowed), server_fields.View(req, statuses)
+    body = {'servers': [build(row, view) for row in rows]}
+    if more:
+        body['servers_links'] = paging.next_links(req, '/'.join(path), rows[-1]['uuid'])
+    return body
+
+
+def to_query(req, all_tenants_rule):
+    """The instances_list.Query of a request, one row longer than the page; None when nothing can match."""
+    values, privileged = req.query, req.allows(ALL_FILTERS)
+    filters, matches = {}, {}
+    for name, given in values.items():
+        if name in _NOT_FILTERS or name.startswith('_'):
+            continue
+        if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version:
+            kind, column = FILTERS.get(name, (None, None))
+            if kind is _pattern:
+                matches[column] = given[-1]
+            elif kind is not None:
+                filters[column] = kind(name, given[-1])
+    rows = _which_rows(values, privileged)
+    if 'status' in values:
+        wanted = _statuses(req, values.many('status'), privileged)
+        if not wanted:
+            return None
+        filters['status'] = wanted
+        if 'DELETED' in wanted:
+            rows = 'all'
+    owner = _owner(req, all_tenants_rule)
+    if owner is not None:
+        filters['project_id'] = owner
+    return instances_list.Query(filters=filters, matches=matches, sort=_sort(req, privileged),
+                                marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
+
+
+def _owner(req, all_tenants_rule):
+    """The project whose servers are listed, None for all."""
+    text = req.query.one('all_tenants')
+    if text is None or not (text == '' or _boolean('all_tenants', text)):
+        return req.project_id
+    req.authorize(all_tenants_rule)
+    return req.query.one('project_id', req.query.one('tenant_id'))
+
+
+def _which_rows(values, privileged):
+    if privileged and 'deleted' in values:
+        return 'deleted' if _boolean('deleted', values.one('deleted') or 'true') else 'live'
+    return 'all' if 'changes-since' in values else 'live'
+
+
+def _statuses(req, given, privileged):
+    wanted = [value.upper() for value in given]
+    known = [value for value in wanted if value in states.STATUSES]
+    if req.has('strict_status_filter') and len(known) < len(wanted):
+        unknown = next(value for value in wanted if value not in known)
+        raise exception.InvalidInput(reason=f'Invalid filter value status: {unknown[:80]}')
+    if 'DELETED' in known and not privileged:
+        raise exception.Forbidden('Only administrators may list deleted servers.')
+    return known
+
+
+def _sort(req, privileged):
+    keys, directions = req.query.many('sort_key'), req.query.many('sort_dir')
+    for direction in directions:
+        if direction not in ('asc', 'desc'):
+            raise exception.BadRequest('Unknown sort direction, must be one of: asc, desc')
+    if len(directions) > max(len(keys), 1):
+        raise exception.BadRequest('There are more sort directions than sort keys.')
+    if not keys:
+        return (('created_at', directions[0] if directions else 'desc'),)
+    default = directions[0] if directions else 'desc'
+    sort = {}
+    for number, key in enumerate(keys):
+        if key in ('host', 'node', 'launched_on') and not privileged:
+            raise exception.Forbidden(f'Only administrators can sort servers by {key}.')
+        column = server_schemas.SORT_KEYS.get(key) or server_schemas.OLD_SORT_KEYS.get(key)
+        if column is not None:
+            sort.setdefault(column, directions[number] if number < len(directions) else default)
+    return tuple(sort.items()) or (('created_at', default),)
+
+
+# ---- what a filter's value means ---------------------------------------------
+
+def _text(_name, value):
+    return value
+
+
+def _pattern(_name, value):
+    return value
+
+
+def _boolean(name, value):
+    if value in params.TRUE or value in ('t', 'T', 'True', 'y', 'Y'):
+        return True
+    if value in params.FALSE or value in ('f', 'F', 'n', 'N'):
+        return False
+    raise exception.InvalidInput(reason=f'{name} is neither true nor false: {value[:80]}')
+
+
+def _integer(name, value):
+    if not formats.signed(value) or len(value) > 9:
+        raise exception.InvalidInput(reason=f'{name} is not a whole number: {value[:80]}')
+    return int(value)
+
+
+def _moment(name, value):
+    if not isinstance(value, str):
+        return value
+    try:
+        return formats.parse_time(value)
+    except (ValueError, OverflowError):
+        raise exception.InvalidInput(reason=f'{name} is not a date and time: {value[:80]}') from None
+
+
+def _tags(_name, value):
+    return value.split(',')[:50]
+
+
+def _disk_config(name, value):
+    return 'AUTO' if value == 'AUTO' or value != 'MANUAL' and _boolean(name, value) else 'MANUAL'
+
+
+# filter -> (what its value means, column or condition)
+FILTERS = {
+    **{name: (_pattern, name) for name in (
+        'kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'node', 'reservation_id', 'availability_zone',
+        'description', 'locked_by', 'root_device_name', 'access_ip_v4', 'access_ip_v6', 'ip', 'ip6')},
+    'name': (_pattern, 'display_name'), 'display_name': (_pattern, 'display_name'),
+    'display_description': (_pattern, 'description'),
+    **{name: (_text, name) for name in ('user_id', 'vm_state', 'task_state', 'host', 'uuid')},
+    'image': (_text, 'image_id'), 'image_ref': (_text, 'image_id'), 'flavor': (_text, 'flavor_id'),
+    **{name: (_integer, name) for name in ('power_state', 'progress', 'launch_index')},
+    **{name: (_boolean, name) for name in ('config_drive', 'locked')},
+    'auto_disk_config': (_disk_config, 'disk_config'),
+    **{name: (_moment, name) for name in ('created_at', 'launched_at', 'terminated_at', 'changes-since',
+                                          'changes-before')},
+    **{name: (_tags, name) for name in ('tags', 'tags-any', 'not-tags', 'not-tags-any')},
+}
+
+_ERRORS = (400, 401, 403)
+ROUTES = (
+    Route('GET', '/servers', index, policy=_RULE + 'index', checks=(_RULE + 'index:get_all_tenants', ALL_FILTERS),
+          query=server_schemas.LIST, errors=_ERRORS),
+    Route('GET', '/servers/detail', detail, policy=_RULE + 'detail',
+          checks=(_RULE + 'detail:get_all_tenants', ALL_FILTERS, server_fields.ATTRIBUTES,
+                  server_fields.EXTRA_SPECS, server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN),
+          query=server_schemas.LIST, errors=_ERRORS),
+)

@@ -1,0 +1,87 @@
+"""Finding a server for a request: in its cell, of the caller's project, and whether its host is alive."""
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova import utils
+from nova.api import formats
+from nova.api.resources import server_fields
+from nova.db import instances_list
+from nova.db import services as services_db
+from nova.db import tables_api
+from nova.db import tables_cell
+
+
+def cell_of(req, server_id):
+    """The cell that holds a server.
+
+    :raises InstanceNotFound: no server can have this id, or none has it
+    """
+    if len(server_id) != 36 or not formats.is_uuid(server_id):
+        raise exception.InstanceNotFound(instance_id=server_id[:80])
+    cells = req.services.cells
+    if len(cells.all()) == 1:
+        return cells.default
+    mappings = tables_api.instance_mappings
+    with req.services.api_db.reader() as conn:
+        uuid = conn.execute(sa.select(mappings.c.cell_uuid).where(
+            mappings.c.instance_uuid == server_id)).scalar()
+    if uuid is None:
+        raise exception.InstanceNotFound(instance_id=server_id)
+    return cells.get(uuid)
+
+
+def find(req, conn, server_id, rule=None, deleted=False):
+    """The row of a server that the caller may see, as a dict.
+
+    :param rule: policy rule to check against the server's project
+    :param deleted: look into the history when it is gone
+    :raises InstanceNotFound: there is none, or it belongs to another project
+    """
+    row = instances_list.by_uuid(conn, server_id)
+    if row is None and deleted:
+        row = instances_list.by_uuid(conn, server_id, deleted=True)
+    if row is None or (row['project_id'] != req.project_id and not req.context.is_admin):
+        raise exception.InstanceNotFound(instance_id=server_id)
+    if rule is not None:
+        req.authorize(rule, target(row))
+    return row
+
+
+def locked_row(req, conn, server_id, rule):
+    """``find`` in a transaction that writes the row afterwards: nobody else changes it in between."""
+    table = tables_cell.instances
+    if conn.dialect.name != 'sqlite':        # SQLite has one writer
+        conn.execute(sa.select(table.c.id).where(table.c.uuid == server_id).with_for_update())
+    return find(req, conn, server_id, rule)
+
+
+def target(row):
+    """Whose it is, for the policy."""
+    return {'project_id': row['project_id'], 'user_id': row['user_id']}
+
+
+def get(req, server_id, rule=None, deleted=False):
+    """``find`` with a connection of its own."""
+    with cell_of(req, server_id).db.reader() as conn:
+        return find(req, conn, server_id, rule, deleted)
+
+
+def answer(req, conn, table, row):
+    """What a table of server_fields shows of one server."""
+    hosts = {row['host']} - {None}
+    statuses = {}
+    if hosts and server_fields.shows_host_status(table, req):
+        statuses = server_fields.host_statuses(conn, hosts, req.services.conf.service_down_time, utils.utcnow())
+    return table.builder(req, server_fields.View(req, statuses))(row)
+
+
+def host_is_up(req, conn, host):
+    """Whether the compute service of a host reports itself and is not forced down."""
+    rows = instances_list.computes(conn, {host})
+    return bool(rows) and services_db.is_up(rows[0], req.services.conf.service_down_time, utils.utcnow())
+
+
+def to_object(row):
+    """The objects.Instance that a compute gets."""
+    return objects.Instance.from_row(row)

@@ -1,0 +1,48 @@
+"""GET and DELETE /servers/{id}."""
+from nova import states
+from nova.api.resources import server_create
+from nova.api.resources import server_fields
+from nova.api.resources import server_lookup
+from nova.api.resources import server_schemas
+from nova.api.routes import Route
+from nova.db import tasks
+
+_RULE = 'os_compute_api:servers:'
+
+
+def show(req, id):
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, id, _RULE + 'show')
+        return {'server': server_lookup.answer(req, conn, server_fields.SHOW, row)}
+
+
+def delete(req, id):
+    remove(req, id, states.ACTIONS['delete'])
+
+
+def remove(req, server_id, action):
+    """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
+
+    :param action: the row of states.ACTIONS
+    """
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, server_id, action.policy)
+        alive = bool(row['host']) and server_lookup.host_is_up(req, conn, row['host'])
+    row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
+                      values={'progress': 0})
+    if alive and row['host']:
+        server_create.send(req.services.compute.terminate_instance, req.context, server=row['host'],
+                           instance=server_lookup.to_object(row))
+    else:
+        server_create.send(req.services.conductor.delete_instance, req.context, instance_uuid=server_id)
+
+
+ROUTES = (
+    Route('GET', '/servers/{id}', show, policy=_RULE + 'show', query=server_schemas.NOTHING,
+          checks=(server_fields.ATTRIBUTES, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
+                  server_fields.HOST_UNKNOWN), errors=(401, 403, 404)),
+    Route('DELETE', '/servers/{id}', delete, policy=_RULE + 'delete', status=204,
+          errors=(401, 403, 404, 409)),
+)

@@ -1,0 +1,58 @@
+"""Version documents: the roots where clients learn what there is. They need no caller."""
+import functools
+
+import orjson
+
+from nova import exception
+from nova.api import versions
+from nova.api.app import Response
+from nova.api.params import Query
+from nova.api.routes import Route
+
+# id, status, path, newest and oldest microversion, updated
+APIS = (
+    ('v2.0', 'SUPPORTED', '/v2/', '', '', '2011-01-21T11:33:21Z'),
+    ('v2.1', 'CURRENT', '/v2.1/', versions.text(versions.MAX_VERSION), versions.text(versions.MIN_VERSION),
+     '2013-07-23T11:33:21Z'),
+)
+_BY_PATH = {api[2].strip('/'): api for api in APIS} | {api[0]: api for api in APIS}
+
+
+def _entry(api, host_url):
+    name, status, path, newest, oldest, updated = api
+    return {'id': name, 'status': status, 'version': newest, 'min_version': oldest, 'updated': updated,
+            'links': [{'rel': 'self', 'href': host_url + path}]}
+
+
+@functools.lru_cache(maxsize=256)
+def _document(api, host_url):
+    version = _entry(api, host_url)
+    version['links'].append({'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'})
+    version['media-types'] = [{'base': 'application/json',
+                               'type': f'application/vnd.openstack.compute+json;version={api[0][1:]}'}]
+    return orjson.dumps({'version': version})
+
+
+def root(req):
+    """All versions, for clients that look for one."""
+    return {'versions': [_entry(api, req.host_url) for api in APIS]}
+
+
+def index(req):
+    """The version that the request's path names."""
+    return Response(_document(_BY_PATH[req.base_path[1:]], req.host_url))
+
+
+def show(req, id):
+    if id not in _BY_PATH:
+        raise exception.NotFound()
+    return Response(_document(_BY_PATH[id], req.host_url))
+
+
+ROUTES = (
+    Route('GET', '/', root, public=True, api=False),
+    Route('GET', '/versions', root, public=True, api=False),
+    Route('GET', '/versions/{id}', show, public=True, api=False, errors=(404,)),
+    Route('GET', '/', index, public=True, query=Query(), errors=(404,)),
+    Route('GET', '/versions/{id}', show, public=True, query=Query(), errors=(404,)),
+)

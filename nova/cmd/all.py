@@ -1,0 +1,50 @@
+"""nova-all: a whole cloud in one process."""
+import argparse
+import os
+import sys
+
+from nova.cmd import common
+
+DESCRIPTION = 'Runs a whole cloud in one process. Options of nova.conf apply, too; --help-options lists them.'
+
+
+def main():
+    parser = argparse.ArgumentParser('nova-all', description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument('--listen', metavar='ADDRESS', help='address to listen on (127.0.0.1)')
+    parser.add_argument('--port', type=int, help='port to listen on (8774)')
+    parser.add_argument('--state-path', metavar='DIRECTORY', type=os.path.abspath,
+                        help='where everything is kept (/var/lib/nova for root, else ~/.local/share/nova)')
+    parser.add_argument('--driver', choices=('auto', 'libvirt', 'fake'),
+                        help='libvirt: QEMU guests on real networks. fake: everything but guests and networks. '
+                             'auto, the default: what the first start chose; libvirt where it works')
+    parser.add_argument('--help-options', action='store_true', help='list the options of the configuration')
+    given, rest = parser.parse_known_args()
+    if given.help_options:
+        rest.append('--help')
+    overrides = {name: value for name, value in (
+        ('http__listen', given.listen), ('http__port', given.port), ('state_path', given.state_path),
+    ) if value is not None}
+    return common.run('nova-all', lambda conf: [_Announced(_cloud(conf, given.driver))], rest, **overrides)
+
+
+def _cloud(conf, driver):
+    from nova.embedded import cloud
+    from nova.embedded import drivers
+
+    reason = drivers.choose(conf, driver)
+    if reason:
+        print(f'nova-all: {reason}', file=sys.stderr)
+    return cloud.Cloud(conf)
+
+
+class _Announced:
+    """The cloud, and what its user wants to know of it."""
+
+    def __init__(self, cloud):
+        self.cloud, self.stop, self.reload = cloud, cloud.stop, cloud.reload
+
+    def start(self):
+        self.cloud.start()
+        print(f'The cloud serves at {self.cloud.url}, driver {self.cloud.conf.compute_driver}, '
+              f'state in {self.cloud.state_path}.\n'
+              f'export OS_CLIENT_CONFIG_FILE={self.cloud.clouds_yaml} OS_CLOUD=nova-admin', flush=True)

@@ -1,0 +1,38 @@
+"""What every daemon's command does: thread model, configuration, log, parts, signals, exit code."""
+import os
+import sys
+
+from nova import concurrency
+
+
+def run(binary, parts, arguments=None, **overrides):
+    """Run a daemon until a signal stops it; returns its exit code.
+
+    :param parts: function(conf) -> parts of service.Process
+    :param arguments: command line; None: this process's
+    :param overrides: options as nova.conf.new takes them
+    """
+    concurrency.setup()
+    # Imported only now: the thread model comes first.
+    from oslo_config import cfg
+
+    from nova import conf as nova_conf
+    from nova import exception
+    from nova import log
+    from nova import service
+
+    os.umask(0o077)
+    try:
+        conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, **overrides)
+        log.setup(conf, binary)
+        return service.Process(conf, binary, parts(conf)).run()
+    except exception.NovaException as error:
+        return failed(binary, error)
+    except cfg.Error as error:
+        return failed(binary, error, 2)
+
+
+def failed(binary, error, code=1):
+    """Say in a sentence why it does not go on."""
+    print(f'{binary}: {error}', file=sys.stderr)
+    return code

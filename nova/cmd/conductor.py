@@ -1,0 +1,16 @@
+"""nova-conductor: builds servers, and writes to the database for those who have none."""
+from nova.cmd import common
+
+
+def parts(conf):
+    from nova import compose
+    from nova.image import api as image_api
+    from nova.rpc import bus as rpc_bus
+
+    api_db, cells = compose.checked_databases(conf)
+    images = image_api.new(conf, compose.image_store(conf, api_db))
+    return [compose.conductor(conf, rpc_bus.Bus(conf), conf.host, api_db, cells, images)]
+
+
+def main():
+    return common.run('nova-conductor', parts)

@@ -1,0 +1,134 @@
+"""nova-manage: schemas, and a look into the databases without the API."""
+import argparse
+import sys
+
+from nova import concurrency
+from nova.cmd import common
+
+
+def main(arguments=None):
+    """Runs one command; returns 0, 1 with a sentence on stderr, or 2 for a wrong command line."""
+    concurrency.setup()
+    from oslo_config import cfg
+    from oslo_db import exception as db_exc
+
+    from nova import conf as nova_conf
+    from nova import exception
+
+    given, rest = _parser().parse_known_args(arguments)
+    try:
+        return given.function(nova_conf.new(rest)) or 0
+    except exception.NovaException as error:
+        return common.failed('nova-manage', error)
+    except cfg.Error as error:
+        return common.failed('nova-manage', error, 2)
+    except BrokenPipeError:              # the reader of our output has seen enough
+        sys.stdout = None
+        return 1
+    except OSError as error:
+        return common.failed('nova-manage', error)
+    except db_exc.DBError as error:
+        return common.failed('nova-manage', f'The database cannot be used: {_first_line(error)}')
+
+
+def _first_line(error):
+    """The reason without the statement and its values; SQLAlchemy puts them behind it."""
+    return str(getattr(error, 'inner_exception', None) or error).splitlines()[0]
+
+
+def _database(branch):
+    def opened(conf):
+        from nova import compose
+        api_db, cell_db = compose.open_databases(conf)
+        return api_db if branch == 'api' else cell_db
+
+    def sync(conf):
+        """Bring the schema to the version of this code."""
+        from nova.db import migration
+        migration.sync(opened(conf), branch)
+
+    def version(conf):
+        """Print the version of the schema."""
+        from nova.db import migration
+        print(migration.version(opened(conf)) or 'none')
+    return {'sync': sync, 'version': version}
+
+
+def _list_cells(conf):
+    """List the cells."""
+    from nova import compose
+    _api_db, cells = compose.checked_databases(conf)
+    _print(('Name', 'UUID', 'Database'),
+           [(cell.name, cell.uuid, cell.db.url.render_as_string(hide_password=True)) for cell in cells.all()])
+
+
+def _services(conf, topic=None):
+    from nova import compose
+    from nova.db import services
+    _api_db, cells = compose.checked_databases(conf)
+    rows = []
+    for cell in cells.all():
+        with cell.db.reader() as conn:
+            rows += [(cell, row) for row in services.list(conn, topic=topic)]
+    return rows
+
+
+def _list_services(conf):
+    """List the services with their states."""
+    from nova import utils
+    from nova.db import services
+    now = utils.utcnow()
+    _print(('Binary', 'Host', 'Zone', 'Status', 'State', 'Last seen'), [
+        (row['binary'], row['host'], row['availability_zone'], 'disabled' if row['disabled'] else 'enabled',
+         'up' if services.is_up(row, conf.service_down_time, now) else 'down', utils.isotime(row['last_seen_at']))
+        for _cell, row in _services(conf)])
+
+
+def _list_hosts(conf):
+    """List the compute hosts."""
+    _print(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
+                                      for cell, row in _services(conf, 'compute')])
+
+
+def _config_sample(conf):
+    """Print nova.conf with every option, its meaning and default."""
+    from nova.cmd import samples
+    samples.configuration(sys.stdout)
+
+
+def _policy_sample(conf):
+    """Print policy.yaml with every rule, its meaning and default."""
+    from nova.cmd import samples
+    samples.policy(sys.stdout)
+
+
+# command: {action: function(conf)}; a function's docstring is its help
+COMMANDS = {
+    'db': _database('cell'),
+    'api_db': _database('api'),
+    'cell_v2': {'list_cells': _list_cells, 'list_hosts': _list_hosts},
+    'service': {'list': _list_services},
+    'host': {'list': _list_hosts},
+    'config': {'sample': _config_sample},
+    'policy': {'sample': _policy_sample},
+}
+
+
+def _parser():
+    parser = argparse.ArgumentParser('nova-manage', description=__doc__.partition(': ')[2], allow_abbrev=False,
+                                     epilog='Options of nova.conf apply, too: --config-file, --state-path, …')
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    for name, actions in COMMANDS.items():
+        command = commands.add_parser(name, help=', '.join(actions))
+        command_actions = command.add_subparsers(metavar='ACTION', required=True)
+        for action, function in actions.items():
+            command_actions.add_parser(action, help=function.__doc__).set_defaults(function=function)
+    return parser
+
+
+def _print(header, rows):
+    """A table of texts."""
+    table = [header, *([str(value) if value is not None else '-' for value in row] for row in rows)]
+    widths = [max(len(row[index]) for row in table) for index in range(len(header))]
+    for row in table:
+        print('  '.join(value.ljust(width) for value, width in zip(row, widths)).rstrip())

@@ -1,0 +1,27 @@
+"""Samples of nova.conf and policy.yaml, made from what the code declares."""
+import importlib.metadata
+import logging
+
+NAMESPACES = ('nova', 'oslo.log', 'oslo.messaging', 'oslo.policy', 'oslo.reports', 'keystonemiddleware.auth_token')
+
+
+def configuration(output):
+    from oslo_config import cfg
+    from oslo_config import generator
+
+    installed = {point.name for point in importlib.metadata.entry_points(group='oslo.config.opts')}
+    conf = cfg.ConfigOpts()
+    generator.register_cli_opts(conf)
+    conf([argument for name in NAMESPACES if name in installed for argument in ('--namespace', name)],
+         default_config_files=[])
+    logging.getLogger('oslo_config.generator').setLevel(logging.ERROR)
+    generator.generate(conf, output)
+
+
+def policy(output):
+    from oslo_policy import generator
+
+    from nova import policy as nova_policy
+
+    for rule in nova_policy.list_rules():
+        output.write(generator._format_rule_default_yaml(rule, include_help=True) + '\n')

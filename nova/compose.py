@@ -1,0 +1,149 @@
+"""Services put together of their parts: what the daemons and the all-in-one share.
+
+Each function builds one service and imports only what that service is made of: a compute host loads no database
+code.
+"""
+import os
+
+from nova import exception
+from nova import service
+from nova.conductor import interface as conductor_interface
+
+AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
+NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
+
+
+def open_databases(conf):
+    """(API database, default cell's database) of the configuration, not checked."""
+    from nova.db import cells
+    return (cells.open_database(conf, 'api_database', 'api.sqlite'),
+            cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
+
+
+def checked_databases(conf):
+    """(API database, Cells) of a daemon.
+
+    :raises DatabaseNotReady: a schema is not the one of this code
+    """
+    from nova.db import cells
+    from nova.db import migration
+
+    api_db, cell_db = open_databases(conf)
+    migration.check(api_db, 'api')
+    migration.check(cell_db, 'cell')
+    return api_db, cells.Cells(conf, api_db, cell_db)
+
+
+def conductor(conf, bus, host, api_db, cells, images):
+    from nova.compute import interface as compute_interface
+    from nova.conductor import manager as conductor_manager
+    from nova.network import interface as network_interface
+    from nova.scheduler import interface as scheduler_interface
+
+    manager = conductor_manager.ConductorManager(
+        conf, api_db, cells, bus.client(scheduler_interface.INTERFACE), bus.client(compute_interface.INTERFACE),
+        bus.client(network_interface.INTERFACE), images)
+    return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
+                           manager.report_service)
+
+
+def scheduler(conf, bus, host, api_db, cells):
+    from nova.scheduler import interface
+    from nova.scheduler import manager as scheduler_manager
+
+    manager = scheduler_manager.SchedulerManager(conf, api_db, cells)
+    return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _reporter(bus))
+
+
+def network(conf, bus, host, api_db):
+    """The network service of one host. Its address allocation is the database's; any of them serves any caller."""
+    from nova.db import mappings
+    from nova.network import drivers
+    from nova.network import interface
+    from nova.network import manager as network_manager
+
+    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf))
+
+    def audit():
+        with api_db.reader() as conn:
+            live = mappings.uuids(conn)
+        manager.audit(live)
+    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _reporter(bus), tasks=[
+        ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit)])
+
+
+def compute(conf, bus, host, images):
+    """
+    :param images: nova.image.api.Images; a compute host asks for images in the name of the system
+    """
+    from nova import context
+    from nova.compute import interface
+    from nova.compute import manager as compute_manager
+    from nova.image import api as image_api
+    from nova.network import interface as network_interface
+
+    images = image_api.BoundImages(images, context.admin_context())
+    driver = virt_driver(conf, host, images)
+    manager = compute_manager.ComputeManager(
+        conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
+        images)
+    return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _reporter(bus))
+
+
+def virt_driver(conf, host, images):
+    """The driver that compute_driver names.
+
+    :raises InvalidInput: it needs something that is not installed
+    """
+    if conf.compute_driver == 'fake':
+        from nova.virt import fake
+        return fake.FakeDriver(conf, host, images)
+    try:
+        from nova.virt.libvirt import driver
+    except ImportError as error:
+        raise exception.InvalidInput(f'compute_driver libvirt needs the Python module {error.name}: '
+                                     "install nova[libvirt], or set compute_driver to fake.") from None
+    return driver.LibvirtDriver(conf, host, images, _image_check(conf))
+
+
+def _image_check(conf):
+    from nova.image import inspector
+    limit = conf.image.max_virtual_size << 30
+    return lambda path, disk_format: inspector.verify(inspector.inspect_file(path), disk_format, limit)
+
+
+def image_store(conf, api_db):
+    """The embedded image store."""
+    from nova.db import cells
+    from nova.image import api
+    return api.new_store(conf, api_db, os.path.join(cells.state_path(conf), 'images'))
+
+
+def metadata(conf, api_db, cells):
+    """The metadata service on the bridge, as a list: empty where the network driver makes no bridge."""
+    if conf.network.driver == 'fake':
+        return []
+    from nova import wsgi
+    from nova.api.metadata import app
+    from nova.network import setup
+
+    address, port = setup.metadata_address(conf, api_db)
+    return [wsgi.Server(app.Application(conf, api_db, cells), address, port, threads=8)]
+
+
+def remote_images(conf):
+    """Images of a daemon that has no database.
+
+    :raises InvalidInput: the images are the all-in-one's own, without an address in [glance]
+    """
+    from nova.image import api
+
+    if conf.image.backend == 'embedded':
+        raise exception.InvalidInput('This service has no image store of its own: set backend in [image] to glance, '
+                                     'and in [glance] the address and the account of the Image service.')
+    return api.new(conf)
+
+
+def _reporter(bus):
+    """The heartbeat of a service that has no database."""
+    return bus.client(conductor_interface.INTERFACE).report_service

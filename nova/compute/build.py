@@ -1,0 +1,70 @@
+"""Building and terminating servers on this host."""
+import base64
+import traceback
+
+from nova import exception
+from nova import faults
+from nova import states
+from nova import utils
+from nova.virt import driver as virt
+from nova.virt import metadata
+
+# Of these no other host is better: what was asked for is wrong, or is not to be had anywhere.
+FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exception.Conflict)
+
+
+def spawn_request(images, instance, spec, network_info, block_devices):
+    """What a driver needs to make the guest: a virt.SpawnRequest.
+
+    The image is what the server's row names, which a rebuild may have changed.
+    """
+    image = None
+    if instance.image_id:
+        image = spec.image if (spec.image or {}).get('id') == instance.image_id else images.show(instance.image_id)
+    files = [(each['path'], base64.b64decode(each['contents'])) for each in spec.injected_files or ()]
+    drive = None
+    if instance.config_drive:
+        drive = metadata.files(instance, network_info, files, spec.admin_password)
+    return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
+                             injected_files=files, admin_password=spec.admin_password, config_drive=drive)
+
+
+class Builder:
+    """The part of the compute's manager that builds and terminates; mixed into it."""
+
+    def build_instance(self, ctx, instance, spec):
+        self.queue.submit(instance.uuid, self._build, ctx, instance, spec, build=True)
+
+    def _build(self, ctx, instance, spec):
+        def give_up(task, error):
+            fault = faults.fault(error, details=''.join(traceback.format_exception(error)))
+            fault['final'] = isinstance(error, FINAL)
+            self.conductor.reschedule_instance(ctx, instance_uuid=instance.uuid, host=self.host,
+                                               node=task.instance.node, fault=fault)
+
+        with self.task(ctx, instance, 'compute_build_instance', begin={'task_state': states.SPAWNING},
+                       running=(states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING,
+                                states.SPAWNING), on_failure=give_up) as task:
+            server = task.instance
+            task.undo(self.network.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=self.host)
+            network_info = self.network.allocate_for_instance(
+                ctx, instance=server, requested_networks=spec.requested_networks,
+                security_groups=spec.security_groups, host=self.host)
+            server.network_info = network_info
+            task.undo(self.driver.destroy, ctx, server, network_info)
+            devices = self.conductor.get_block_devices(ctx, instance_uuid=server.uuid) if spec.block_devices else []
+            request = spawn_request(self.images, server, spec, network_info, devices)
+            self.driver.spawn(ctx, server, request)
+            task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
+                      launched_at=utils.utcnow(), network_info=network_info)
+
+    def terminate_instance(self, ctx, instance):
+        self.queue.submit(instance.uuid, self._terminate, ctx, instance)
+
+    def _terminate(self, ctx, instance):
+        with self.task(ctx, instance, 'compute_terminate_instance', running=(states.DELETING,),
+                       failed={'vm_state': states.ERROR}) as task:
+            self.driver.destroy(ctx, task.instance, task.instance.network_info)
+            self.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=self.host)
+            task.ends_with(lambda: self.conductor.instance_destroyed(
+                ctx, instance_uuid=instance.uuid, host=self.host))

@@ -1,0 +1,69 @@
+"""The compute service: a table of contents. Each file beside it has one kind of work."""
+import dataclasses
+import logging
+import math
+
+from nova import context
+from nova.compute import build
+from nova.compute import power
+from nova.compute import queue
+from nova.compute import rebuild
+from nova.compute import recover
+from nova.compute import snapshot
+from nova.compute import sync
+from nova.compute import task
+
+LOG = logging.getLogger(__name__)
+
+
+class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snapshot, sync.Sync, recover.Recovery):
+    """
+    :param conf: the configuration
+    :param host: name of this compute host
+    :param driver: a virt.driver.ComputeDriver
+    :param conductor_client, network_client: RPC clients
+    :param images: a virt.driver.ImageSource that can ``delete(image_id)`` as well
+    """
+
+    def __init__(self, conf, host, driver, conductor_client, network_client, images):
+        self.conf, self.host, self.driver = conf, host, driver
+        self.conductor, self.network, self.images = conductor_client, network_client, images
+        self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks)
+
+    def start(self):
+        """Before the first message is taken: say what the host has, take up what was interrupted."""
+        self.driver.init_host()
+        self.report_nodes()
+        self.start_sync()
+        self.recover()
+
+    def stop(self):
+        """Finish what runs, at most graceful_shutdown_timeout seconds; guests go on."""
+        if not self.queue.stop(self.conf.graceful_shutdown_timeout):
+            LOG.warning('Some tasks are still running; they are taken up again at the next start.')
+        self.stop_sync()
+        self.driver.stop()
+
+    def periodic_tasks(self):
+        return [('report_nodes', self.conf.update_resources_interval, self.report_nodes),
+                ('sync_power_states', self.conf.sync_power_state_interval, self.sync_power_states)]
+
+    def ping(self, ctx):
+        return 'pong'
+
+    def task(self, ctx, instance, event, **kwargs):
+        """task.task of this host; see there."""
+        return task.task(self.conductor, ctx, self.host, instance, event,
+                         deadline_s=self.conf.conductor.task_deadline, **kwargs)
+
+    def report_nodes(self):
+        """Tell the conductor what this host has."""
+        self.conductor.report_nodes(context.admin_context(), host=self.host, nodes=[
+            {**dataclasses.asdict(node),
+             'reserved_memory_mb': self.conf.reserved_host_memory_mb,
+             'reserved_disk_gb': math.ceil(self.conf.reserved_host_disk_mb / 1024),
+             'cpu_allocation_ratio': self.conf.cpu_allocation_ratio,
+             'ram_allocation_ratio': self.conf.ram_allocation_ratio,
+             'disk_allocation_ratio': self.conf.disk_allocation_ratio,
+             'capabilities': self.driver.capabilities()}
+            for node in self.driver.resources()])

@@ -1,0 +1,29 @@
+"""Rebuilding a server in place: same host, same addresses, new disks."""
+from nova import states
+from nova import utils
+from nova.compute import build
+
+
+class Rebuild:
+    """The part of the compute's manager that rebuilds; mixed into it."""
+
+    def rebuild_instance(self, ctx, instance, spec, preserve_ephemeral):
+        self.queue.submit(instance.uuid, self._rebuild, ctx, instance, spec, build=True)
+
+    def _rebuild(self, ctx, instance, spec):
+        """Done again from the beginning after a crash: nothing of the old disks is needed."""
+        running = (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING)
+        with self.task(ctx, instance, 'compute_rebuild_instance', running=running,
+                       begin={'task_state': states.REBUILDING}, failed={'vm_state': states.ERROR}) as task:
+            server = task.instance
+            devices = self.conductor.get_block_devices(ctx, instance_uuid=server.uuid) if spec.block_devices else []
+            self.driver.destroy(ctx, server, server.network_info)
+            task.step(states.REBUILD_SPAWNING)
+            network_info = self.network.setup_for_instance(ctx, instance=server, host=self.host)
+            self.driver.spawn(ctx, server, build.spawn_request(self.images, server, spec, network_info, devices))
+            after = states.ACTIVE
+            if server.vm_state == states.STOPPED:
+                self.driver.power_off(server)
+                after = states.STOPPED
+            task.ends(vm_state=after, power_state=self.driver.power_state(server), launched_at=utils.utcnow(),
+                      network_info=network_info)

@@ -1,0 +1,134 @@
+"""What a compute does at its start: it compares its guests with its servers and takes up what was interrupted."""
+import datetime
+import logging
+import time
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+
+LOG = logging.getLogger(__name__)
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+_SNAPSHOTS = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD,
+              states.IMAGE_UPLOADING)
+
+# task state -> (method, arguments when the action's row has none)
+AGAIN = {
+    states.DELETING: ('terminate_instance', {}),
+    states.POWERING_ON: ('start_instance', {}),
+    states.POWERING_OFF: ('stop_instance', {'clean_shutdown': True}),
+    states.PAUSING: ('pause_instance', {}),
+    states.UNPAUSING: ('unpause_instance', {}),
+    states.SUSPENDING: ('suspend_instance', {}),
+    states.RESUMING: ('resume_instance', {}),
+    # a guest that was in the middle of a reboot is in an unknown state: power cycle
+    **{task: ('reboot_instance', {'reboot_type': 'SOFT'})
+       for task in (states.REBOOTING, states.REBOOT_PENDING, states.REBOOT_STARTED)},
+    **{task: ('reboot_instance', {'reboot_type': 'HARD'})
+       for task in (states.REBOOTING_HARD, states.REBOOT_PENDING_HARD, states.REBOOT_STARTED_HARD)},
+    **{task: ('rebuild_instance', {'preserve_ephemeral': False})
+       for task in (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING)},
+    **{task: ('abandon_snapshot', {'image_id': None}) for task in _SNAPSHOTS},
+}
+
+
+def boot_time():
+    """When this machine was started, in seconds since the epoch."""
+    with open('/proc/uptime') as uptime:
+        return time.time() - float(uptime.read().split()[0])
+
+
+def decide(server, power_state, *, booted_after, resume):
+    """What to do about a server of this host: 'build', 'again', 'start', 'lost', 'align' or None.
+
+    :param power_state: of its guest, None without one
+    :param booted_after: the machine was started after the row was written last
+    :param resume: servers that should run are started after the machine was
+    """
+    if server.vm_state == states.BUILDING:
+        return 'build'
+    if server.task_state is not None:
+        return 'again' if server.task_state in AGAIN else None
+    off = power_state in (None, states.SHUTDOWN, states.CRASHED)
+    if server.vm_state == states.ACTIVE and off and booted_after:
+        return 'start' if resume else 'align'
+    if power_state is None:
+        return 'lost' if server.vm_state in (states.ACTIVE, states.PAUSED) else None
+    return 'align' if power_state != server.power_state else None
+
+
+class Recovery:
+    """The part of the compute's manager that works at start; mixed into it."""
+
+    def recover(self):
+        """Compare guests with servers and queue what is to be done about each difference."""
+        ctx = context.admin_context()
+        guests = self.driver.guests()
+        entries = self.conductor.instances_on_host(ctx, host=self.host)
+        booted = boot_time()
+        for entry in entries:
+            server = entry['instance']
+            written = server.updated_at.replace(tzinfo=None)
+            what = decide(server, guests.get(server.uuid), resume=self.conf.resume_guests_state_on_host_boot,
+                          booted_after=booted > (written - _EPOCH).total_seconds())
+            if what:
+                LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
+                         server.task_state, guests.get(server.uuid), what)
+                getattr(self, '_recover_' + what)(ctx, server, entry['arguments'] or {})
+        self._remove_strays(ctx, guests.keys() - {entry['instance'].uuid for entry in entries})
+
+    def _recover_build(self, ctx, server, arguments):
+        if server.task_state == states.DELETING:
+            self.terminate_instance(ctx, server)
+        else:
+            self.queue.submit(server.uuid, self._build_again, ctx, server, build=True)
+
+    def _build_again(self, ctx, server):
+        """Nobody has seen it yet: what is there of it is thrown away."""
+        spec = self.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
+        self.driver.destroy(ctx, server, server.network_info)
+        self._build(ctx, server, spec)
+
+    def _recover_again(self, ctx, server, arguments):
+        method, defaults = AGAIN[server.task_state]
+        arguments = {name: arguments.get(name, value) for name, value in defaults.items()}
+        if method == 'rebuild_instance':
+            arguments['spec'] = self.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
+        getattr(self, method)(ctx, server, **arguments)
+
+    def _recover_start(self, ctx, server, arguments):
+        self.queue.submit(server.uuid, self._start_again, ctx, server)
+
+    _recover_lost = _recover_start
+
+    def _start_again(self, ctx, server):
+        """Start a server that is ACTIVE without a running guest; what fails is ERROR with its reason."""
+        with self.task(ctx, server, 'compute_start_instance', running=(None,),
+                       begin={'task_state': states.POWERING_ON}, failed={'vm_state': states.ERROR}) as task:
+            networks = self.network.setup_for_instance(ctx, instance=task.instance, host=self.host)
+            self.driver.power_on(ctx, task.instance, networks)
+            task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(task.instance))
+
+    def _recover_align(self, ctx, server, arguments):
+        self.queue.submit(server.uuid, self._report_power, server.uuid)
+
+    def _remove_strays(self, ctx, uuids):
+        """Remove guests of servers that are known to be deleted, or to live elsewhere; leave any other alone."""
+        if not uuids:
+            return
+        gone = set(self.conductor.stray_guests(ctx, host=self.host, uuids=sorted(uuids)))
+        for uuid in sorted(uuids):
+            if uuid not in gone:
+                LOG.warning('Guest %s is of no server that is known; it is left alone.', uuid)
+                continue
+            LOG.info('The server of guest %s is not on this host any more; removing the guest.', uuid)
+            self.queue.submit(uuid, self._remove_stray, ctx, uuid)
+
+    def _remove_stray(self, ctx, uuid):
+        try:
+            self.driver.destroy(ctx, objects.Instance(uuid=uuid, network_info=[]), [])
+        except exception.NovaException as error:
+            LOG.error('Guest %s could not be removed: %s', uuid, error.message)

@@ -1,0 +1,52 @@
+"""Images of servers, and their consoles."""
+from nova import exception
+from nova import states
+
+CONSOLE_BYTES = 100 * 1024
+
+
+class Snapshot:
+    """The part of the compute's manager that makes images and reads consoles; mixed into it."""
+
+    def snapshot_instance(self, ctx, instance, image_id):
+        self.queue.submit(instance.uuid, self._snapshot, ctx, instance, image_id)
+
+    def _snapshot(self, ctx, instance, image_id):
+        with self.task(ctx, instance, 'compute_snapshot_instance', running=(states.IMAGE_SNAPSHOT_PENDING,),
+                       begin={'task_state': states.IMAGE_SNAPSHOT}) as task:
+            task.undo(self._remove_image, image_id)
+            self.driver.snapshot(ctx, task.instance, image_id, task.step)
+            task.ends(power_state=self.driver.power_state(task.instance))
+
+    def abandon_snapshot(self, ctx, instance, image_id):
+        """A snapshot that a restart of this service interrupted: its image is removed, the server set free."""
+        self.queue.submit(instance.uuid, self._abandon, ctx, instance, image_id)
+
+    def _abandon(self, ctx, instance, image_id):
+        running = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD,
+                   states.IMAGE_UPLOADING)
+        with self.task(ctx, instance, 'compute_snapshot_instance', running=running) as task:
+            if image_id:
+                task.undo(self._remove_image, image_id)
+            raise exception.VirtError(operation='make the image', reason='the service was restarted meanwhile')
+
+    def _remove_image(self, image_id):
+        try:
+            self.images.delete(image_id)
+        except exception.ImageNotFound:
+            pass
+
+    def get_console_output(self, ctx, instance, length):
+        """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.
+
+        :raises InstanceNotReady: the server has no guest at the moment
+        """
+        try:
+            output = self.driver.console_output(instance)
+        except exception.GuestNotFound:
+            raise exception.InstanceNotReady(instance_id=instance.uuid) from None
+        text = output[-CONSOLE_BYTES:].decode('utf-8', errors='replace')
+        if length is None:
+            return text
+        lines = text.splitlines(keepends=True)
+        return ''.join(lines[-length:]) if length > 0 else ''

@@ -1,0 +1,67 @@
+"""Power states: what the driver tells, what a look around finds, told to the conductor."""
+import logging
+import threading
+
+from nova import concurrency
+from nova import context
+from nova import exception
+from nova import states
+
+LOG = logging.getLogger(__name__)
+
+SETTLE_S = 0.5       # a guest that reboots goes through several states in this time
+
+
+class Sync:
+    """The part of the compute's manager that keeps power states true; mixed into it.
+
+    A state is read and reported in the server's own queue, so that it is never that of a moment before a task.
+    """
+
+    def start_sync(self):
+        self._events = set()
+        self._events_lock = threading.Lock()
+        self._event_came = threading.Event()
+        self._stopping = threading.Event()
+        self.driver.watch(self._on_event)
+        concurrency.spawn(f'power-states-{self.host}', self._follow_events)
+
+    def stop_sync(self):
+        self._stopping.set()
+        self._event_came.set()
+
+    def _on_event(self, uuid, power_state):
+        with self._events_lock:
+            self._events.add(uuid)
+        self._event_came.set()
+
+    def _follow_events(self):
+        while True:
+            self._event_came.wait()
+            if self._stopping.wait(SETTLE_S):
+                return
+            self._event_came.clear()
+            with self._events_lock:
+                uuids, self._events = self._events, set()
+            for uuid in uuids:
+                self.queue.submit(uuid, self._report_power, uuid)
+
+    def _report_power(self, uuid):
+        try:
+            power_state = self.driver.guests().get(uuid, states.NOSTATE)
+            self.conductor.report_power_states(context.admin_context(), host=self.host,
+                                               states={uuid: power_state})
+        except exception.NovaException as error:
+            LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
+
+    def sync_power_states(self):
+        """Compare every server with its guest; the number of those that differ."""
+        guests = self.driver.guests()
+        different = 0
+        for entry in self.conductor.instances_on_host(context.admin_context(), host=self.host):
+            server = entry['instance']
+            found = guests.get(server.uuid, states.NOSTATE)
+            if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
+                self.queue.submit(server.uuid, self._report_power, server.uuid)
+                different += 1
+        return different

@@ -1,0 +1,129 @@
+"""The frame around everything that is done to a server: begin, undo, end.
+
+    with self.task(ctx, instance, 'compute_stop_instance', running=(POWERING_OFF,)) as task:
+        driver.power_off(task.instance)
+        task.ends(vm_state=STOPPED, power_state=SHUTDOWN)
+
+``begin`` is a conditional write: a message that came twice or too late ends there. On success one conditional
+write sets what the task ends with; when a delete came meanwhile, or the body failed, the undo stack unwinds.
+"""
+import contextlib
+import logging
+import time
+import traceback
+
+from nova import exception
+from nova import faults
+
+LOG = logging.getLogger(__name__)
+
+END_RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s: a conductor that restarts is waited for
+
+
+class Task:
+    """What the body of a task holds.
+
+    instance   the server as it was when the task began
+    """
+
+    def __init__(self, conductor, ctx, event, host, instance, holds):
+        self._conductor, self._ctx, self._event, self._host = conductor, ctx, event, host
+        self.instance = instance
+        self._holds = tuple(holds)           # task states in which the row is ours
+        self._values = {'task_state': None}
+        self._undo = []
+        self._finish = self._write_end
+
+    def undo(self, function, *args, **kwargs):
+        """Call this, last one first, when the task does not end well."""
+        self._undo.append((function, args, kwargs))
+
+    def ends(self, **values):
+        """Columns to set when all went well."""
+        self._values.update(values)
+
+    def ends_with(self, function):
+        """Call this instead of the usual last write."""
+        self._finish = function
+
+    def step(self, task_state, **values):
+        """Show another task state (and write columns) on the way.
+
+        :raises InstanceChanged: the server is not in this task's hands any more
+        """
+        self._conductor.update_instance(
+            self._ctx, instance_uuid=self.instance.uuid, values={'task_state': task_state, **values},
+            expect={'task_state': list(self._holds), 'host': [self._host]})
+        self._holds = (task_state,)
+
+    def unwind(self):
+        while self._undo:
+            function, args, kwargs = self._undo.pop()
+            try:
+                function(*args, **kwargs)
+            except Exception:
+                LOG.exception('Undoing %s of server %s: %s failed.', self._event, self.instance.uuid, function)
+
+    def end(self):
+        _persist(self._finish)
+
+    def _write_end(self):
+        self._conductor.end_task(
+            self._ctx, instance_uuid=self.instance.uuid, event=self._event, host=self._host,
+            values=self._values, expect={'task_state': list(self._holds), 'host': [self._host]},
+            fault=None, traceback=None)
+
+    def failed(self, error, values):
+        """Record a failure: task state None, the columns of ``values``, fault and event."""
+        trace = ''.join(traceback.format_exception(error))
+        _persist(lambda: self._conductor.end_task(
+            self._ctx, instance_uuid=self.instance.uuid, event=self._event, host=self._host,
+            values={'task_state': None, **values}, expect={'task_state': list(self._holds), 'host': [self._host]},
+            fault=faults.fault(error, details=trace), traceback=trace))
+
+
+def _persist(write):
+    """Write, again while the conductor cannot be reached."""
+    for attempt in range(END_RETRIES):
+        try:
+            return write()
+        except exception.Unavailable:
+            if attempt + 1 == END_RETRIES:
+                raise
+            time.sleep(0.5 * 2 ** attempt)
+
+
+@contextlib.contextmanager
+def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=None, failed=None, on_failure=None):
+    """Frame a task; see the module's docstring.
+
+    :param running: task states in which the server waits for, or is in, this task
+    :param begin: columns to set at the beginning
+    :param failed: columns to set when the body fails, besides the task state, the fault and the event
+    :param on_failure: called with (task, error) instead of that
+    :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
+    """
+    begin = begin or {}
+    row = conductor.begin_task(
+        ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host}', deadline_s=deadline_s,
+        values=begin, expect={'task_state': list(running), 'host': [host]})
+    current = Task(conductor, ctx, event, host, row, {begin['task_state']} if 'task_state' in begin else running)
+    try:
+        yield current
+    except (exception.InstanceChanged, exception.InstanceNotFound):
+        current.unwind()
+        raise
+    except Exception as error:
+        LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
+                    exc_info=not isinstance(error, exception.NovaException))
+        current.unwind()
+        if on_failure is not None:
+            on_failure(current, error)
+        else:
+            current.failed(error, failed or {})
+        return
+    try:
+        current.end()
+    except (exception.InstanceChanged, exception.InstanceNotFound):
+        current.unwind()
+        raise

@@ -1,0 +1,148 @@
+"""Placing and building servers, and deleting those that have no host."""
+import logging
+
+from nova import exception
+from nova import faults
+from nova import objects
+from nova import states
+from nova import utils
+from nova.conductor import state
+from nova.db import claims
+from nova.db import history
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import request_specs
+from nova.db import services
+
+LOG = logging.getLogger(__name__)
+
+# A build goes on in these task states; not while it is deleted.
+BUILDING_TASKS = (None, states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
+
+
+class Builder:
+    """The part of the conductor's manager that builds; mixed into it.
+
+    Needs ``self._cell_db``, ``self._api_db``, ``self._conf``, ``self._scheduler``, ``self._compute`` and
+    ``self._network``.
+    """
+
+    def build_instances(self, ctx, instance_uuids):
+        with self._api_db.reader() as conn:
+            specs = request_specs.get_many(conn, instance_uuids)
+        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
+        if not uuids:
+            return
+        try:
+            selections = self._scheduler.select_destinations(ctx, spec=specs[uuids[0]], instance_uuids=uuids)
+        except exception.Unavailable as error:
+            # the open action is taken up again by the reconciler
+            LOG.warning('No scheduler for %d servers now: %s', len(uuids), error)
+            return
+        except exception.NovaException as error:
+            LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
+            fault = faults.fault(error, details=str(error.kwargs.get('details', '')))
+            for uuid in uuids:
+                self.fail_build(uuid, fault)
+            return
+        for uuid, chosen in zip(uuids, selections, strict=True):
+            if chosen:
+                self._send_build(ctx, specs[uuid], chosen[0])
+
+    def _send_build(self, ctx, spec, selection):
+        """The message names the server; all the rest comes back when the compute begins."""
+        instance = objects.Instance(
+            uuid=spec.instance_uuid, project_id=spec.project_id, user_id=spec.user_id, host=selection.host,
+            node=selection.node, availability_zone=selection.availability_zone)
+        try:
+            self._compute.build_instance(ctx, server=selection.host, instance=instance, spec=spec)
+        except exception.Unavailable as error:
+            self.reschedule_instance(ctx, spec.instance_uuid, selection.host, selection.node, faults.fault(error))
+
+    def reschedule_instance(self, ctx, instance_uuid, host, node, fault):
+        """See interface.py; ``fault['final']``: another host would fail as well."""
+        if not self._cell_db.run(_leave_host, instance_uuid, host, node, fault):
+            LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
+            return
+        spec = self._api_db.run(_note_failure, instance_uuid, host, node)
+        if spec is None:
+            return
+        tried = len(spec.retry_hosts)
+        if fault.get('final') or spec.force_host or spec.force_node:
+            self.fail_build(instance_uuid, fault)
+        elif tried >= self._conf.scheduler.max_attempts:
+            message = f'The build was tried on {tried} {"host" if tried == 1 else "hosts"}. {fault["message"]}'
+            self.fail_build(instance_uuid, {**fault, 'message': message[:255]})
+        else:
+            LOG.info('Server %s could not be built on %s; attempt %d follows.', instance_uuid, host, tried + 1)
+            self.build_instances(ctx, [instance_uuid])
+
+    def fail_build(self, uuid, fault):
+        """A server that is being built ends in ERROR, its host and claim given back; a delete meanwhile wins."""
+        fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
+
+        def write(conn):
+            row = instances.get(conn, uuid)
+            claims.free(conn, row)
+            instances.update(conn, uuid, {
+                'vm_state': states.ERROR, 'task_state': None, 'host': None, 'node': None, 'fault': fault,
+                'power_state': states.NOSTATE, 'network_info': []},
+                expect={'vm_state': states.BUILDING, 'task_state': BUILDING_TASKS, 'host': row['host']})
+            instance_actions.finish(conn, uuid, 'conductor_build_instance', error=fault['message'],
+                                    traceback=fault['details'])
+        try:
+            self._cell_db.run(write)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            LOG.info('Server %s was deleted or changed while its build failed.', uuid)
+
+    def delete_instance(self, ctx, instance_uuid):
+        """Delete a server here and now, unless its host lives: then that host does it.
+
+        A host that is down finds the guest when it comes back, asks, and removes it.
+        """
+        with self._cell_db.reader() as conn:
+            try:
+                row = instances.get(conn, instance_uuid)
+            except exception.InstanceNotFound:
+                row = None
+                deleted = history.deleted(conn, [instance_uuid])
+            alive = row is not None and row['host'] is not None and self.host_is_up(conn, row['host'])
+        if row is None:
+            if deleted:
+                self._api_db.run(state.forget, [instance_uuid])
+        elif alive:
+            self._compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
+        else:
+            self._network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=row['host'])
+            self.instance_destroyed(ctx, instance_uuid, row['host'])
+
+    def host_is_up(self, conn, host):
+        found = services.list(conn, host=host, topic='compute')
+        return any(services.is_up(row, self._conf.service_down_time, utils.utcnow()) for row in found)
+
+
+def _leave_host(conn, uuid, host, node, fault):
+    """Free the claim of a build that failed and make the server wait for another host; False when it must not."""
+    try:
+        row = instances.get(conn, uuid)
+    except exception.InstanceNotFound:
+        return False
+    mine = (row['host'], row['node']) == (host, node)
+    if not mine or row['vm_state'] != states.BUILDING or row['task_state'] not in BUILDING_TASKS:
+        return False
+    claims.free(conn, row)
+    instances.update(conn, uuid, {'host': None, 'node': None, 'availability_zone': None, 'network_info': [],
+                                  'task_state': states.SCHEDULING},
+                     expect={'host': host, 'node': node, 'vm_state': states.BUILDING,
+                             'task_state': BUILDING_TASKS})
+    instance_actions.add_event(conn, uuid, 'compute_build_instance', host=host, error=fault['message'],
+                               traceback=fault['details'])
+    return True
+
+
+def _note_failure(conn, uuid, host, node):
+    spec = request_specs.get_many(conn, [uuid]).get(uuid)
+    if spec is not None:
+        spec.retry_hosts = [*(spec.retry_hosts or []), [host, node]]
+        request_specs.update(conn, spec)
+    return spec

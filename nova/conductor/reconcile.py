@@ -1,0 +1,166 @@
+"""What nobody works on any more: tasks whose messages or owners were lost, mappings without servers, old history."""
+import datetime
+import logging
+
+import sqlalchemy as sa
+
+from nova import context
+from nova import exception
+from nova import faults
+from nova import objects
+from nova import states
+from nova import utils
+from nova.conductor import state
+from nova.db import claims
+from nova.db import history
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db.tables_api import instance_mappings
+
+LOG = logging.getLogger(__name__)
+
+MAPPING_AGE_S = 300          # a mapping whose server's row is not there after so long: the API died in between
+PAGE = 1000
+
+# task state -> action that set it; of actions that share one, the method and its arguments are the same
+RUNNING = {action.running: action for action in states.ACTIONS.values() if action.method and action.running}
+# later task states of the same actions
+RUNNING.update({
+    states.REBOOT_PENDING: states.ACTIONS['reboot'], states.REBOOT_STARTED: states.ACTIONS['reboot'],
+    states.REBOOT_PENDING_HARD: states.ACTIONS['reboot-hard'],
+    states.REBOOT_STARTED_HARD: states.ACTIONS['reboot-hard'],
+    states.REBUILD_BLOCK_DEVICE_MAPPING: states.ACTIONS['rebuild'],
+    states.REBUILD_SPAWNING: states.ACTIONS['rebuild'],
+    states.IMAGE_SNAPSHOT: states.ACTIONS['createImage'],
+    states.IMAGE_PENDING_UPLOAD: states.ACTIONS['createImage'],
+    states.IMAGE_UPLOADING: states.ACTIONS['createImage'],
+})
+
+
+def decide(row, host_up, old):
+    """What to do about an overdue open action on the server of this row.
+
+    :param row: the instances row, None when the server is gone
+    :param host_up: whether its host's service is up
+    :param old: it has been open for longer than anything takes
+    :returns: 'close', 'delete', 'fail', 'build', 'resend' or 'wait'
+    """
+    if row is None or row['task_state'] is None and row['vm_state'] != states.BUILDING:
+        return 'close'
+    if row['task_state'] == states.DELETING:
+        return 'delete'
+    if old:
+        return 'fail'
+    if row['vm_state'] == states.BUILDING:
+        if row['host'] is None:
+            return 'build'
+        return 'resend' if host_up else 'fail'
+    if row['task_state'] not in RUNNING:
+        return 'wait'
+    return 'resend' if host_up else 'wait'
+
+
+class Reconciler:
+    """The part of the conductor's manager that looks after lost work; mixed into it beside Builder."""
+
+    def reconcile(self):
+        """Take up every overdue task; the number of those taken up."""
+        now = utils.utcnow()
+        with self._cell_db.reader() as conn:
+            overdue = instance_actions.overdue(conn, now)
+            rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
+            up = {host: self.host_is_up(conn, host) for host in {row['host'] for row in rows.values()} if host}
+        later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
+        taken = 0
+        for action in overdue:
+            row = rows.get(action['instance_uuid'])
+            if not self._cell_db.run(instance_actions.postpone, action, later):
+                continue
+            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
+            what = decide(row, bool(row) and up.get(row['host'], False), old)
+            LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
+            try:
+                getattr(self, '_' + what)(action, row)
+            except exception.NovaException as error:
+                LOG.warning('Task %s of server %s goes on waiting: %s', action['action'],
+                            action['instance_uuid'], error)
+            taken += 1
+        return taken
+
+    def _close(self, action, row):
+        self._cell_db.run(instance_actions.finish, action['instance_uuid'])
+
+    def _wait(self, action, row):
+        """Its deadline has moved; the host does it when it is back."""
+
+    def _delete(self, action, row):
+        self.delete_instance(_context(action), row['uuid'])
+
+    def _build(self, action, row):
+        self.build_instances(_context(action), [row['uuid']])
+
+    def _fail(self, action, row):
+        error = exception.HostUnavailable(host=row['host'])
+        if row['vm_state'] == states.BUILDING:
+            message = ('The host went down while the server was being built.' if row['host']
+                       else 'The server was waiting for a host for too long.')
+            self.fail_build(row['uuid'], faults.fault(error, message))
+        else:
+            fault = faults.fault(error, 'The host did not finish the operation.')
+            self.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
+                          {'task_state': row['task_state']}, fault, fault['details'])
+
+    def _resend(self, action, row):
+        action_row = states.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
+        method = self._compute_interface.methods[action_row.method]
+        arguments = {name: value for name, value in (action['arguments'] or {}).items()
+                     if name in method.arguments}
+        ctx = _context(action)
+        if 'spec' in method.arguments:
+            arguments['spec'] = self.get_request_spec(ctx, row['uuid'])
+        missing = set(method.arguments) - {'instance'} - arguments.keys()
+        if missing:
+            self._fail(action, row)
+            return
+        getattr(self._compute, method.name)(ctx, server=row['host'], instance=objects.Instance.from_row(row),
+                                            **arguments)
+
+    def remove_lost_mappings(self):
+        """Mappings and specs of servers whose rows were never written, or are deleted; the number removed."""
+        before = utils.utcnow() - datetime.timedelta(seconds=MAPPING_AGE_S)
+        marker, removed = '', 0
+        while True:
+            page = sa.select(instance_mappings.c.instance_uuid).where(
+                instance_mappings.c.created_at < before, instance_mappings.c.instance_uuid > marker).order_by(
+                instance_mappings.c.instance_uuid).limit(PAGE)
+            with self._api_db.reader() as conn:
+                uuids = list(conn.execute(page).scalars())
+            if not uuids:
+                return removed
+            with self._cell_db.reader() as conn:
+                known = instances.existing(conn, uuids)
+            lost = [uuid for uuid in uuids if uuid not in known]
+            if lost:
+                LOG.warning('%d servers have a mapping and no row; removing the mappings.', len(lost))
+                self._api_db.run(state.forget, lost)
+                removed += len(lost)
+            marker = uuids[-1]
+
+    def audit(self):
+        """Compare the nodes' usage with their servers; what differed is mended and counted in ``drift``."""
+        mended = self._cell_db.run(claims.audit)
+        self.drift += len(mended)
+        return mended
+
+    def expire_history(self):
+        """Remove servers that were deleted longer ago than configured."""
+        days = self._conf.conductor.deleted_servers_kept_days
+        before = utils.utcnow() - datetime.timedelta(days=days)
+        while days and self._cell_db.run(history.expire, before):
+            pass
+
+
+def _context(action):
+    ctx = context.admin_context(action['request_id'])
+    ctx.project_id, ctx.user_id = action['project_id'], action['user_id']
+    return ctx

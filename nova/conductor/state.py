@@ -1,0 +1,134 @@
+"""The writes of services that hold no database credentials; each is one transaction with its conditions."""
+import logging
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.db import block_devices
+from nova.db import claims
+from nova.db import compute_nodes
+from nova.db import history
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import request_specs
+from nova.db import services
+from nova.db.tables_api import instance_mappings
+
+LOG = logging.getLogger(__name__)
+
+# What a power state makes of a server that nothing works on: (vm state, power state) -> vm state.
+_SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
+_FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
+            states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
+
+
+def vm_state_for(vm_state, power_state):
+    """The vm state of a server whose guest is found in this power state; most are left as they are."""
+    if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
+        return vm_state
+    return _FOLLOWS.get(power_state, vm_state)
+
+
+class StateWriter:
+    """The part of the conductor's manager that writes for others; mixed into it.
+
+    Needs ``self._cell_db``, ``self._api_db`` and ``self._conf``.
+    """
+
+    def update_instance(self, ctx, instance_uuid, values, expect=None):
+        return self._cell_db.run(_update, instance_uuid, values, expect)
+
+    def begin_task(self, ctx, instance_uuid, event, owner, deadline_s, values, expect=None):
+        def write(conn):
+            instance = _update(conn, instance_uuid, values, expect)
+            instance_actions.take(conn, instance_uuid, owner, deadline_s)
+            return instance
+        return self._cell_db.run(write)
+
+    def end_task(self, ctx, instance_uuid, event, host, values, expect=None, fault=None, traceback=None):
+        if fault is not None:
+            values = {**values, 'fault': fault}
+
+        def write(conn):
+            instances.update(conn, instance_uuid, values, expect)
+            instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
+                                    error=fault and fault['message'])
+        self._cell_db.run(write)
+
+    def instance_destroyed(self, ctx, instance_uuid, host):
+        """See interface.py; does nothing when the row is gone already, or lives on another host."""
+        def write(conn):
+            try:
+                row = instances.get(conn, instance_uuid)
+                claims.free(conn, row)
+                instances.destroy(conn, instance_uuid, utils.utcnow(), expect={'host': host})
+            except exception.InstanceNotFound:
+                return
+            instance_actions.finish(conn, instance_uuid, 'compute_terminate_instance', host=host, action='delete')
+        try:
+            self._cell_db.run(write)
+        except exception.InstanceChanged:
+            LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
+            return
+        self._api_db.run(forget, [instance_uuid])
+
+    def instances_on_host(self, ctx, host):
+        with self._cell_db.reader() as conn:
+            rows = instances.by_host(conn, host)
+            arguments = instance_actions.arguments_of_open(conn, [row['uuid'] for row in rows if row['task_state']])
+        return [{'instance': objects.Instance.from_row(row), 'arguments': arguments.get(row['uuid'])}
+                for row in rows]
+
+    def stray_guests(self, ctx, host, uuids):
+        with self._cell_db.reader() as conn:
+            rows = instances.get_many(conn, uuids)
+            gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
+        return [uuid for uuid in uuids if uuid in gone or uuid in rows and rows[uuid]['host'] != host]
+
+    def get_request_spec(self, ctx, instance_uuid):
+        with self._api_db.reader() as conn:
+            return request_specs.get(conn, instance_uuid)
+
+    def get_block_devices(self, ctx, instance_uuid):
+        with self._cell_db.reader() as conn:
+            return block_devices.by_instance(conn, instance_uuid)
+
+    def report_power_states(self, ctx, host, states):
+        """See interface.py; JSON has no integer keys, but uuids are none."""
+        with self._cell_db.reader() as conn:
+            rows = instances.get_many(conn, list(states))
+        for uuid, row in rows.items():
+            vm_state = vm_state_for(row['vm_state'], states[uuid])
+            idle = row['host'] == host and row['task_state'] is None
+            if idle and (vm_state != row['vm_state'] or states[uuid] != row['power_state']):
+                if vm_state != row['vm_state']:
+                    LOG.info('Server %s is %s: its guest has power state %s.', uuid, vm_state, states[uuid])
+                self._cell_db.run(
+                    instances.set_where, uuid, {'vm_state': vm_state, 'power_state': states[uuid]},
+                    instances.expectations({'host': host, 'task_state': None, 'vm_state': row['vm_state']}))
+
+    def report_service(self, ctx, host, binary, topic, version):
+        zone = (self._conf.default_availability_zone if topic == 'compute'
+                else self._conf.internal_service_availability_zone)
+        row = self._cell_db.run(services.report, host, binary, topic, zone, version)
+        return {name: row[name] for name in ('uuid', 'disabled', 'forced_down')}
+
+    def report_nodes(self, ctx, host, nodes):
+        self._cell_db.run(compute_nodes.report, host, nodes)
+
+
+def _update(conn, uuid, values, expect):
+    row = instances.update_where(conn, uuid, values, instances.expectations(expect))
+    if row is None:
+        instances.get(conn, uuid)
+        raise exception.InstanceChanged(instance_id=uuid)
+    return objects.Instance.from_row(row)
+
+
+def forget(conn, uuids):
+    """Remove what the API database has of servers."""
+    conn.execute(sa.delete(instance_mappings).where(instance_mappings.c.instance_uuid.in_(uuids)))
+    request_specs.delete_many(conn, uuids)

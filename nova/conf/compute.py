@@ -1,0 +1,34 @@
+"""[DEFAULT]: compute hosts."""
+from oslo_config import cfg
+
+GROUP = None
+
+OPTIONS = [
+    cfg.StrOpt('compute_driver', default='libvirt', choices=['libvirt', 'fake'],
+               help='libvirt: QEMU or KVM guests. fake: no guests at all, everything else is real.'),
+    cfg.FloatOpt('cpu_allocation_ratio', default=4.0, min=0.01, max=1000,
+                 help='Virtual CPUs given out for each processor of the host.'),
+    cfg.FloatOpt('ram_allocation_ratio', default=1.0, min=0.01, max=1000,
+                 help='Memory given out for each MiB of the host. Above 1 the host needs swap.'),
+    cfg.FloatOpt('disk_allocation_ratio', default=1.0, min=0.01, max=1000,
+                 help='Disk given out for each GiB of the host. qcow2 overlays grow as they are written to, so '
+                      'that values above 1 are common, and run out when guests fill their disks.'),
+    cfg.IntOpt('reserved_host_memory_mb', default=512, min=0, max=1 << 30,
+               help='MiB of memory kept for the host itself.'),
+    cfg.IntOpt('reserved_host_disk_mb', default=0, min=0, max=1 << 40,
+               help='MiB of disk kept for the host itself; counted in whole GiB, rounded up.'),
+    cfg.IntOpt('max_concurrent_builds', default=10, min=1, max=1000,
+               help='Servers built at once by one host; the others wait.'),
+    cfg.IntOpt('max_concurrent_tasks', default=32, min=1, max=1000,
+               help='Other tasks (start, stop, delete, …) at once on one host; each server has one at a time.'),
+    cfg.IntOpt('shutdown_timeout', default=60, min=0, max=3600,
+               help='Seconds that a guest gets to shut down by itself before it is switched off.'),
+    cfg.IntOpt('sync_power_state_interval', default=600, min=5, max=86400,
+               help='Seconds between two comparisons of all power states. Changes are reported at once by the '
+                    'driver; this finds what was missed.'),
+    cfg.IntOpt('update_resources_interval', default=60, min=1, max=86400,
+               help='Seconds between two reports of what the host has.'),
+    cfg.BoolOpt('resume_guests_state_on_host_boot', default=True,
+                help='Start the servers that were ACTIVE when the host went down, after it came up again: '
+                     'what the API shows as ACTIVE should run. False leaves them SHUTOFF.'),
+]

@@ -1,0 +1,22 @@
+"""[glance]: the Image service, when [image]/backend is glance. The names are those of keystoneauth1."""
+import copy
+
+from keystoneauth1 import loading
+
+GROUP = 'glance'
+
+
+def _unique(*groups):
+    options = {option.dest: copy.copy(option) for group in groups for option in group}
+    for option in options.values():
+        option.required = False          # nothing of it is needed by the embedded images
+    return list(options.values())
+
+
+OPTIONS = _unique(
+    loading.get_session_conf_options(),
+    loading.get_auth_common_conf_options(),
+    loading.get_auth_plugin_conf_options('password'),
+    loading.get_auth_plugin_conf_options('none'),
+    loading.get_adapter_conf_options(include_deprecated=False),
+)

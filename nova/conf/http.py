@@ -1,0 +1,18 @@
+"""[http]: where nova-api and nova-all listen."""
+from oslo_config import cfg
+
+GROUP = 'http'
+
+OPTIONS = [
+    cfg.HostAddressOpt('listen', default='127.0.0.1',
+                       help='Address to listen on. 0.0.0.0 and :: are all addresses of this host; put a proxy that '
+                            'speaks TLS in front of an address that others reach.'),
+    cfg.PortOpt('port', default=8774, min=0,
+                help='Port to listen on. 0 takes a free one.'),
+    cfg.IntOpt('threads', default=32, min=2, max=1000,
+               help='Requests served at once under native threads. An image upload or download holds one for as '
+                    'long as it takes.'),
+    cfg.URIOpt('public_url', schemes=['http', 'https'],
+               help='URL by which clients reach the all-in-one, for the service catalog and clouds.yaml, where it '
+                    'differs from where it listens.'),
+]

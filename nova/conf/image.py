@@ -1,0 +1,16 @@
+"""[image]: where images come from, and the bounds of the embedded image store."""
+from oslo_config import cfg
+
+GROUP = 'image'
+
+OPTIONS = [
+    cfg.StrOpt('backend', default='embedded', choices=['embedded', 'glance'],
+               help='embedded: this deployment keeps its images itself. glance: the Image service that the '
+                    '[glance] section names.'),
+    cfg.StrOpt('directory',
+               help='Directory of the embedded store. Default: images below the state path.'),
+    cfg.IntOpt('max_size', default=256, min=1, max=65536,
+               help='GiB of one uploaded image, at most: one upload must not fill the disk.'),
+    cfg.IntOpt('max_virtual_size', default=2048, min=1, max=1048576,
+               help='GiB that the disk inside an image may claim, at most: a file of some KiB can claim exabytes.'),
+]

@@ -1,0 +1,22 @@
+"""[libvirt]: guests through libvirt and QEMU."""
+from oslo_config import cfg
+
+GROUP = 'libvirt'
+
+OPTIONS = [
+    cfg.StrOpt('connection_uri', default='qemu:///system', max_length=255,
+               help="libvirt's address. It must be of this host, because disks are made as files here."),
+    cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu'],
+               help='kvm needs the processor\'s support; qemu emulates and is many times slower. '
+                    'auto: kvm when the processor, /dev/kvm and libvirt all offer it.'),
+    cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw'],
+               help='Form of the guests\' root disks. qcow2: an overlay on the cached image, made at once. '
+                    'raw: a copy of its own, slower to make and a little faster to use.'),
+    cfg.IntOpt('wait_soft_reboot_seconds', default=120, min=0, max=3600,
+               help='Seconds that a guest gets to shut down by itself in a soft reboot, before it is switched off '
+                    'and on.'),
+    cfg.IntOpt('remove_unused_base_images_after', default=86400, min=60, max=86400 * 365,
+               help='Seconds after which a cached image that no guest of this host uses is removed.'),
+    cfg.IntOpt('qemu_img_timeout', default=3600, min=10, max=86400,
+               help='Seconds that copying or converting one disk may take, before the operation fails.'),
+]

@@ -1,0 +1,119 @@
+"""Claims: a server's share of a compute node, taken and given back by conditional UPDATEs.
+
+The condition is the only judge: whatever a scheduler believed, two claims can never overcommit a node. The
+server's host and the node's usage change in one transaction, which the caller holds.
+"""
+import logging
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.tables_cell import compute_nodes
+from nova.db.tables_cell import instances
+
+LOG = logging.getLogger(__name__)
+
+RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
+_NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor')
+
+
+def resources(row):
+    """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
+
+    :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
+                from a volume is not on the node.
+    """
+    swap_mb = (row['flavor'] or {}).get('swap') or 0
+    disk = (row['root_gb'] if row['image_id'] else 0) + row['ephemeral_gb'] + -(-swap_mb // 1024)
+    return {'vcpus': row['vcpus'], 'memory_mb': row['memory_mb'], 'local_gb': disk}
+
+
+def _room(asked):
+    """Conditions under which a node takes ``asked``: within what is free, and no more than the node has."""
+    c = compute_nodes.c
+    limits = {
+        'vcpus': (c.vcpus, c.vcpus * c.cpu_allocation_ratio),
+        'memory_mb': (c.memory_mb, (c.memory_mb - c.reserved_memory_mb) * c.ram_allocation_ratio),
+        'local_gb': (c.local_gb, (c.local_gb - c.reserved_disk_gb) * c.disk_allocation_ratio),
+    }
+    for name, (total, capacity) in limits.items():
+        if asked[name]:
+            yield c[name + '_used'] + asked[name] <= capacity
+            yield total >= asked[name]
+
+
+def _change(asked, sign):
+    values = {name + '_used': compute_nodes.c[name + '_used'] + sign * asked[name] for name in RESOURCES}
+    values['running_vms'] = compute_nodes.c.running_vms + sign
+    values['changed'] = utils.change_number()
+    return values
+
+
+def claim(conn, node_id, asked):
+    """Take ``asked`` (see resources()) of the node with this number; False when it has no room."""
+    conditions = [compute_nodes.c.id == node_id, *_room(asked)]
+    return bool(conn.execute(sa.update(compute_nodes).where(*conditions).values(_change(asked, 1))).rowcount)
+
+
+def free(conn, row):
+    """Give back what the server of this row holds on its node; nothing when it has none.
+
+    The caller changes or removes the row in the same transaction.
+    """
+    if row['host'] is None:
+        return
+    conn.execute(sa.update(compute_nodes)
+                 .where(compute_nodes.c.host == row['host'], compute_nodes.c.node == row['node'])
+                 .values(_change(resources(row), -1)))
+
+
+def free_node(conn, node_id, asked):
+    """Give back a claim whose server turned out to need none."""
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node_id).values(_change(asked, -1)))
+
+
+def _usage(conn, node=None):
+    """{(host, node): usage columns} as the servers add up to."""
+    statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
+    if node is not None:
+        statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
+    usage = {}
+    for row in conn.execute(statement).mappings():
+        sums = usage.setdefault((row['host'], row['node']),
+                                {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
+        for name, value in resources(row).items():
+            sums[name + '_used'] += value
+        sums['running_vms'] += 1
+    return usage
+
+
+def _difference(node, usage):
+    found = usage.get((node['host'], node['node']), {})
+    names = ('running_vms', *[name + '_used' for name in RESOURCES])
+    return {name: (node[name], found.get(name, 0)) for name in names if node[name] != found.get(name, 0)}
+
+
+def audit(conn):
+    """Recompute every node's usage from its servers and mend what differs.
+
+    The first look takes no lock; a node that seems to differ is looked at again under its row lock, because a
+    claim may have been under way. It should find nothing.
+
+    :returns: [{'host', 'node', 'column', 'was', 'is'}] of what was mended
+    """
+    usage = _usage(conn)
+    mended = []
+    for suspect in conn.execute(sa.select(compute_nodes)).mappings().all():
+        if not _difference(suspect, usage):
+            continue
+        locked = sa.select(compute_nodes).where(compute_nodes.c.id == suspect['id']).with_for_update()
+        node = conn.execute(locked).mappings().first()
+        different = _difference(node, _usage(conn, node)) if node else {}
+        if different:
+            conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node['id']).values(
+                changed=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
+        for name, (was, value) in different.items():
+            LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.',
+                      node['node'], name, was, value)
+            mended.append({'host': node['host'], 'node': node['node'], 'column': name, 'was': was, 'is': value})
+    return mended

@@ -1,0 +1,28 @@
+"""What runs on hosts, for the administrators' views."""
+import sqlalchemy as sa
+
+from nova.db.tables_cell import instances
+
+
+def servers(conn, nodes):
+    """{node: [{uuid, name}]} of the servers of these nodes, oldest first."""
+    found = {}
+    rows = conn.execute(sa.select(instances.c.node, instances.c.uuid, instances.c.display_name)
+                        .where(instances.c.node.in_(list(nodes))).order_by(instances.c.id))
+    for node, uuid, name in rows:
+        found.setdefault(node, []).append({'uuid': uuid, 'name': name})
+    return found
+
+
+def server_count(conn, host):
+    """How many servers a host has."""
+    return conn.execute(sa.select(sa.func.count()).select_from(instances)
+                        .where(instances.c.host == host)).scalar()
+
+
+def workloads(conn):
+    """{node: servers with a task in progress}; nodes without any are not in it."""
+    rows = conn.execute(sa.select(instances.c.node, sa.func.count())
+                        .where(instances.c.task_state.is_not(None), instances.c.node.is_not(None))
+                        .group_by(instances.c.node))
+    return dict(rows.tuples().all())

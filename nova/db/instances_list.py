@@ -1,0 +1,340 @@
+"""Listing servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
+
+Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows. Regular
+expressions of users never reach a database: text that a database compares safely becomes an SQL condition, the
+rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows.
+"""
+import dataclasses
+import datetime
+import functools
+
+import orjson
+import re2
+import sqlalchemy as sa
+from sqlalchemy.ext import compiler as sa_compiler
+
+from nova import states
+from nova.db import tables_cell
+from nova.db import types
+from nova.network import model
+
+BATCH = 1000                   # rows read at once when rows are matched here
+PATTERN_MEMORY = 1 << 20       # bytes that one compiled pattern may take
+
+LIVE = tables_cell.instances
+HISTORY = tables_cell.instances_history
+COLUMNS = tuple(LIVE.columns.keys())
+_JSON = frozenset(column.name for column in LIVE.columns if isinstance(column.type, types.Json))
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """Which servers, in which order, how many.
+
+    filters   {name of CONDITIONS or a column: value}; a list means any of its values
+    matches   {column, 'ip' or 'ip6': regular expression}
+    sort      ((column, 'asc' or 'desc'), …); (…, id) is added
+    marker    uuid of the last server of the page before
+    limit     rows at most; None: all
+    rows      'live', 'deleted' (the history) or 'all' (both)
+    """
+
+    filters: dict = dataclasses.field(default_factory=dict)
+    matches: dict = dataclasses.field(default_factory=dict)
+    sort: tuple = (('created_at', 'desc'),)
+    marker: str | None = None
+    limit: int | None = None
+    rows: str = 'live'
+
+
+class MarkerNotFound(LookupError):
+    """No server of the marker's uuid among the rows that are listed."""
+
+
+class BadPattern(ValueError):
+    """Not a regular expression, or one that RE2 does not take."""
+
+
+# ---- conditions --------------------------------------------------------------
+
+def _status(columns, wanted):
+    """The server status of the compute API as a condition on two columns."""
+    clauses = []
+    for vm_state, tasks, excluded in states.states_of_status(wanted):
+        clause = columns.vm_state == vm_state
+        if tasks is not None:
+            clause = sa.and_(clause, columns.task_state.in_(tasks))
+        elif excluded:
+            clause = sa.and_(clause, sa.or_(columns.task_state.is_(None), columns.task_state.not_in(excluded)))
+        clauses.append(clause)
+    return sa.or_(sa.false(), *clauses)
+
+
+def _tag(columns, tag):
+    return position(columns.tags, f',{tag},') > 0
+
+
+def _within(name):
+    """The whole second of a time."""
+    return lambda columns, moment: sa.and_(columns[name] >= moment,
+                                           columns[name] < moment + datetime.timedelta(seconds=1))
+
+
+CONDITIONS = {
+    'created_at': _within('created_at'),
+    'launched_at': _within('launched_at'),
+    'terminated_at': _within('terminated_at'),
+    'status': _status,
+    'changes-since': lambda columns, moment: columns.updated_at >= moment,
+    'changes-before': lambda columns, moment: columns.updated_at <= moment,
+    'tags': lambda columns, tags: sa.and_(*(_tag(columns, tag) for tag in tags)),
+    'tags-any': lambda columns, tags: sa.or_(*(_tag(columns, tag) for tag in tags)),
+    'not-tags': lambda columns, tags: sa.not_(sa.and_(*(_tag(columns, tag) for tag in tags))),
+    'not-tags-any': lambda columns, tags: sa.not_(sa.or_(*(_tag(columns, tag) for tag in tags))),
+}
+
+
+class position(sa.sql.functions.GenericFunction):     # noqa: N801  the name of the SQL function
+    """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
+
+    type = sa.Integer()
+    inherit_cache = True
+    name = 'nova_position'
+
+
+@sa_compiler.compiles(position)
+def _position(element, compiler, **kwargs):
+    return f'instr({compiler.process(element.clauses, **kwargs)})'
+
+
+@sa_compiler.compiles(position, 'postgresql')
+def _position_postgresql(element, compiler, **kwargs):
+    return f'strpos({compiler.process(element.clauses, **kwargs)})'
+
+
+@sa_compiler.compiles(position, 'mysql')
+@sa_compiler.compiles(position, 'mariadb')
+def _position_mysql(element, compiler, **kwargs):
+    text, part = (compiler.process(clause, **kwargs) for clause in element.clauses)
+    return f'instr({text}, cast({part} as binary))'
+
+
+def _condition(columns, name, value):
+    if name in CONDITIONS:
+        return CONDITIONS[name](columns, value)
+    column = columns[name]
+    if isinstance(value, (list, tuple)):
+        return column.in_(value)
+    return column.is_(None) if value is None else column == value
+
+
+# ---- regular expressions -----------------------------------------------------
+
+def literal(pattern):
+    """(text, anchored at its start, at its end) when the pattern is plain text, else None."""
+    begin, end = pattern.startswith('^'), pattern.endswith('$') and not pattern.endswith('\\$')
+    body = pattern[begin:len(pattern) - end]
+    text, index = [], 0
+    while index < len(body):
+        char = body[index]
+        if char == '\\':
+            index += 1
+            char = body[index:index + 1]
+            if not char or char.isalnum():
+                return None
+        elif char in '.^$*+?{}[]|()':
+            return None
+        text.append(char)
+        index += 1
+    return ''.join(text), begin, end
+
+
+@functools.lru_cache(maxsize=256)
+def compile_pattern(pattern):
+    """A compiled RE2 pattern; raises BadPattern."""
+    options = re2.Options()
+    options.max_mem, options.log_errors = PATTERN_MEMORY, False
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error:
+        raise BadPattern(pattern) from None
+
+
+def _text_condition(columns, name, pattern):
+    """The SQL condition of a plain pattern, None when rows must be matched here."""
+    plain = literal(pattern)
+    if plain is None or name in ('ip', 'ip6'):
+        return None
+    text, begin, end = plain
+    if begin and end:
+        return columns[name] == text
+    if end:
+        return None
+    found = position(columns[name], text)
+    return found == 1 if begin else found > 0
+
+
+def _addresses(row, version):
+    return [address for vif in row['network_info'] for address, kind in model.fixed_ips(vif) if kind == version]
+
+
+_TEXTS = {'ip': lambda row: _addresses(row, 4), 'ip6': lambda row: _addresses(row, 6)}
+
+
+def _matcher(name, pattern):
+    search = compile_pattern(pattern).search
+    texts = _TEXTS.get(name) or (lambda row: (row[name] or '',))
+    return lambda row: any(search(text) for text in texts(row))
+
+
+# ---- reading -----------------------------------------------------------------
+
+def by_uuid(conn, uuid, deleted=False):
+    """The row of one server as a dict, None when there is none; ``deleted`` looks into the history."""
+    table = HISTORY if deleted else LIVE
+    statement = sa.select(table).where(table.c.uuid == uuid)
+    if deleted:
+        statement = statement.order_by(table.c.id.desc()).limit(1)
+    row = conn.execute(statement).mappings().first()
+    return None if row is None else dict(row)
+
+
+def page(conn, query, columns=COLUMNS):
+    """The servers of one page: [{column: value}] with the ``columns`` asked for (and the sort's).
+
+    JSON columns are read once a distinct text, so equal values may be one object: do not change them.
+    :raises MarkerNotFound: the marker is not among the rows listed.
+    :raises BadPattern: a regular expression is not one.
+    """
+    sort = _complete(query.sort, query.rows)
+    matchers, clauses = [], []
+    for name, pattern in query.matches.items():
+        clause = functools.partial(_text_condition, name=name, pattern=pattern)
+        if clause(LIVE.c) is None:
+            matchers.append(_matcher(name, pattern))
+        else:
+            clauses.append(clause)
+    clauses += [functools.partial(_condition, name=name, value=value)
+                for name, value in query.filters.items()]
+    wanted = {*columns, *(name for name, _ in sort)}
+    if matchers:
+        wanted |= {'network_info' if name in _TEXTS else name for name in query.matches}
+    source = _source(query.rows, tuple(name for name in COLUMNS if name in wanted), clauses)
+    place = _marker(conn, query, sort) if query.marker else None
+    if not matchers:
+        return _rows(conn, source, sort, place, query.limit)
+    return _matched(conn, source, sort, place, query.limit, matchers)
+
+
+def computes(conn, hosts):
+    """Rows of the compute services of these hosts."""
+    services = tables_cell.services
+    statement = sa.select(services).where(services.c.host.in_(hosts), services.c.topic == 'compute')
+    return conn.execute(statement).mappings().all()
+
+
+def merge(pages, sort, limit):
+    """One page of several cells' pages, each in the order of ``sort``."""
+    rows = [row for part in pages for row in part]
+    if len(pages) > 1:
+        for name, direction in reversed(_complete(sort, 'all')):
+            rows.sort(key=lambda row, name=name: (row[name] is None, row[name] if row[name] is not None else 0),
+                      reverse=direction == 'desc')
+    return rows[:limit]
+
+
+def _complete(sort, rows):
+    """The sort with what makes it total; ids of live and deleted rows come from different tables."""
+    names = [name for name, _ in sort]
+    direction = sort[-1][1] if sort else 'desc'
+    extra = ('id', 'uuid') if rows == 'all' else ('id',)
+    return (*sort, *((name, direction) for name in extra if name not in names))
+
+
+def _source(rows, names, clauses):
+    """A SELECT without order; JSON as text, so that equal texts are parsed once."""
+    def select(table):
+        columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON else table.c[name]
+                   for name in names]
+        return sa.select(*columns).where(*(clause(table.c) for clause in clauses))
+    if rows == 'all':
+        union = sa.union_all(select(LIVE), select(HISTORY)).subquery()
+        return sa.select(union), union.c
+    table = HISTORY if rows == 'deleted' else LIVE
+    return select(table), table.c
+
+
+def _marker(conn, query, sort):
+    names = [name for name, _ in sort]
+    for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
+        statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
+        if 'project_id' in query.filters:
+            statement = statement.where(table.c.project_id == query.filters['project_id'])
+        row = conn.execute(statement.limit(1)).first()
+        if row is not None:
+            return tuple(row)
+    raise MarkerNotFound(query.marker)
+
+
+def _keys(columns, sort):
+    """[(expression, descending)] to order by: where a column may be NULL, the NULLs come last when ascending."""
+    for name, direction in sort:
+        column = columns[name]
+        if LIVE.c[name].nullable:
+            yield sa.case((column.is_(None), 1), else_=0), direction == 'desc'
+        if isinstance(column.type, sa.Boolean):
+            column = sa.case((column.is_(sa.true()), 1), else_=0)
+        yield column, direction == 'desc'
+
+
+def _after(columns, sort, place):
+    """The condition of the rows that come after ``place`` (the sort columns' values of a row)."""
+    values = []
+    for (name, _), value in zip(sort, place):
+        if LIVE.c[name].nullable:
+            values.append(int(value is None))
+        values.append(int(value) if isinstance(value, bool) else value)
+    clauses, equal = [], []
+    for (key, descending), value in zip(_keys(columns, sort), values):
+        if value is not None:
+            clauses.append(sa.and_(*equal, key < value if descending else key > value))
+            equal.append(key == value)
+    return sa.or_(*clauses)
+
+
+def _rows(conn, source, sort, place, limit):
+    statement, columns = source
+    if place is not None:
+        statement = statement.where(_after(columns, sort, place))
+    statement = statement.order_by(*(key.desc() if descending else key.asc()
+                                     for key, descending in _keys(columns, sort)))
+    if limit is not None:
+        statement = statement.limit(limit)
+    result = conn.execute(statement)
+    names = tuple(result.keys())
+    rows = [dict(zip(names, row)) for row in result.all()]
+    _parse(rows, [name for name in names if name in _JSON])
+    return rows
+
+
+def _parse(rows, names):
+    """Texts of JSON columns into values."""
+    loads, known = orjson.loads, {None: None}
+    for name in names:
+        for row in rows:
+            text = row[name]
+            if text in known:
+                row[name] = known[text]
+            else:
+                row[name] = known[text] = loads(text)
+
+
+def _matched(conn, source, sort, place, limit, matchers):
+    found = []
+    while limit is None or len(found) < limit:
+        rows = _rows(conn, source, sort, place, BATCH)
+        found += [row for row in rows if all(matches(row) for matches in matchers)]
+        if len(rows) < BATCH:
+            break
+        place = tuple(rows[-1][name] for name, _ in sort)
+    return found[:limit]

@@ -1,0 +1,8 @@
+"""Alembic runs this for one branch, on the connection that nova.db.migration has opened."""
+from alembic import context
+
+attributes = context.config.attributes
+context.configure(connection=attributes['connection'], target_metadata=attributes.get('metadata'),
+                  render_item=attributes.get('render_item'))
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,94 @@
+"""Rows of services: one a daemon and host, kept alive by heartbeats."""
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.tables_cell import compute_nodes
+from nova.db.tables_cell import services
+
+AWAY_S = 20          # a compute silent for longer may have been taken for dead
+
+
+def report(conn, host, binary, topic, zone, version):
+    """A heartbeat; makes the row on first contact. The row as a dict.
+
+    The nodes of a host that was away are marked as changed, so that the schedulers see at once that it is back.
+    """
+    now = utils.utcnow()
+    mine = sa.select(services).where(services.c.host == host, services.c.binary == binary)
+    row = conn.execute(mine).mappings().first()
+    if row is None:
+        engine.insert_ignore(conn, services, dict(
+            uuid=str(uuidlib.uuid4()), host=host, binary=binary, topic=topic, availability_zone=zone,
+            version=version, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
+    else:
+        conn.execute(sa.update(services).where(services.c.id == row['id'])
+                     .values(last_seen_at=now, version=version, topic=topic))
+    if topic == 'compute' and (row is None or (now - row['last_seen_at']).total_seconds() > AWAY_S):
+        _touch_nodes(conn, host)
+    return dict(conn.execute(mine).mappings().one())
+
+
+def _touch_nodes(conn, host):
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host == host)
+                 .values(changed=utils.change_number()))
+
+
+def get(conn, service_id):
+    """A service by its uuid or its number.
+
+    :raises ServiceNotFound:
+    """
+    text = str(service_id)
+    if len(text) == 36:
+        condition = services.c.uuid == text
+    elif text.isascii() and text.isdigit() and len(text) <= 9:
+        condition = services.c.id == int(text)
+    else:
+        raise exception.ServiceNotFound(service_id=service_id)
+    row = conn.execute(sa.select(services).where(condition)).mappings().first()
+    if row is None:
+        raise exception.ServiceNotFound(service_id=service_id)
+    return dict(row)
+
+
+def update(conn, service_id, values):
+    """Change a service (disabled, disabled_reason, forced_down, …); the row afterwards.
+
+    Its compute nodes are marked as changed, so that the schedulers see it at their next look.
+
+    :raises ServiceNotFound:
+    """
+    row = get(conn, service_id)
+    conn.execute(sa.update(services).where(services.c.id == row['id'])
+                 .values({'updated_at': utils.utcnow(), **values}))
+    _touch_nodes(conn, row['host'])
+    return {**row, **values}
+
+
+def delete(conn, service_id):
+    """Remove a service, and its compute nodes when it is a compute; it comes back when the daemon reports again.
+
+    :raises ServiceNotFound:
+    """
+    row = get(conn, service_id)
+    conn.execute(sa.delete(services).where(services.c.id == row['id']))
+    if row['topic'] == 'compute':
+        conn.execute(sa.delete(compute_nodes).where(compute_nodes.c.host == row['host']))
+    return row
+
+
+def is_up(row, down_time, now):
+    """Whether a service counts as up: not forced down, and heard of within ``down_time`` seconds."""
+    seen = row['last_seen_at']
+    return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
+
+
+def list(conn, **filters):
+    """Services whose columns equal the filters, oldest first."""
+    conditions = [services.c[name] == value for name, value in filters.items() if value is not None]
+    rows = conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)).mappings()
+    return [dict(row) for row in rows]

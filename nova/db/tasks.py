@@ -1,0 +1,50 @@
+"""The beginning of an action on a server: one check-and-set UPDATE and the open action row."""
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db.tables_cell import instances as table
+
+
+def _allowed(column, values):
+    return [] if values is states.ANY else instances.expectations({column: values})
+
+
+def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
+    """Begin ``action`` (a row of states.ACTIONS) on a server, when its state and lock allow it.
+
+    :param arguments: what is needed to do it again; the compute method's arguments besides the instance
+    :param values: columns to set beside the task state
+    :param admin: the caller may act on a locked server
+    :returns: the instance's row as it is now
+    :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
+    """
+    conditions = _allowed('vm_state', action.vm_states) + _allowed('task_state', action.task_states)
+    if action.locked and not admin:
+        conditions.append(table.c.locked.is_(sa.false()))
+    if action.host:
+        conditions.append(table.c.host.is_not(None))
+    values = dict(values or {})
+    if action.running is not None:
+        values['task_state'] = action.running
+    row = instances.update_where(conn, uuid, values, conditions)
+    if row is None:
+        _refuse(instances.get(conn, uuid), action, admin)
+    instance_actions.insert(conn, ctx, [uuid], action.event or action.name, arguments=arguments,
+                            finished=action.running is None)
+    return row
+
+
+def _refuse(row, action, admin):
+    """Raise why ``action`` cannot begin on this row."""
+    uuid, name = row['uuid'], action.event or action.name
+    if action.locked and row['locked'] and not admin:
+        raise exception.InstanceIsLocked(instance_id=uuid)
+    for attr, allowed in (('vm_state', action.vm_states), ('task_state', action.task_states)):
+        if allowed is not states.ANY and row[attr] not in allowed:
+            raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=row[attr])
+    if action.host and row['host'] is None:
+        raise exception.InstanceNotReady(instance_id=uuid)
+    raise exception.InstanceChanged(instance_id=uuid)       # it was refused, and is allowed by now

@@ -1,0 +1,210 @@
+"""The all-in-one: every service, and the identity, images and networks that go with them, in one process.
+
+    cloud = Cloud(conf)
+    cloud.start()           # cloud.url serves /identity, /image, /network, /compute and an index
+    cloud.stop(timeout)
+
+State is kept below one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one
+process when their directories (and, with real networks, their bridges) differ.
+"""
+import fcntl
+import logging
+import os
+import pathlib
+
+from nova import compose
+from nova import exception
+from nova import policy
+from nova import wsgi
+from nova.api import app as api_app
+from nova.compute import interface as compute_interface
+from nova.conductor import interface as conductor_interface
+from nova.db import cells as db_cells
+from nova.db import migration
+from nova.embedded import bootstrap
+from nova.embedded import drivers
+from nova.embedded.identity import app as identity_app
+from nova.embedded.identity import bootstrap as identity_bootstrap
+from nova.embedded.identity import catalog
+from nova.embedded.identity import service as identity_service
+from nova.embedded.image import app as image_app
+from nova.embedded.network import app as network_app
+from nova.identity import auth
+from nova.image import api as image_api
+from nova.network import interface as network_interface
+from nova.rpc import bus as rpc_bus
+from nova.rpc import inprocess
+
+LOG = logging.getLogger(__name__)
+
+# Version documents: what needs no token.
+PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1'}
+
+
+class Cloud:
+    """
+    :param conf: configuration; ``transport_url``, ``[database]`` and ``[api_database]`` may name servers, else
+        everything stays in the process and in SQLite files
+    :param hosts: names of the compute hosts; None: this one. Several only with the fake driver
+    """
+
+    def __init__(self, conf, hosts=None):
+        self.conf = conf
+        self.state_path = pathlib.Path(os.path.abspath(db_cells.state_path(conf)))
+        conf.set_override('state_path', str(self.state_path))
+        if conf.compute_driver == 'fake' and not conf.fake.state_dir:
+            conf.set_override('state_dir', str(self.state_path / 'fake'), group='fake')
+        self.clouds_yaml = self.state_path / 'clouds.yaml'
+        self.hosts = list(hosts or [conf.host])
+        self._started = []
+        self._lock = None
+        self.url = None
+
+    # ---- lifecycle
+
+    def start(self):
+        """Create what is missing, and serve.
+
+        :raises InvalidInput: another process uses the directory, or the address is taken
+        """
+        try:
+            self._take_directory()
+            http = self._listen()
+            self._open()
+            self._compose()
+            for part in self.services:
+                self._started.append(part)
+                part.start()
+            http.application.set(self._application())
+            http.start()
+            self._started.append(http)
+            for part in compose.metadata(self.conf, self.api_db, self.cells):
+                self._started.append(part)
+                part.start()
+        except BaseException:
+            self.stop(0)
+            raise
+        LOG.info('The cloud serves at %s', self.url)
+
+    def stop(self, timeout=0):
+        """Take no new request, finish what runs; True when everything ended within ``timeout`` seconds."""
+        done = all([part.stop(timeout) is not False for part in reversed(self._started)])
+        self._started = []
+        for name in ('bus', 'api_db', 'cell_db'):
+            part = getattr(self, name, None)
+            if part is not None:
+                (part.close if name == 'bus' else part.dispose)()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        return done
+
+    def reload(self):
+        for part in self._started:
+            getattr(part, 'reload', lambda: None)()
+
+    # ---- steps
+
+    def _take_directory(self):
+        self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.state_path.chmod(0o700)
+        lock = open(self.state_path / 'lock', 'a+')
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            owner = lock.read().strip() or 'another one'
+            lock.close()
+            raise exception.InvalidInput(
+                f'{self.state_path} is in use by process {owner}: stop it, or choose another --state-path.') from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        self._lock = lock
+        drivers.record(self.conf)
+
+    def _listen(self):
+        options = self.conf.http
+        http = wsgi.Server(_Late(), options.listen, options.port, threads=options.threads)
+        http.listen()
+        host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
+        host = f'[{host}]' if ':' in host else host
+        self.url = (options.public_url or f'http://{host}:{http.port}').rstrip('/')
+        return http
+
+    def _open(self):
+        """Databases at the newest schema, first users, flavors and network."""
+        conf = self.conf
+        self.api_db, self.cell_db = compose.open_databases(conf)
+        migration.sync(self.api_db, 'api')
+        migration.sync(self.cell_db, 'cell')
+        self.cells = db_cells.Cells(conf, self.api_db, self.cell_db)
+        self.identity = identity_service.IdentityService(conf, self.api_db, str(self.state_path / 'keys'),
+                                                         catalog.for_base(self.url))
+        made = identity_bootstrap.bootstrap(self.identity, self._write_clouds_yaml)
+        if not made:
+            self._write_clouds_yaml()
+        bootstrap.bootstrap(conf, self.api_db)
+
+    def _write_clouds_yaml(self, passwords=None):
+        identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords)
+
+    def _compose(self):
+        conf = self.conf
+        self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
+                               f'{inprocess.SCHEME}:///{self.state_path}')
+        self.store = compose.image_store(conf, self.api_db)
+        self.images = image_api.new(conf, self.store)
+        self.policy = policy.Policy(conf)
+        self.services = [
+            compose.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
+            compose.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
+            compose.network(conf, self.bus, conf.host, self.api_db),
+            *(compose.compute(conf, self.bus, host, self.images) for host in self.hosts),
+        ]
+
+    def _application(self):
+        conf = self.conf
+        self.api_services = api_app.Services(
+            conf=conf, api_db=self.api_db, cells=self.cells, policy=self.policy,
+            conductor=self.bus.client(conductor_interface.INTERFACE),
+            compute=self.bus.client(compute_interface.INTERFACE),
+            network=self.bus.client(network_interface.INTERFACE), images=self.images)
+        compute = self._authenticated(api_app.Application(self.api_services))
+        image = self._authenticated(image_app.Application(self.store), auth.identity_fault)
+        network = self._authenticated(network_app.Application(self.api_services), auth.identity_fault)
+        return wsgi.Mounts([
+            wsgi.Mount('/identity', identity_app.Application(self.identity)),
+            wsgi.Mount('/image', image, max_body=None),
+            wsgi.Mount('/network', network),
+            wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
+            wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
+            wsgi.Mount('/v2', compute, strip=False, max_body=None),
+        ], index)
+
+    def _authenticated(self, application, fault=auth.compute_fault):
+        return auth.EmbeddedAuth(application, self.identity, public=_public, fault=fault)
+
+
+class _Late:
+    """Stands for the application until it is there."""
+
+    def __init__(self):
+        self._application = None
+
+    def set(self, application):
+        self._application = application
+
+    def __call__(self, environ, start_response):
+        return self._application(environ, start_response)
+
+
+def _public(environ):
+    return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
+
+
+def index(url):
+    """What GET / says: where the faces are."""
+    return {'services': {name: f'{url}{path}' for name, path in (
+        ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'),
+        ('compute', '/compute/v2.1'))}}

@@ -1,0 +1,101 @@
+"""The HTTP face of the embedded identity service: Keystone's v3 API as far as common clients use it."""
+import http.client
+import logging
+
+import orjson
+import webob
+
+from nova import exception
+from nova import utils
+from nova.embedded.identity import handlers
+from nova.embedded.identity import operations
+
+LOG = logging.getLogger(__name__)
+
+MAX_BODY = 114688            # bytes
+
+
+class Application:
+    """WSGI application below ``/identity``.
+
+    :param service: IdentityService
+    """
+
+    def __init__(self, service):
+        self._service = service
+        self._rows = {}
+        for row in handlers.ROWS:
+            parts = row.path.split('/')
+            self._rows.setdefault(len(parts), []).append((row, parts))
+
+    def __call__(self, environ, start_response):
+        req = operations.Request(environ)
+        try:
+            reply = self._answer(req)
+        except exception.NovaException as error:
+            reply = self._fault(req, error.code, error.message, error.kwargs)
+        except Exception:
+            LOG.exception('The identity service failed at %s', req.method)
+            reply = self._fault(req, 500, exception.NovaException.template)
+        reply.vary = ('X-Auth-Token',)
+        return reply(environ, start_response)
+
+    def _answer(self, req):
+        row, parts = self._match(req)
+        try:
+            req.query
+        except UnicodeDecodeError:
+            raise exception.BadRequest('The query is not valid UTF-8.') from None
+        req.service = self._service
+        rule = operations.RULES[row.rule]
+        if rule is not None:
+            req.caller = self._service.validate(req.headers.get('X-Auth-Token', ''))
+            if not rule(req.caller, parts):
+                raise exception.Forbidden('You are not authorized to perform the requested action.')
+        if row.body is not None:
+            req.data = _body(req)
+            row.body.check(req.data)
+        result = row.handler(req, **parts)
+        return result if isinstance(result, webob.Response) else operations.reply_of(result, row.status)
+
+    def _match(self, req):
+        try:
+            path = req.path_info.rstrip('/')
+        except UnicodeDecodeError:
+            raise exception.NotFound() from None
+        asked = path.split('/')
+        methods = set()
+        for row, parts in self._rows.get(len(asked), ()):
+            if all(part == found or (part[:1] == '{' and found) for part, found in zip(parts, asked)):
+                if req.method in (row.method, 'HEAD' if row.method == 'GET' else row.method):
+                    values = {part[1:-1]: found for part, found in zip(parts, asked) if part[:1] == '{'}
+                    if any('\0' in value for value in values.values()):
+                        raise exception.NotFound()
+                    return row, values
+                methods.add(row.method)
+        if methods:
+            raise exception.MethodNotAllowed(allow=', '.join(sorted(methods)))
+        raise exception.NotFound()
+
+    def _fault(self, req, code, message, facts=None):
+        reply = operations.reply_of({'error': {'code': code, 'message': message, 'title': http.client.responses[code]}}, code)
+        if code == 401:
+            reply.headers['WWW-Authenticate'] = f'Keystone uri="{req.base}"'
+        if facts and 'retry_after' in facts:
+            reply.headers['Retry-After'] = str(facts['retry_after'])
+        if facts and 'allow' in facts:
+            reply.headers['Allow'] = facts['allow']
+        return reply
+
+
+def _body(req):
+    """The JSON document of a request."""
+    if (req.content_length or 0) > MAX_BODY:
+        raise exception.TooLarge(limit=MAX_BODY)
+    text = req.body_file.read(MAX_BODY + 1)
+    if len(text) > MAX_BODY:
+        raise exception.TooLarge(limit=MAX_BODY)
+    try:
+        return utils.load_json(text)
+    except orjson.JSONDecodeError:
+        raise exception.BadRequest('The body is not valid JSON.') from None

@@ -1,0 +1,39 @@
+"""The service catalog of an all-in-one: where the other faces are."""
+import uuid
+
+REGION = 'RegionOne'
+INTERFACES = ('public', 'internal', 'admin')
+
+# type, name, path below the base URL. Clients join paths onto compute's endpoint and discover the versions of
+# the others.
+SERVICES = (
+    ('identity', 'keystone', '/identity'),
+    ('compute', 'nova', '/compute/v2.1'),
+    ('image', 'glance', '/image'),
+    ('network', 'neutron', '/network'),
+)
+
+_NAMESPACE = uuid.UUID('6f0b7a52-5f2c-4f2e-9d3c-0f6a4be1d9c1')
+
+
+def stable_id(*parts):
+    """The same id for the same parts, in every process."""
+    return uuid.uuid5(_NAMESPACE, '/'.join(parts)).hex
+
+
+def build(urls, region=REGION):
+    """A catalog as the identity API shows it.
+
+    :param urls: rows of (type, name, url)
+    """
+    return [{
+        'id': stable_id(kind), 'type': kind, 'name': name,
+        'endpoints': [{'id': stable_id(kind, interface, region), 'interface': interface, 'region': region,
+                       'region_id': region, 'url': url} for interface in INTERFACES],
+    } for kind, name, url in urls]
+
+
+def for_base(base_url, services=SERVICES, region=REGION):
+    """A callable(project_id) -> catalog for services that live below one URL."""
+    rows = build([(kind, name, base_url.rstrip('/') + path) for kind, name, path in services], region)
+    return lambda project_id: rows

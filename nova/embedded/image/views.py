@@ -1,0 +1,98 @@
+"""Documents of the Image API: images, members, lists, versions, schemas."""
+import urllib.parse
+
+from nova import utils
+from nova.image import fields
+
+# What this face speaks of: 2.5 community images, 2.7 hidden images and os_hash_*.
+VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
+PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden', 'disk_format', 'container_format',
+         'min_disk', 'min_ram', 'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value', 'tags')
+
+
+def image(row):
+    """The flat form: columns, links and properties side by side. Links begin at the service's own root."""
+    url = f'/v2/images/{row["id"]}'
+    return {**row['properties'], **{name: row[name] for name in PLAIN},
+            'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
+            'self': url, 'file': f'{url}/file', 'schema': '/v2/schemas/image'}
+
+
+def images(rows, query, limit):
+    """A page of images; ``next`` is there while a further page may follow."""
+    kept = [(name, value) for name, value in query if name != 'marker']
+    document = {'images': [image(row) for row in rows], 'first': _link(kept), 'schema': '/v2/schemas/images'}
+    if rows and len(rows) == limit:
+        document['next'] = _link([*kept, ('marker', rows[-1]['id'])])
+    return document
+
+
+def _link(query):
+    return '/v2/images' + ('?' + urllib.parse.urlencode(query) if query else '')
+
+
+def member(row):
+    return {'image_id': row['image_id'], 'member_id': row['member'], 'status': row['status'],
+            'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
+            'schema': '/v2/schemas/member'}
+
+
+def members(rows):
+    return {'members': [member(row) for row in rows], 'schema': '/v2/schemas/members'}
+
+
+def versions(root):
+    """The version document.
+
+    :param root: address of this service, without a slash at its end
+    """
+    return {'versions': [{'id': version, 'status': 'CURRENT' if version == VERSIONS[0] else 'SUPPORTED',
+                          'links': [{'rel': 'self', 'href': f'{root}/v2/'}]} for version in VERSIONS]}
+
+
+# ---- schemas -----------------------------------------------------------------
+
+def _field_schema(field):
+    schema = {key: value for key, value in field.schema.items() if key != 'readOnly'}
+    if field.set_by is None:
+        schema['readOnly'] = True
+    return {**schema, 'description': field.description}
+
+
+IMAGE = {
+    'name': 'image',
+    'properties': {**{name: _field_schema(field) for name, field in fields.FIELDS.items()},
+                   **{name: {**fields.IMAGE_REFERENCE, 'is_base': False,
+                             'description': 'ID of the image that holds its kernel or ramdisk.'}
+                      for name in fields.REFERENCES}},
+    'additionalProperties': {'type': 'string'},
+    'links': [{'rel': 'self', 'href': '{self}'}, {'rel': 'enclosure', 'href': '{file}'},
+              {'rel': 'describedby', 'href': '{schema}'}],
+}
+MEMBER = {
+    'name': 'member',
+    'properties': {
+        'member_id': {'type': 'string', 'description': 'An identifier for the image member (tenantId)'},
+        'image_id': {'type': 'string', 'pattern': fields.IMAGE_REFERENCE['pattern'],
+                     'description': 'An identifier for the image'},
+        'status': {'type': 'string', 'enum': ['pending', 'accepted', 'rejected'],
+                   'description': 'The status of this image member'},
+        'created_at': {'type': 'string', 'description': 'Date and time of image member creation'},
+        'updated_at': {'type': 'string', 'description': 'Date and time of last modification of image member'},
+        'schema': {'type': 'string', 'readOnly': True},
+    },
+}
+SCHEMAS = {
+    'image': IMAGE,
+    'images': {'name': 'images', 'properties': {
+        'images': {'type': 'array', 'items': IMAGE}, 'first': {'type': 'string'}, 'next': {'type': 'string'},
+        'schema': {'type': 'string'}},
+        'links': [{'rel': 'first', 'href': '{first}'}, {'rel': 'next', 'href': '{next}'},
+                  {'rel': 'describedby', 'href': '{schema}'}]},
+    'member': MEMBER,
+    'members': {'name': 'members', 'properties': {
+        'members': {'type': 'array', 'items': MEMBER}, 'schema': {'type': 'string'}},
+        'links': [{'rel': 'describedby', 'href': '{schema}'}]},
+}
+IMPORT = {'import-methods': {'description': 'Import methods available.', 'type': 'array', 'value': []}}
+STORES = {'stores': [{'id': 'embedded', 'description': 'Files of this deployment', 'default': 'true'}]}

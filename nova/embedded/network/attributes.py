@@ -1,0 +1,175 @@
+"""What a request may say about a resource: a row an attribute, and the checks of its value.
+
+A check gets the value and returns it in stored form, or raises InvalidInput.
+"""
+import dataclasses
+import ipaddress
+import re
+import typing
+
+from nova import exception
+
+REQUIRED = object()
+UNSET = object()           # default of an attribute whose absence means something else than null
+MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
+MAX_ITEMS = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """
+    default   value when a POST leaves it out; REQUIRED; None
+    post, put whether a create, an update may name it
+    admin     only administrators may name it
+    """
+
+    check: typing.Callable
+    default: object = None
+    post: bool = True
+    put: bool = True
+    admin: bool = False
+
+
+def _invalid(reason):
+    raise exception.InvalidInput(reason=reason)
+
+
+def text(limit=255):
+    def check(value):
+        if not isinstance(value, str):
+            _invalid('a string is expected.')
+        if len(value) > limit:
+            _invalid(f'a string of at most {limit} characters is expected.')
+        if any(ord(character) < 32 or 0xd800 <= ord(character) < 0xe000 for character in value):
+            _invalid('control characters are not allowed.')
+        return value
+    return check
+
+
+def boolean(value):
+    if isinstance(value, str) and value.lower() in ('true', 'false'):
+        return value.lower() == 'true'
+    if value in (0, 1) and not isinstance(value, float):
+        return bool(value)
+    return _invalid('true or false is expected.')
+
+
+def integer(low, high):
+    def check(value):
+        if isinstance(value, str) and re.fullmatch('-?[0-9]{1,9}', value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            _invalid(f'an integer from {low} to {high} is expected.')
+        return value
+    return check
+
+
+def address(value):
+    try:
+        return str(ipaddress.IPv4Address(text(39)(value)))
+    except ValueError:
+        return _invalid('an IPv4 address is expected.')
+
+
+def network(value):
+    try:
+        return str(ipaddress.IPv4Network(text(43)(value)))
+    except ValueError:
+        return _invalid('an IPv4 network such as 10.0.0.0/24 is expected.')
+
+
+def mac(value):
+    value = text(17)(value).lower().replace('-', ':')
+    if not MAC.fullmatch(value) or int(value[:2], 16) & 1 or value == '00:00:00:00:00:00':
+        _invalid('a unicast MAC address is expected.')
+    return value
+
+
+def items(check, limit=MAX_ITEMS):
+    def check_all(value):
+        if not isinstance(value, list) or len(value) > limit:
+            _invalid(f'a list of at most {limit} is expected.')
+        return [check(item) for item in value]
+    return check_all
+
+
+def record(**checks):
+    """An object with some of these keys; names in ``checks`` that end in '_' are required."""
+    known = {name.rstrip('_'): check for name, check in checks.items()}
+    required = {name.rstrip('_') for name in checks if name.endswith('_')}
+
+    def check(value):
+        if not isinstance(value, dict) or value.keys() - known.keys() or required - value.keys():
+            _invalid(f'an object with {", ".join(sorted(known))} is expected.')
+        return {name: known[name](item) for name, item in value.items()}
+    return check
+
+
+def maybe(check):
+    return lambda value: None if value is None else check(value)
+
+
+def one_of(*values):
+    def check(value):
+        if not any(value == known and type(value) is type(known) for known in values):
+            _invalid(f'one of {", ".join(map(repr, values))} is expected.')
+        return value
+    return check
+
+
+def protocol(value):
+    """A protocol's name or number; what it means is checked with the rule."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
+
+
+ident = text(36)
+
+
+def parse(rows, context, values, creating):
+    """The checked values of a request; a create's defaults filled in.
+
+    :param rows: {name: Attribute}
+    :raises InvalidInput: an unknown or read-only name, a wrong value, one missing
+    :raises PolicyDenied: an attribute for administrators only
+    """
+    unknown = sorted(str(name)[:60] for name in values if name not in rows)
+    if unknown:
+        raise exception.BadRequest(f'Unrecognized attribute(s) {", ".join(map(repr, unknown[:10]))}')
+    found = {}
+    for name, value in values.items():
+        row = rows[name]
+        if not (row.post if creating else row.put):
+            raise exception.BadRequest(f"Attribute '{name}' not allowed in {'POST' if creating else 'PUT'}")
+        try:
+            found[name] = row.check(value)
+        except exception.InvalidInput as error:
+            raise exception.InvalidInput(reason=f"{name}: {error.kwargs['reason']}")
+        if row.admin and not context.is_admin and found[name] != row.default:
+            raise exception.PolicyDenied(rule=f'{"create" if creating else "update"}:{name}')
+    if not creating:
+        return found
+    missing = [name for name, row in rows.items() if row.default is REQUIRED and name not in found]
+    if missing:
+        raise exception.BadRequest(f"Failed to parse request. Required attribute '{missing[0]}' not specified")
+    return {**{name: row.default for name, row in rows.items() if row.post}, **found}
+
+
+def owner(context, values):
+    """The project that a new resource belongs to; takes the attributes that name it out of ``values``."""
+    tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)
+    if tenant and project and tenant != project:
+        raise exception.BadRequest("'project_id' and 'tenant_id' do not match")
+    wanted = project or tenant or context.project_id
+    if not wanted:
+        raise exception.BadRequest("Running without keystone requires that tenant_id is specified")
+    if wanted != context.project_id and not context.is_admin:
+        raise exception.PolicyDenied(rule='create for another project')
+    return wanted
+
+
+DESCRIBED = {
+    'name': Attribute(text(), ''),
+    'description': Attribute(maybe(text()), ''),
+    'tenant_id': Attribute(maybe(text()), put=False),
+    'project_id': Attribute(maybe(text()), put=False),
+}

@@ -1,0 +1,71 @@
+"""A resource of the face: its rows, its attributes, and what create, update and delete do."""
+import dataclasses
+import typing
+
+from nova import exception
+from nova.db import engine
+from nova.db import tables_api
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """
+    visible   function(context) -> condition on rows that the caller may see
+    writable  function(context, row) -> whether the caller may change the row
+    views     function(conn, context, rows) -> list of dicts
+    create, update, delete   function(conn, face, context, values | row, values | row); create returns the new id
+    missing   function(id) -> the error when there is no such row
+    prepare   function(conn, context): called in a transaction before a list
+    """
+
+    singular: str
+    plural: str
+    table: object
+    attributes: dict
+    listing: object
+    visible: typing.Callable
+    writable: typing.Callable
+    views: typing.Callable
+    create: typing.Callable
+    update: typing.Callable
+    delete: typing.Callable
+    missing: typing.Callable
+    prepare: typing.Callable | None = None
+
+    @property
+    def path(self):
+        return self.plural.replace('_', '-')
+
+
+def own(table):
+    """Condition: rows of the caller's project, all of them for administrators."""
+    def visible(context):
+        return table.c.id.is_not(None) if context.is_admin else table.c.project_id == (context.project_id or '')
+    return visible
+
+
+def owner(context, row):
+    return context.is_admin or bool(context.project_id) and row['project_id'] == context.project_id
+
+
+def times(row):
+    """The columns that every resource shows."""
+    return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
+            'description': row['description'], 'created_at': stamp(row['created_at']),
+            'updated_at': stamp(row['updated_at']), 'revision_number': row['revision'], 'tags': []}
+
+
+def stamp(moment):
+    return moment.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def lock_project(conn, project_id):
+    """Requests of one project that count against a quota queue up here."""
+    table = tables_api.quota_locks
+    engine.insert_ignore(conn, table, {'project_id': project_id})
+    conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
+
+
+def require_admin(context, rule):
+    if not context.is_admin:
+        raise exception.PolicyDenied(rule=rule)

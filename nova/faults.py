@@ -1,0 +1,21 @@
+"""The fault of a server: what its owner may read of an error, and what administrators see."""
+from nova import exception
+from nova import utils
+
+_READABLE = (exception.NoValidHost,)      # server errors whose sentences are made for users
+_ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
+
+
+def fault(error, message=None, details=''):
+    """{'code', 'message', 'details', 'created'} of an exception, as ``instances.fault`` holds it.
+
+    :param message: sentence for the owner, when the error's own one does not say it
+    :param details: for administrators, e.g. a traceback
+    """
+    known = isinstance(error, exception.NovaException)
+    if message is None:
+        readable = known and (error.code < 500 or isinstance(error, _READABLE))
+        message = error.message if readable else _ANYONE
+    cause = f'{type(error).__name__}: {error}'
+    return {'code': error.code if known else 500, 'message': message[:255],
+            'details': f'{cause}\n{details}' if details else cause, 'created': utils.isotime(utils.utcnow())}

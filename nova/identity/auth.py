@@ -1,0 +1,205 @@
+"""Who asks: WSGI middlewares that put a RequestContext into ``environ['nova.context']``.
+
+``EmbeddedAuth`` asks the embedded identity service; ``KeystoneContext`` stands behind keystonemiddleware's
+auth_token and takes what it found. Which of them a deployment uses is said in api-paste.ini:
+
+    [filter:embedded_auth]
+    paste.filter_factory = nova.identity.auth:embedded_factory
+
+    [filter:strip_identity]
+    paste.filter_factory = nova.identity.auth:strip_factory
+    [filter:authtoken]
+    paste.filter_factory = keystonemiddleware.auth_token:filter_factory
+    delay_auth_decision = true
+    [filter:keystone_context]
+    paste.filter_factory = nova.identity.auth:keystone_factory
+"""
+import importlib
+import re
+import weakref
+
+import orjson
+
+from nova import context
+from nova import exception
+
+# Headers by which a proxy or auth_token tells an application who asks. From a client they are lies.
+IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
+                     'HTTP_X_IDENTITY', 'HTTP_X_IS_ADMIN', 'HTTP_X_SERVICE_', 'HTTP_X_SYSTEM', 'HTTP_X_KEYSTONE',
+                     'HTTP_X_TOKEN_INFO', 'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
+KEEP = 'HTTP_X_SERVICE_TOKEN'
+
+_REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
+
+
+def strip_identity(environ):
+    """Remove the identity headers that came in with a request."""
+    for key in [key for key in environ if key.startswith(IDENTITY_PREFIXES) and key != KEEP]:
+        del environ[key]
+
+
+def compute_fault(code, message):
+    """An error in the form of the compute API."""
+    return {'unauthorized': {'code': code, 'message': message}}
+
+
+def identity_fault(code, message):
+    """An error in the form of the identity API."""
+    return {'error': {'code': code, 'message': message, 'title': 'Unauthorized'}}
+
+
+def nothing_public(environ):
+    return False
+
+
+def _inbound_request_id(environ):
+    """The id that a calling service gave to the whole chain of requests, if it is one."""
+    given = environ.get('HTTP_X_OPENSTACK_REQUEST_ID')
+    return given if given and _REQUEST_ID.fullmatch(given) else None
+
+
+class _Middleware:
+    """Who has no valid token gets 401, unless the request is for what is public.
+
+    :param app: what stands behind
+    :param public: callable(environ) -> True for what needs no token, as version documents
+    :param fault: callable(code, message) -> the body of a 401
+    :param auth_uri: where to get a token, for the WWW-Authenticate header; None: /identity of the same server
+    """
+
+    def __init__(self, app, *, public=nothing_public, fault=compute_fault, auth_uri=None):
+        self._app = app
+        self._public = public
+        self._fault = fault
+        self._auth_uri = auth_uri
+
+    def __call__(self, environ, start_response):
+        try:
+            caller = self.context_of(environ)
+        except exception.Unauthorized as error:
+            caller = None
+            refusal = error
+        if caller is None:
+            environ.pop('nova.context', None)
+            if self._public(environ):
+                # Nobody in particular, yet the thread must not log this request as the one before it.
+                context.RequestContext(**_request_of(environ))
+                return self._app(environ, start_response)
+            return self._refuse(refusal, environ, start_response)
+        environ['nova.context'] = caller
+        return self._app(environ, start_response)
+
+    def context_of(self, environ):
+        """:raises Unauthorized: no valid token"""
+        raise NotImplementedError
+
+    def _refuse(self, error, environ, start_response):
+        body = orjson.dumps(self._fault(error.code, error.message))
+        uri = self._auth_uri or f'{environ["wsgi.url_scheme"]}://{_host(environ)}/identity'
+        start_response('401 Unauthorized', [
+            ('Content-Type', 'application/json'), ('Content-Length', str(len(body))),
+            ('WWW-Authenticate', f'Keystone uri="{uri}"')])
+        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+
+def _host(environ):
+    return environ.get('HTTP_HOST') or f'{environ["SERVER_NAME"]}:{environ["SERVER_PORT"]}'
+
+
+def _request_of(environ):
+    """What a context says of the request itself."""
+    return {'request_id': environ.get('openstack.request_id'), 'global_request_id': _inbound_request_id(environ),
+            'remote_address': environ.get('REMOTE_ADDR'), 'overwrite': True}
+
+
+class EmbeddedAuth(_Middleware):
+    """Tokens of the embedded identity service.
+
+    :param identity_service: IdentityService; its ``validate`` is all that is used
+    """
+
+    def __init__(self, app, identity_service, **kwargs):
+        super().__init__(app, **kwargs)
+        self._validate = identity_service.validate
+
+    def context_of(self, environ):
+        strip_identity(environ)
+        token = environ.get('HTTP_X_AUTH_TOKEN')
+        if not token:
+            raise exception.Unauthorized()
+        service_token = environ.get(KEEP)
+        service = self._validate(service_token) if service_token else None
+        # A service vouches for a request that began in time, so that a long operation can end.
+        data = self._validate(token, allow_expired=service is not None and 'service' in service.roles)
+        return context.RequestContext(
+            is_admin=None, auth_token=token, user_id=data.user_id, user_name=data.user_name,
+            user_domain_id=data.user_domain_id, user_domain_name=data.user_domain_name,
+            project_id=data.project_id, project_name=data.project_name,
+            project_domain_id=data.project_domain_id, project_domain_name=data.project_domain_name,
+            domain_id=data.domain_id, domain_name=data.domain_name, roles=list(data.roles),
+            service_roles=list(service.roles) if service else None,
+            service_user_id=service and service.user_id, service_project_id=service and service.project_id,
+            **_request_of(environ))
+
+
+class KeystoneContext(_Middleware):
+    """What keystonemiddleware's auth_token found; it must stand in front, with delay_auth_decision set."""
+
+    def context_of(self, environ):
+        if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
+            raise exception.Unauthorized()
+        facts = _request_of(environ)
+        if environ.get('HTTP_X_SERVICE_TOKEN') and environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
+            raise exception.Unauthorized()
+        facts['service_roles'] = [role for role in environ.get('HTTP_X_SERVICE_ROLES', '').split(',') if role]
+        return context.RequestContext.from_environ(environ, is_admin=None, **facts)
+
+
+class StripIdentity:
+    """Removes identity headers in front of an authentication that does not do it itself."""
+
+    def __init__(self, app):
+        self._app = app
+
+    def __call__(self, environ, start_response):
+        strip_identity(environ)
+        return self._app(environ, start_response)
+
+
+def _named(path):
+    """The object behind ``package.module:name``."""
+    module, _, name = path.partition(':')
+    return getattr(importlib.import_module(module), name)
+
+
+def _settings(local):
+    """Keywords of a middleware from the strings of a paste file: public and fault are ``module:name``."""
+    settings = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
+    if 'auth_uri' in local:
+        settings['auth_uri'] = local['auth_uri']
+    return settings
+
+
+# Paste hands over strings alone: the services of this process by name, for as long as somebody else keeps them.
+_offered = weakref.WeakValueDictionary()
+
+
+def offer(identity_service):
+    """A name of a service, to be given as ``identity_service`` in the ``global_conf`` of paste's loadapp."""
+    name = f'identity-{id(identity_service)}'
+    _offered[name] = identity_service
+    return name
+
+
+def embedded_factory(global_conf, **local):
+    """Paste's filter factory; whoever loads the pipeline has offered the service."""
+    service = _offered[global_conf['identity_service']]
+    return lambda app: EmbeddedAuth(app, service, **_settings(local))
+
+
+def keystone_factory(global_conf, **local):
+    return lambda app: KeystoneContext(app, **_settings(local))
+
+
+def strip_factory(global_conf, **local):
+    return StripIdentity

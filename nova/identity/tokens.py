@@ -1,0 +1,150 @@
+"""Tokens: what one says, how it is sealed, and the keys that seal it.
+
+A token is a Fernet message (AES-CBC and HMAC-SHA256) around a short JSON list: it carries who and for what, never
+roles or a catalog, so that what a user may do is always read from the database.
+"""
+import dataclasses
+import datetime
+import logging
+import os
+import secrets
+
+import orjson
+from cryptography import fernet
+
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+FORMAT = 1
+MAX_LENGTH = 1024           # of a token that is worth looking at
+KEYS_KEPT = 3               # the newest seals; the others still open what they sealed
+KEY_FILE = 'token.keys'
+EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claims:
+    """What the token itself says.
+
+    methods     how the user proved who he is: password, token, application_credential
+    scope       'project', 'domain' or None
+    audit_ids   its own id and, for one got for another token, that one's
+    """
+
+    user_id: str
+    scope: str | None
+    scope_id: str | None
+    methods: tuple
+    issued_at: datetime.datetime
+    expires_at: datetime.datetime
+    audit_ids: tuple
+    credential_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenData:
+    """A valid token and what it stands for at the moment.
+
+    roles       names of the effective roles, implied ones included
+    role_rows   the same as ({'id', 'name'}, …)
+    credential  {'id', 'name', 'restricted'} of the application credential that it was got with, or None
+    """
+
+    claims: Claims
+    user_id: str
+    user_name: str
+    user_domain_id: str
+    user_domain_name: str
+    project_id: str | None = None
+    project_name: str | None = None
+    project_domain_id: str | None = None
+    project_domain_name: str | None = None
+    domain_id: str | None = None
+    domain_name: str | None = None
+    roles: tuple = ()
+    role_rows: tuple = ()
+    credential: dict | None = None
+
+
+def new_audit_id():
+    return secrets.token_urlsafe(16)
+
+
+class KeyRing:
+    """The keys in a file of one key a line, newest first; made when there is none, read again when it changes.
+
+    :param directory: where the file lies; made with mode 0700. Hosts that share tokens share the file.
+    :raises NovaException: others than the owner may read the file
+    """
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, KEY_FILE)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        if not os.path.exists(self.path):
+            self._write([fernet.Fernet.generate_key()], replace=False)
+        self._stamp = None
+        self._load()
+
+    def _load(self):
+        with open(self.path, 'rb') as file:
+            status = os.fstat(file.fileno())
+            if status.st_mode & 0o077:
+                raise exception.NovaException(f'Others may read the token keys: chmod 600 {self.path}')
+            keys = file.read().split()
+        self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in keys])
+        self._stamp = (status.st_mtime_ns, status.st_ino)
+
+    def _current(self):
+        status = os.stat(self.path)
+        if (status.st_mtime_ns, status.st_ino) != self._stamp:
+            self._load()
+        return self._cipher
+
+    def _write(self, keys, replace):
+        """Write the file in one step; without ``replace`` the first of several processes wins."""
+        part = f'{self.path}.{secrets.token_hex(4)}'
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, 'wb') as file:
+            file.write(b'\n'.join(keys) + b'\n')
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(part, self.path)
+            return
+        try:
+            os.link(part, self.path)
+        except FileExistsError:
+            LOG.debug('Another process made the token keys first.')
+        finally:
+            os.unlink(part)
+
+    def rotate(self):
+        """Seal with a new key from now on; tokens sealed with the KEYS_KEPT - 1 keys before it stay good."""
+        with open(self.path, 'rb') as file:
+            keys = file.read().split()
+        self._write([fernet.Fernet.generate_key(), *keys][:KEYS_KEPT], replace=True)
+        self._load()
+
+    def seal(self, claims):
+        """The token of these claims."""
+        fields = [FORMAT, claims.user_id, claims.scope, claims.scope_id, claims.methods,
+                  (claims.issued_at - EPOCH) // MICROSECOND, (claims.expires_at - EPOCH) // MICROSECOND,
+                  claims.audit_ids, claims.credential_id]
+        # Fernet's own base64 padding is kept: '=' is safe in a header.
+        return self._current().encrypt(orjson.dumps(fields)).decode()
+
+    def open(self, token):
+        """The claims of a token that one of the keys sealed, expired or not; None for anything else."""
+        if len(token) > MAX_LENGTH or not token.isascii():
+            return None
+        try:
+            fields = orjson.loads(self._current().decrypt(token.encode()))
+        except (fernet.InvalidToken, orjson.JSONDecodeError):
+            return None
+        if fields[0] != FORMAT:
+            return None
+        _, user_id, scope, scope_id, methods, issued, expires, audit_ids, credential_id = fields
+        return Claims(user_id, scope, scope_id, tuple(methods), EPOCH + issued * MICROSECOND,
+                      EPOCH + expires * MICROSECOND, tuple(audit_ids), credential_id)

@@ -1,0 +1,193 @@
+"""What the rest of the system needs of images: one interface, the embedded store or Glance behind it.
+
+An image is a dict: 'id', 'name', 'status', 'visibility', 'owner', 'protected', 'size', 'virtual_size', 'min_ram',
+'min_disk', 'disk_format', 'container_format', 'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'created_at'
+and 'updated_at' (naive UTC datetimes), 'properties' ({name: text}) and 'tags' ([text]).
+"""
+import contextlib
+import os
+import uuid
+
+from nova import exception
+from nova.image import fields
+from nova.image import files
+from nova.image import search
+from nova.image.inspector import inspect_file
+from nova.image.inspector import verify
+
+AMAZON = ('aki', 'ari', 'ami')
+GIB = 2 ** 30
+
+
+class Images:
+    """The interface. ``ctx`` is who asks: what it may not see raises ImageNotFound."""
+
+    def show(self, ctx, image_id):
+        """One image; raises ImageNotFound."""
+        raise NotImplementedError
+
+    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
+        """Images, newest first.
+
+        :param filters: {name: value} in the words of the Image API; a list of values repeats the name
+        :param limit: at most so many; None is the Image API's page
+        :param marker: id of the last image of the page before
+        :param sort: 'name:asc,created_at:desc'
+        :raises InvalidMarker, BadRequest:
+        """
+        raise NotImplementedError
+
+    def create(self, ctx, values):
+        """Add an image without data (status queued) and return it; 'properties' and 'tags' as in an image."""
+        raise NotImplementedError
+
+    def update(self, ctx, image_id, values, purge_props=False):
+        """Change an image and return it; properties are added to the present ones, or replace them all."""
+        raise NotImplementedError
+
+    def delete(self, ctx, image_id):
+        """Remove the image; raises ImageNotFound, Forbidden (protected, or not the caller's)."""
+        raise NotImplementedError
+
+    def download(self, ctx, image_id, path):
+        """Write the data to ``path`` (mode 0600), all of it or none; checksum and headers are verified.
+
+        :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
+        """
+        raise NotImplementedError
+
+    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+        """Make a file the data of a queued image.
+
+        :param container_format: None is bare, or the disk format for aki, ari and ami
+        :raises ImageUnacceptable: the file is not what ``disk_format`` says, or refers to other files
+        """
+        raise NotImplementedError
+
+
+class EmbeddedImages(Images):
+    """Images of this deployment's own store (nova.image.embedded.Store)."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def show(self, ctx, image_id):
+        return _public(self.store.show(ctx, image_id))
+
+    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
+        wanted = search.parse(query_pairs(filters, limit, marker, sort))
+        return [_public(row) for row in self.store.page(ctx, wanted)]
+
+    def create(self, ctx, values):
+        columns = {name: value for name, value in values.items() if name not in ('properties', 'tags')}
+        return _public(self.store.create(ctx, columns, values.get('properties'), values.get('tags') or ()))
+
+    def update(self, ctx, image_id, values, purge_props=False):
+        columns = {name: value for name, value in values.items() if name not in ('properties', 'tags')}
+
+        def change(image):
+            properties = values.get('properties')
+            if properties is None or not purge_props:
+                properties = {**image['properties'], **(properties or {})}
+            return columns, properties, values.get('tags', image['tags'])
+        return _public(self.store.update(ctx, image_id, change))
+
+    def delete(self, ctx, image_id):
+        self.store.delete(ctx, image_id)
+
+    def download(self, ctx, image_id, path):
+        image, source = self.store.open(ctx, image_id)
+        if source is None:
+            raise exception.ImageInactive(image_id=image_id)
+        with source, complete_file(path) as (temporary, target):
+            files.copy(source, target)
+            files.verify_download(temporary, image, self.store.max_virtual_size)
+
+    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+        set_formats(self, ctx, image_id, disk_format, container_format)
+        with open(path, 'rb') as file:
+            self.store.upload(ctx, image_id, files.chunks_of(file))
+
+
+class BoundImages:
+    """An ImageSource (nova.virt.driver) that asks in the name of one context."""
+
+    def __init__(self, images, ctx):
+        self._images, self._ctx = images, ctx
+
+    def show(self, image_id):
+        return self._images.show(self._ctx, image_id)
+
+    def download(self, image_id, path):
+        self._images.download(self._ctx, image_id, path)
+
+    def upload(self, image_id, path, disk_format):
+        self._images.upload(self._ctx, image_id, path, disk_format)
+
+    def delete(self, image_id):
+        self._images.delete(self._ctx, image_id)
+
+
+def new(conf, store=None):
+    """The Images that [image]/backend names.
+
+    :param store: the nova.image.embedded.Store, when the backend is embedded
+    """
+    if conf.image.backend == 'embedded':
+        return EmbeddedImages(store)
+    from nova.image import glance
+    return glance.GlanceImages(conf)
+
+
+def new_store(conf, db, directory):
+    """The embedded store with the bounds of the configuration.
+
+    :param directory: where it keeps its files, unless [image]/directory says otherwise
+    """
+    from nova.image import embedded
+    return embedded.Store(db, conf.image.directory or directory, max_size=conf.image.max_size * GIB,
+                          max_virtual_size=conf.image.max_virtual_size * GIB)
+
+
+# ---- shared by both homes ----------------------------------------------------
+
+def query_pairs(filters, limit, marker, sort):
+    """[(name, text)] for the words of the Image API."""
+    wanted = {**(filters or {}), 'limit': limit, 'marker': marker, 'sort': sort}
+    return [(name, str(value)) for name, values in wanted.items()
+            for value in (values if isinstance(values, (list, tuple)) else [values]) if value is not None]
+
+
+def set_formats(images, ctx, image_id, disk_format, container_format):
+    """Give a queued image the formats of the data that is about to come."""
+    container_format = container_format or (disk_format if disk_format in AMAZON else 'bare')
+    wanted = {'disk_format': disk_format, 'container_format': container_format}
+    image = images.show(ctx, image_id)
+    if any(image[name] != value for name, value in wanted.items()):
+        images.update(ctx, image_id, wanted)
+
+
+def verify_file(path, disk_format, image_id, max_virtual_size):
+    """Raise ImageUnacceptable unless the file is safe to open as ``disk_format``."""
+    verify(inspect_file(path), disk_format, max_virtual_size, image_id)
+
+
+@contextlib.contextmanager
+def complete_file(path):
+    """(temporary path, file open for writing) that becomes ``path`` when the block ends without an error."""
+    temporary = f'{path}.{uuid.uuid4().hex}.part'
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, 'wb') as target:
+            yield temporary, target
+            target.flush()
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _public(row):
+    image = {name: row[name] for name in fields.FIELDS if name in row}
+    image['properties'], image['tags'] = row['properties'], row['tags']
+    return image

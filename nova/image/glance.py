@@ -1,0 +1,148 @@
+"""Images of an Image service (Glance v2) over HTTP."""
+import datetime
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading
+
+from nova import exception
+from nova.image import api
+from nova.image import fields
+from nova.image import files
+
+PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
+PAGE = 1000
+SERVICE_TYPES = 'image'
+ERRORS = {400: exception.BadRequest, 401: exception.Unauthorized, 403: exception.Forbidden, 409: exception.Conflict,
+          410: exception.Gone, 413: exception.TooLarge, 415: exception.UnsupportedMediaType}
+TIMES = ('created_at', 'updated_at')
+
+
+class GlanceImages(api.Images):
+    """One HTTP client for all threads.
+
+    Calls of a user carry the user's token, and the service's own beside it when [glance] has credentials; calls of
+    the system itself carry the service's.
+
+    :param conf: uses [glance] (session, auth and adapter options of keystoneauth1) and [image]/max_virtual_size
+    :param session, auth: keystoneauth1 objects to use instead of the configured ones
+    """
+
+    def __init__(self, conf, session=None, auth=None):
+        self.max_virtual_size = conf.image.max_virtual_size * api.GIB
+        self._auth = auth or (loading.load_auth_from_conf_options(conf, 'glance') if conf.glance.auth_type else None)
+        session = session or loading.load_session_from_conf_options(conf, 'glance', auth=self._auth)
+        # Without a name in [glance] the catalog's service type is that of the Image service.
+        self._adapter = adapter.Adapter(session, auth=self._auth, service_type=conf.glance.service_type or SERVICE_TYPES,
+                                        interface=conf.glance.valid_interfaces or None,
+                                        region_name=conf.glance.region_name,
+                                        endpoint_override=conf.glance.endpoint_override)
+        self._prefix = None
+
+    def show(self, ctx, image_id):
+        return _image(self._call(ctx, 'GET', f'/images/{_id(image_id)}', image_id).json())
+
+    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
+        params = api.query_pairs(filters, limit, marker, sort)
+        body = self._call(ctx, 'GET', '/images', params=params).json()
+        return [_image(image) for image in body['images']]
+
+    def create(self, ctx, values):
+        return _image(self._call(ctx, 'POST', '/images', json=_flat(values)).json())
+
+    def update(self, ctx, image_id, values, purge_props=False):
+        patch = [{'op': 'add', 'path': _pointer(name), 'value': value} for name, value in _flat(values).items()]
+        if purge_props and values.get('properties') is not None:
+            present = self.show(ctx, image_id)['properties']
+            patch += [{'op': 'remove', 'path': _pointer(name)} for name in present.keys() - values['properties'].keys()]
+        if not patch:
+            return self.show(ctx, image_id)
+        return _image(self._call(ctx, 'PATCH', f'/images/{_id(image_id)}', image_id, json=patch,
+                                 headers={'Content-Type': PATCH_TYPE}).json())
+
+    def delete(self, ctx, image_id):
+        self._call(ctx, 'DELETE', f'/images/{_id(image_id)}', image_id)
+
+    def download(self, ctx, image_id, path):
+        image = self.show(ctx, image_id)
+        if image['status'] != 'active':
+            raise exception.ImageInactive(image_id=image_id)
+        response = self._call(ctx, 'GET', f'/images/{_id(image_id)}/file', image_id, stream=True)
+        with response, api.complete_file(path) as (temporary, target):
+            received = 0
+            for chunk in response.iter_content(files.CHUNK):
+                received += len(chunk)
+                if image['size'] is not None and received > image['size']:
+                    break
+                target.write(chunk)
+            if image['size'] is not None and received != image['size']:
+                raise exception.ImageUnacceptable(image_id=image_id, reason='its data has not the size that it tells')
+            target.flush()
+            files.verify_download(temporary, image, self.max_virtual_size)
+
+    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+        api.verify_file(path, disk_format, image_id, self.max_virtual_size)
+        api.set_formats(self, ctx, image_id, disk_format, container_format)
+        with open(path, 'rb') as file:
+            self._call(ctx, 'PUT', f'/images/{_id(image_id)}/file', image_id, data=file,
+                       headers={'Content-Type': 'application/octet-stream'})
+
+    def _call(self, ctx, method, path, image_id=None, headers=(), **kwargs):
+        headers = {'Accept': '*/*', **dict(headers), **self._tokens(ctx)}
+        if ctx.request_id:
+            headers['X-Openstack-Request-Id'] = ctx.request_id
+        try:
+            response = self._adapter.request(self._root() + path, method, authenticated=False, raise_exc=False,
+                                             headers=headers, **kwargs)
+        except ks_exc.ClientException:
+            raise exception.Unavailable('The Image service does not answer.') from None
+        if response.status_code < 400:
+            return response
+        response.close()
+        if response.status_code == 404:
+            raise exception.ImageNotFound(image_id=image_id)
+        error = ERRORS.get(response.status_code)
+        if error is None:
+            raise exception.Unavailable(f'The Image service answered with code {response.status_code}.')
+        raise error(f'The Image service refused the request with code {response.status_code}.')
+
+    def _tokens(self, ctx):
+        own = self._adapter.get_token() if self._auth else None
+        if ctx.auth_token:
+            return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}
+        return {'X-Auth-Token': own} if own else {}
+
+    def _root(self):
+        """The service's address may or may not name the version already."""
+        if self._prefix is None:
+            endpoint = (self._adapter.get_endpoint() or '').rstrip('/')
+            self._prefix = '' if endpoint.endswith('/v2') else '/v2'
+        return self._prefix
+
+
+def _id(image_id):
+    """Only ids may become part of an address."""
+    if not fields.is_uuid(image_id):
+        raise exception.ImageNotFound(image_id=str(image_id)[:64])
+    return image_id
+
+
+def _pointer(name):
+    return '/' + name.replace('~', '~0').replace('/', '~1')
+
+
+def _flat(values):
+    return {**{name: value for name, value in values.items() if name != 'properties'},
+            **(values.get('properties') or {})}
+
+
+def _image(body):
+    columns, properties = fields.split(body)
+    image = {name: columns.get(name) for name in fields.FIELDS if name not in fields.LINKS}
+    for name in TIMES:
+        if image[name]:
+            moment = datetime.datetime.fromisoformat(image[name])
+            image[name] = moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    image['tags'] = image['tags'] or []
+    image['properties'] = {name: value for name, value in properties.items() if isinstance(value, str)}
+    return image

@@ -1,0 +1,250 @@
+"""Looks into the headers of a disk image without any tool, while its bytes arrive.
+
+An image comes from a stranger. Formats that may name other files (backing files, external data files, extents,
+parents) make a tool that opens them read those files of the host, so no tool touches an image before ``verify``
+has passed. The inspector keeps 64 KiB of the start, the last 1.5 KiB and one window of at most 1 MiB, whatever the
+input says.
+
+    inspector = Inspector()
+    for chunk in chunks:
+        inspector.feed(chunk)
+    verify(inspector.finish(), 'qcow2', max_virtual_size)
+"""
+import dataclasses
+import os
+import re
+
+from nova import exception
+from nova.image import formats
+
+HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
+TAIL = 1536                      # VHD footer, VMDK footer and its end marker
+WINDOW = 1024 * 1024             # no header structure that we follow is larger
+STEPS = 64                       # windows that one parser may ask for
+
+CONTENTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})       # plain bytes: nothing in them refers to a file
+PLAIN = CONTENTS | {'luks'}
+
+# What may be found in an image that was declared as the key.
+ACCEPTS = {
+    'raw': PLAIN, 'ami': PLAIN, 'aki': PLAIN, 'ari': PLAIN,
+    'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
+}
+
+# (format, offset, bytes)
+SIGNATURES = (
+    ('qed', 0, b'QED\0'),
+    ('vmdk', 0, b'KDMV'),
+    ('cowd', 0, b'COWD'),
+    ('vhd', 0, b'conectix'),
+    ('vhdx', 0, b'vhdxfile'),
+    ('vdi', 0x40, b'\x7f\x10\xda\xbe'),
+    ('iso', 0x8001, b'CD001'),
+    ('iso', 0x8801, b'CD001'),
+    ('iso', 0x9001, b'CD001'),
+    ('luks', 0, b'LUKS\xba\xbe'),
+    ('parallels', 0, b'WithoutFreeSpace'),
+    ('parallels', 0, b'WithouFreSpacExt'),
+    ('bochs', 0, b'Bochs Virtual HD Image'),
+    ('cloop', 0, b'#!/bin/sh\n#V2.0 Format\nmodprobe cloop'),
+    ('gpt', 0x200, b'EFI PART'),
+    ('gpt', 0x1000, b'EFI PART'),
+    ('kernel', 0x202, b'HdrS'),
+    ('kernel', 0, b'\x7fELF'),
+    ('kernel', 0x38, b'ARM\x64'),
+    ('ramdisk', 0, b'\x1f\x8b\x08'),
+    ('ramdisk', 0, b'070701'),
+    ('ramdisk', 0, b'070702'),
+    ('ramdisk', 0, b'\xfd7zXZ\0'),
+    ('ramdisk', 0, b'\x28\xb5\x2f\xfd'),
+    ('ramdisk', 0, b'\x02\x21\x4c\x18'),
+)
+# (format, bytes from the end, bytes)
+TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b'koly'))
+
+# A VMDK descriptor is a text: comments and blank lines, then its version.
+DESCRIPTOR = re.compile(rb'(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*version[ \t]*=')
+
+
+@dataclasses.dataclass
+class Report:
+    """What an image is.
+
+    format        the format found; 'raw' when nothing was recognised
+    matches       every format whose signature was found
+    size          bytes of the file
+    virtual_size  bytes of the disk that a guest would see; None when the header does not say
+    findings      sentences: why no tool may open it
+    """
+
+    format: str = 'raw'
+    matches: tuple = ()
+    size: int = 0
+    virtual_size: int | None = None
+    findings: list = dataclasses.field(default_factory=list)
+
+
+class Inspector:
+    """Fed with the bytes in order; ``report`` tells at any time what is known so far."""
+
+    def __init__(self):
+        self.report = Report()
+        self._head, self._tail = bytearray(), b''
+        self._parser, self._started = None, False
+        self._window, self._steps = None, 0              # (offset, length, bytes so far)
+
+    def feed(self, chunk):
+        """Take the next bytes; ``report.findings`` grows as soon as something is known to be wrong."""
+        position = self.report.size
+        self.report.size += len(chunk)
+        if len(self._head) < HEAD:
+            self._head += chunk[:HEAD - len(self._head)]
+        self._tail = (self._tail + bytes(chunk[-TAIL:]))[-TAIL:]
+        if not self._started and len(self._head) == HEAD:
+            self._start()
+        self._fill(position, chunk)
+
+    def finish(self):
+        """No more bytes come: the full Report."""
+        if not self._started:
+            self._start()
+        while self._window:
+            self._answer(bytes(self._window[2]))
+        self._inspect_tail()
+        if self.report.virtual_size is None and self.report.format in PLAIN | {'iso'}:
+            self.report.virtual_size = self.report.size
+        return self.report
+
+    def _start(self):
+        self._started = True
+        matches = _matches(bytes(self._head))
+        self._recognised(matches)
+        parser = formats.PARSERS.get(self.report.format)
+        if parser:
+            self._parser = parser(self.report)
+            self._answer(None)
+
+    def _recognised(self, matches):
+        report = self.report
+        report.matches = tuple(dict.fromkeys(report.matches + tuple(matches)))
+        containers = [match for match in report.matches if match not in CONTENTS]
+        report.format = (containers or [m for m in report.matches] or ['raw'])[0]
+        tables = {'gpt', 'mbr'} & set(report.matches)
+        if len(containers) > 1 or (tables and containers and containers[0] not in ('iso', 'vhd', 'luks')):
+            names = ' and '.join(sorted({*containers, *tables}))
+            report.findings.append(f'its data can be read as more than one format ({names})')
+
+    def _fill(self, position, chunk):
+        while self._window:
+            offset, length, data = self._window
+            start = offset + len(data) - position
+            if start < 0:
+                self._malformed('its header structures are not in order')
+                return
+            data += chunk[start:start + length - len(data)]
+            if len(data) < length:
+                return
+            self._answer(bytes(data))
+
+    def _answer(self, data):
+        """Give the parser what it asked for, until it asks for bytes that are not here yet."""
+        self._window = None
+        try:
+            while True:
+                offset, length = self._parser.send(data)
+                self._steps += 1
+                if length > WINDOW or self._steps > STEPS:
+                    raise formats.Malformed('its header is larger than any tool writes it')
+                if offset + length > HEAD:
+                    break
+                data = bytes(self._head[offset:offset + length])
+            already = bytes(self._head[offset:]) if offset < len(self._head) else b''
+            self._window = (offset, length, bytearray(already))
+        except StopIteration:
+            pass
+        except formats.Malformed as error:
+            self._malformed(str(error))
+
+    def _malformed(self, reason):
+        self._window = None
+        self.report.findings.append(reason)
+
+    def _inspect_tail(self):
+        tail, report = self._tail, self.report
+        found = [name for name, back, magic in TRAILERS
+                 if len(tail) >= back and tail[len(tail) - back:].startswith(magic)]
+        if found and found[0] not in report.matches:
+            self._recognised(found)
+        check = formats.TAILS.get(report.format)
+        if check:
+            try:
+                check(report, bytes(self._head), tail)
+            except formats.Malformed as error:
+                report.findings.append(str(error))
+
+
+def _matches(head):
+    """The formats whose signature is in the first 64 KiB, containers first."""
+    found = [name for name, offset, magic in SIGNATURES if head.startswith(magic, offset)]
+    if head.startswith(b'QFI\xfb'):
+        found.append('qcow' if head[4:8] == b'\0\0\0\x01' else 'qcow2')
+    if head[:21].lower() == b'# disk descriptorfile' or DESCRIPTOR.match(head[:4096]):
+        found.append('vmdk-descriptor')
+    if head[510:512] == b'\x55\xaa' and 'kernel' not in found and _partitioned(head[446:510]):
+        found.append('mbr')
+    return sorted(set(found), key=lambda name: (name in CONTENTS, name))
+
+
+def _partitioned(table):
+    entries = [table[index:index + 16] for index in range(0, 64, 16)]
+    return all(entry[0] in (0, 0x80) for entry in entries) and any(entry[4] for entry in entries)
+
+
+def inspect_file(path):
+    """The Report of a file, reading only its headers.
+
+    :raises OSError: the file cannot be read
+    """
+    inspector = Inspector()
+    with open(path, 'rb') as file:
+        size = os.fstat(file.fileno()).st_size
+        inspector.feed(file.read(HEAD))
+        inspector.report.size = size
+        if not inspector._started:
+            inspector._start()
+        while inspector._window:
+            offset, length, _data = inspector._window
+            inspector._answer(os.pread(file.fileno(), length, offset) if offset < size else b'')
+        inspector._tail = os.pread(file.fileno(), TAIL, max(0, size - TAIL))
+        return inspector.finish()
+
+
+def refusal(report, disk_format, max_virtual_size=None):
+    """Why an image declared as ``disk_format`` must not be used: a sentence, or None when it may.
+
+    Early in an upload the report may still be incomplete; what it finds wrong then stays wrong.
+    """
+    accepted = ACCEPTS.get(disk_format)
+    if accepted is None:
+        return f'disk format {disk_format} is not supported'
+    if len(report.matches) <= 1 or not report.findings:
+        if report.format not in accepted:
+            return f'it is declared as {disk_format}, but its data is {report.format}'
+    if report.findings:
+        return report.findings[0]
+    if max_virtual_size and (report.virtual_size or 0) > max_virtual_size:
+        return f'its virtual size of {report.virtual_size} bytes is over the limit of {max_virtual_size}'
+    return None
+
+
+def verify(report, disk_format, max_virtual_size=None, image_id=''):
+    """Raise ImageUnacceptable unless the image is what it is declared as and refers to nothing outside.
+
+    :param report: a complete Report
+    :param max_virtual_size: bytes; None sets no bound
+    """
+    reason = refusal(report, disk_format, max_virtual_size)
+    if reason is None and report.virtual_size is None:
+        reason = 'its header does not tell its virtual size'
+    if reason:
+        raise exception.ImageUnacceptable(image_id=image_id, reason=reason)

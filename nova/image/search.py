@@ -1,0 +1,154 @@
+"""What a listing of images asks for: parsed once from the words of the Image API."""
+import dataclasses
+import datetime
+
+from nova import exception
+from nova.image import fields
+
+DEFAULT_LIMIT, MAX_LIMIT = 25, 1000
+MAX_FILTERS = 64
+MAX_SORT_KEYS = 8
+BIGGEST = 2 ** 63 - 1
+
+EQUAL = ('id', 'name', 'status', 'owner', 'disk_format', 'container_format', 'checksum', 'os_hash_algo',
+         'os_hash_value')
+SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')        # accept in:one,two
+NUMBERS = ('min_disk', 'min_ram', 'size', 'virtual_size')
+BOUNDS = {'size_min': ('size', 'gte'), 'size_max': ('size', 'lte'), 'min_disk_min': ('min_disk', 'gte'),
+          'min_disk_max': ('min_disk', 'lte'), 'min_ram_min': ('min_ram', 'gte'), 'min_ram_max': ('min_ram', 'lte')}
+TIMES = ('created_at', 'updated_at')
+TIME_OPERATORS = ('eq', 'neq', 'gt', 'gte', 'lt', 'lte')
+SORT_KEYS = ('name', 'status', 'container_format', 'disk_format', 'size', 'id', 'created_at', 'updated_at', 'owner',
+             'visibility', 'min_disk', 'min_ram')
+CHOICES = {'visibility': (*fields.VISIBILITIES, 'all'),
+           'member_status': ('accepted', 'pending', 'rejected', 'all')}
+BOOLEANS = {'true': True, 'false': False, '1': True, '0': False}
+
+
+@dataclasses.dataclass
+class Search:
+    """Conditions on images, their order and the page."""
+
+    equal: dict = dataclasses.field(default_factory=dict)            # column: [values]
+    compare: list = dataclasses.field(default_factory=list)          # (column, operator, value)
+    tags: list = dataclasses.field(default_factory=list)
+    properties: dict = dataclasses.field(default_factory=dict)
+    visibility: str | None = None
+    member_status: str = 'accepted'
+    os_hidden: bool = False
+    sort: list = dataclasses.field(default_factory=list)             # (column, 'asc' or 'desc')
+    limit: int = DEFAULT_LIMIT
+    marker: str | None = None
+
+
+def parse(pairs):
+    """The Search that (name, value) pairs of a query string ask for.
+
+    :raises BadRequest: a value does not fit its name. An unknown name filters by a property.
+    """
+    pairs = list(pairs)
+    if len(pairs) > MAX_FILTERS:
+        raise exception.BadRequest(f'At most {MAX_FILTERS} query parameters are accepted.')
+    search, keys, directions = Search(), [], []
+    for name, value in pairs:
+        if not fields.is_text(name, 255) or not fields.is_text(value, 65535):
+            raise exception.BadRequest('A query parameter is too long or holds invalid characters.')
+        if name == 'sort':
+            keys, directions = _sort(value)
+        elif name == 'sort_key':
+            keys.append(value)
+        elif name == 'sort_dir':
+            directions.append(value)
+        else:
+            _filter(search, name, value)
+    search.sort = _order(keys, directions)
+    return search
+
+
+def _filter(search, name, value):
+    if name == 'limit':
+        search.limit = min(_number(name, value), MAX_LIMIT)
+    elif name == 'marker':
+        search.marker = value
+    elif name == 'tag':
+        search.tags.append(value)
+    elif name in CHOICES:
+        if value not in CHOICES[name]:
+            raise exception.BadRequest(f'{name} must be one of {", ".join(CHOICES[name])}.')
+        setattr(search, name, value)
+    elif name == 'os_hidden':
+        search.os_hidden = _boolean(name, value)
+    elif name == 'protected':
+        search.equal[name] = [_boolean(name, value)]
+    elif name in NUMBERS:
+        search.equal[name] = [_number(name, value)]
+    elif name in BOUNDS:
+        search.compare.append((*BOUNDS[name], _number(name, value)))
+    elif name in TIMES:
+        search.compare.append((name, *_time(name, value)))
+    elif name in EQUAL:
+        several = name in SEVERAL and value.startswith('in:')
+        search.equal[name] = _several(value[3:]) if several else [value]
+    else:
+        search.properties[name] = value
+
+
+def _order(keys, directions):
+    if len(keys) > MAX_SORT_KEYS or set(keys) - set(SORT_KEYS) or set(directions) - {'asc', 'desc'}:
+        raise exception.BadRequest(f'Sort by at most {MAX_SORT_KEYS} of {", ".join(SORT_KEYS)}, asc or desc.')
+    if len(directions) > max(1, len(keys)):
+        raise exception.BadRequest('There are more sort directions than sort keys.')
+    keys = keys or ['created_at']
+    if len(directions) <= 1:
+        directions = (directions or ['desc']) * len(keys)
+    elif len(directions) < len(keys):
+        raise exception.BadRequest('There must be one sort direction, or one for each sort key.')
+    order = list(dict(zip(keys, directions)).items())
+    known = {name for name, _direction in order}
+    return order + [(name, directions[0]) for name in ('created_at', 'id') if name not in known]
+
+
+def _sort(value):
+    parts = [part.strip().partition(':') for part in value.split(',')]
+    return [part[0] for part in parts], [part[2] or 'desc' for part in parts]
+
+
+def _several(text):
+    """Values separated by commas; one in double quotes may hold commas itself."""
+    values, rest = [], text
+    while rest:
+        if rest.startswith('"'):
+            value, closed, rest = rest[1:].partition('"')
+            if not closed or (rest and not rest.startswith(',')):
+                raise exception.BadRequest('The quotes of an in: filter do not match.')
+            rest = rest[1:]
+        else:
+            value, _comma, rest = rest.partition(',')
+        values.append(value)
+    return values
+
+
+def _number(name, value):
+    if not (value.isascii() and value.isdigit()) or len(value) > 19 or int(value) > BIGGEST:
+        raise exception.BadRequest(f'{name} must be a number that is not negative.')
+    return int(value)
+
+
+def _boolean(name, value):
+    if value.lower() not in BOOLEANS:
+        raise exception.BadRequest(f'{name} must be true or false.')
+    return BOOLEANS[value.lower()]
+
+
+def _time(name, value):
+    op, _colon, text = value.partition(':')
+    if op not in TIME_OPERATORS:
+        op, text = 'eq', value
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        if moment.tzinfo:
+            moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        raise exception.BadRequest(f'{name} must be an ISO 8601 time, with one of '
+                                   f'{", ".join(TIME_OPERATORS)} and a colon before it.') from None
+    return op, moment

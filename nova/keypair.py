@@ -1,0 +1,92 @@
+"""Key pairs: making them, and what is to be known of a public key that a user brings."""
+import base64
+import binascii
+import datetime
+import hashlib
+import re
+
+from cryptography import exceptions as crypto_errors
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509 import oid
+
+from nova import exception
+
+RSA_BITS = 2048                   # any guest reads it, and get-password decrypts with it
+CERTIFICATE_DAYS = 3650
+_SSH_TYPE = re.compile(r'(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|'
+                       r'sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\Z')
+_MIN_RSA_BITS = 1024
+
+
+def fingerprint(public_key, type_='ssh'):
+    """The fingerprint of a public key: MD5 of an SSH key, SHA-1 of a certificate, in pairs of hex digits.
+
+    :raises KeypairInvalid: it is no key of this type
+    """
+    return _certificate_fingerprint(public_key) if type_ == 'x509' else _ssh_fingerprint(public_key)
+
+
+def generate(type_, user_id):
+    """(private key, public key, fingerprint) of a new pair, as texts."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+                                if type_ == 'ssh' else serialization.PrivateFormat.PKCS8,
+                                serialization.NoEncryption()).decode()
+    if type_ == 'x509':
+        public = _self_signed(key, user_id)
+    else:
+        public = key.public_key().public_bytes(serialization.Encoding.OpenSSH,
+                                               serialization.PublicFormat.OpenSSH).decode()
+        public += ' Generated-by-Nova'
+    return private, public, fingerprint(public, type_)
+
+
+def _ssh_fingerprint(public_key):
+    parts = public_key.strip().split(None, 2)
+    if len(parts) < 2 or '\n' in public_key.strip() or not _SSH_TYPE.match(parts[0]):
+        raise exception.KeypairInvalid(reason='it is not a public key in OpenSSH format.')
+    try:
+        blob = base64.b64decode(parts[1], validate=True)
+    except (binascii.Error, ValueError):
+        raise exception.KeypairInvalid(reason='the key is not base64.') from None
+    length = int.from_bytes(blob[:4], 'big')
+    if blob[4:4 + length] != parts[0].encode():
+        raise exception.KeypairInvalid(reason=f'the key is not of type {parts[0]}.')
+    if parts[0].startswith(('ssh-rsa', 'ssh-ed', 'ecdsa')):
+        _load_ssh(' '.join(parts[:2]).encode())
+    digest = hashlib.md5(blob, usedforsecurity=False).hexdigest()
+    return ':'.join(re.findall('..', digest))
+
+
+def _load_ssh(text):
+    try:
+        key = serialization.load_ssh_public_key(text)
+    except (ValueError, crypto_errors.UnsupportedAlgorithm):
+        raise exception.KeypairInvalid(reason='the key is damaged.') from None
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
+        raise exception.KeypairInvalid(reason=f'an RSA key must have {_MIN_RSA_BITS} bits at least.')
+
+
+def _certificate_fingerprint(text):
+    try:
+        certificate = x509.load_pem_x509_certificate(text.encode())
+    except ValueError:
+        raise exception.KeypairInvalid(reason='it is not a certificate in PEM format.') from None
+    digest = certificate.fingerprint(hashes.SHA1()).hex()
+    return ':'.join(re.findall('..', digest))
+
+
+def _self_signed(key, user_id):
+    """A client certificate that a Windows guest maps to its administrator."""
+    name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, user_id[:64] or 'user')])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=CERTIFICATE_DAYS))
+        .add_extension(x509.ExtendedKeyUsage([oid.ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(key, hashes.SHA256()))
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -1,0 +1,153 @@
+"""Addresses: which one a port gets. The database's key arbitrates; this room only chooses well.
+
+An address that was released rests before another port gets it, so that no guest meets a neighbour's DHCP lease
+or ARP entry; when nothing else is left, the one that rested longest is taken.
+"""
+import datetime
+import ipaddress
+import random
+
+from nova import exception
+from nova import utils
+from nova.db import networks
+
+WINDOW = 256            # addresses looked at in one statement
+
+
+def parse_cidr(text):
+    """An IPv4 network, or InvalidInput: host bits set, no room for a guest, not an address."""
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise exception.InvalidInput(reason=f"'{text}' is not a valid network: {error}")
+    if network.version != 4:
+        raise exception.InvalidInput(reason='Only IPv4 subnets are supported by this network service.')
+    if network.prefixlen > 30 or network.prefixlen < 8:
+        raise exception.InvalidInput(reason=f"'{text}': the prefix length must be between 8 and 30.")
+    if network.is_multicast or network.is_loopback or network.is_link_local or network.is_unspecified:
+        raise exception.InvalidInput(reason=f"'{text}' cannot hold guests.")
+    return network
+
+
+def default_pools(network, gateway):
+    """[{'start', 'end'}]: every host address but the gateway's."""
+    first, last = int(network.network_address) + 1, int(network.broadcast_address) - 1
+    if gateway is None or not first <= int(gateway) <= last:
+        spans = [(first, last)]
+    else:
+        spans = [(first, int(gateway) - 1), (int(gateway) + 1, last)]
+    return [{'start': str(ipaddress.ip_address(low)), 'end': str(ipaddress.ip_address(high))}
+            for low, high in spans if low <= high]
+
+
+def spans(subnet):
+    """[(first, last)] of a subnet's pools, as integers."""
+    return [(int(ipaddress.ip_address(pool['start'])), int(ipaddress.ip_address(pool['end'])))
+            for pool in subnet['allocation_pools']]
+
+
+def quarantine(lease_time):
+    """The moment before which an address must have been released to be given out again."""
+    return utils.utcnow() - datetime.timedelta(seconds=lease_time)
+
+
+def take(conn, subnet, count, rested_before):
+    """``count`` free addresses of a subnet: [(number, rests)]; fewer when there are no more.
+
+    :param rests: True when the address has a row already, which must be taken over
+    """
+    pools = spans(subnet)
+    if not pools:
+        return []
+    first, last = random.choice(pools)
+    start = random.randint(first, last)
+    chosen = []
+    for low, high in [(start, last), (first, start - 1), *[span for span in pools if span != (first, last)]]:
+        chosen += _free(conn, subnet['id'], low, high, count - len(chosen), rested_before)
+        if len(chosen) == count:
+            return chosen
+    if not chosen:
+        oldest = networks.oldest_resting(conn, subnet['id'], pools)
+        chosen = [] if oldest is None else [(oldest, True)]
+    return chosen
+
+
+def _free(conn, subnet_id, low, high, count, rested_before):
+    chosen = []
+    while low <= high and len(chosen) < count:
+        rows = networks.numbers(conn, subnet_id, low, high, WINDOW)
+        known = {row.number: row for row in rows}
+        until = rows[-1].number if len(rows) == WINDOW else high
+        for number in range(low, until + 1):
+            row = known.get(number)
+            if row is None or (row.port_id is None and row.released_at < rested_before):
+                chosen.append((number, row is not None))
+                if len(chosen) == count:
+                    break
+        low = until + 1
+    return chosen
+
+
+def check_fixed(subnets, address):
+    """The subnet of a network that an address asked for belongs to.
+
+    :raises InvalidInput: not an address, or none of a guest there
+    """
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        raise exception.InvalidInput(reason=f"'{address}' is not an IP address.")
+    for subnet in subnets:
+        network = ipaddress.ip_network(subnet['cidr'])
+        if ip.version == network.version and ip in network:
+            if ip in (network.network_address, network.broadcast_address):
+                raise exception.InvalidInput(reason=f"IP address {address} is not a valid IP for the subnet.")
+            if subnet['gateway_ip'] == str(ip):
+                raise exception.FixedIpInUse(address=address)
+            return subnet
+    raise exception.InvalidInput(reason=f'IP address {address} is not in a subnet of the network.')
+
+
+def claim(conn, network_id, subnets, port_id, wanted, rested_before):
+    """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
+
+    :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of the first subnet
+                   that has one
+    :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
+    """
+    rows, given = [], []
+    for request in wanted or [{}]:
+        candidates = subnets
+        if request.get('subnet_id'):
+            candidates = [subnet for subnet in subnets if subnet['id'] == request['subnet_id']]
+            if not candidates:
+                raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
+        if request.get('ip_address'):
+            subnet = check_fixed(candidates, request['ip_address'])
+            number = int(ipaddress.ip_address(request['ip_address']))
+            known = networks.numbers(conn, subnet['id'], number, number, 1)
+            if known and known[0].port_id is not None or any(row['number'] == number for row in rows):
+                raise exception.FixedIpInUse(address=request['ip_address'])
+            rests = bool(known)
+        elif not candidates:
+            continue
+        else:
+            subnet, number, rests = _any_of(conn, network_id, candidates, rows, rested_before)
+        address = str(ipaddress.ip_address(number))
+        given.append({'subnet_id': subnet['id'], 'ip_address': address})
+        if not rests:
+            rows.append({'subnet_id': subnet['id'], 'number': number, 'address': address, 'port_id': port_id,
+                         'released_at': None})
+        elif not networks.take_resting(conn, subnet['id'], number, port_id):
+            raise exception.FixedIpInUse(address=address)
+    networks.insert_addresses(conn, rows)
+    return given
+
+
+def _any_of(conn, network_id, subnets, rows, rested_before):
+    taken = {row['number'] for row in rows}
+    for subnet in subnets:
+        for number, rests in take(conn, subnet, len(taken) + 1, rested_before):
+            if number not in taken:
+                return subnet, number, rests
+    raise exception.NoMoreFixedIps(network_id=network_id)

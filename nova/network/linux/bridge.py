@@ -1,0 +1,58 @@
+"""Bridges: made, set up and removed; the guests' devices are attached by the hypervisor."""
+import ipaddress
+import json
+import os
+
+
+def mac_of(network_id):
+    """A stable locally administered address: guests keep the gateway's in their ARP caches."""
+    digits = network_id.replace('-', '')[:10]
+    return '02:' + ':'.join(digits[i:i + 2] for i in range(0, 10, 2))
+
+
+def show(run, name):
+    """{'link': …, 'addresses': [cidr]} of a device, or None when it is not there."""
+    text = run('ip', '-json', '-details', 'address', 'show', 'dev', name, check=False)
+    found = json.loads(text) if text.strip() else []
+    if not found:
+        return None
+    return {'link': found[0], 'addresses': [f'{a["local"]}/{a["prefixlen"]}' for a in found[0]['addr_info']
+                                            if a['family'] == 'inet']}
+
+
+def ensure(run, network):
+    """Make the bridge of a network as it should be; what is right already is not touched."""
+    name, known = network.bridge, show(run, network.bridge)
+    wanted = [f'{subnet.gateway}/{ipaddress.ip_network(subnet.cidr).prefixlen}'
+              for subnet in network.subnets if subnet.gateway]
+    if known is None:
+        run('ip', 'link', 'add', 'name', name, 'address', mac_of(network.id), 'type', 'bridge', 'stp_state', '0',
+            'forward_delay', '0', 'nf_call_iptables', '1', 'nf_call_ip6tables', '1')
+        known = {'link': {}, 'addresses': []}
+    elif not _filtered(known['link']):
+        run('ip', 'link', 'set', 'dev', name, 'type', 'bridge', 'stp_state', '0', 'forward_delay', '0',
+            'nf_call_iptables', '1', 'nf_call_ip6tables', '1')
+    if known['link'].get('mtu') != network.mtu:
+        run('ip', 'link', 'set', 'dev', name, 'mtu', str(network.mtu))
+    for address in wanted:
+        if address not in known['addresses']:
+            run('ip', 'address', 'replace', address, 'dev', name)
+    for address in known['addresses']:
+        if address not in wanted:
+            run('ip', 'address', 'del', address, 'dev', name)
+    if 'UP' not in known['link'].get('flags', []):
+        run('ip', 'link', 'set', 'dev', name, 'up')
+
+
+def _filtered(link):
+    data = link.get('linkinfo', {}).get('info_data', {})
+    return data.get('nf_call_iptables') == 1 and data.get('stp_state') == 0 and data.get('forward_delay') == 0
+
+
+def remove(run, name):
+    run('ip', 'link', 'del', 'dev', name, check=False)
+
+
+def ours(directory):
+    """Names of the bridges that this cloud made: each has a directory for its DHCP server."""
+    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

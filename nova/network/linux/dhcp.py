@@ -1,0 +1,113 @@
+"""One dnsmasq a bridge: DHCP for the ports that the database knows, and DNS.
+
+It outlives the service that started it: a service that starts finds it by its pid file and command line, and leaves
+it alone when it runs with the arguments that it should have.
+"""
+import ipaddress
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+STOP_S = 5
+
+
+class Dhcp:
+    """The DHCP server of one bridge.
+
+    :param run: a Runner
+    :param bridge: its name
+    :param directory: where its files live
+    """
+
+    def __init__(self, run, bridge, directory):
+        self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
+        self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
+
+    def arguments(self, network, lease_time, name_servers):
+        """The command line for a network.
+
+        :param name_servers: subnet -> [address] that its guests are told
+        """
+        words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--bind-interfaces', '--except-interface=lo',
+                 f'--interface={self.bridge}', f'--pid-file={self.pid_file}', f'--dhcp-hostsfile={self.hosts}',
+                 f'--dhcp-leasefile={self.directory / "leases"}', '--dhcp-no-override', '--dhcp-authoritative',
+                 '--quiet-dhcp', '--domain-needed', '--bogus-priv', f'--dhcp-option=option:mtu,{network.mtu}',
+                 '--dhcp-lease-max=65536']
+        for index, subnet in enumerate(served(network)):
+            cidr, tag = ipaddress.ip_network(subnet.cidr), f'subnet{index}'
+            words.append(f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s')
+            routes = [f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]
+            if routes:
+                routes.append(f'0.0.0.0/0,{subnet.gateway}')
+            words += [f'--dhcp-option=tag:{tag},option:router,{subnet.gateway}',
+                      f'--dhcp-option=tag:{tag},option:dns-server,{",".join(name_servers(subnet))}',
+                      *[f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}'
+                        for routes in [routes] if routes]]
+        return words
+
+    def apply(self, network, ports, lease_time, name_servers):
+        """Serve these ports; the server is started, told of changes, or started again when its arguments changed."""
+        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        text = ''.join(
+            f'{port.mac},{address},host-{address.replace(".", "-")}\n'
+            for port in sorted(ports, key=lambda port: port.id)
+            for address in port.addresses if any(
+                ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr) for subnet in served(network)))
+        changed = write(self.hosts, text)
+        arguments = self.arguments(network, lease_time, name_servers)
+        pid = self.pid()
+        if pid and command_line(pid) != arguments:
+            self.stop()
+            pid = None
+        if pid is None:
+            self.run(*arguments)
+        elif changed:
+            os.kill(pid, signal.SIGHUP)
+
+    def pid(self):
+        """The process that serves this bridge, or None: a pid file may be older than the process of that number."""
+        try:
+            pid = int(self.pid_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if f'--pid-file={self.pid_file}' in command_line(pid) else None
+
+    def stop(self):
+        pid = self.pid()
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S
+        while self.pid() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def remove(self):
+        """Stop it and delete its files."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def served(network):
+    """The subnets of a network that DHCP serves: the server answers from the gateway's address."""
+    return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
+
+
+def command_line(pid):
+    """The arguments of a process, [] when there is none."""
+    try:
+        return pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace').split('\0')[:-1]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def write(path, text):
+    """Replace a file's text in one step; False when it has that text already."""
+    if path.exists() and path.read_text() == text:
+        return False
+    fresh = path.with_suffix('.new')
+    fresh.write_text(text)
+    fresh.chmod(0o644)
+    fresh.replace(path)
+    return True

@@ -1,0 +1,39 @@
+"""Commands of the host: argument lists, a deadline, and errors of our own."""
+import logging
+import subprocess
+
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+TIMEOUT_S = 30
+
+
+class Runner:
+    """Runs commands.
+
+    :param prefix: arguments before every command, such as ``('ip', 'netns', 'exec', name)``
+    """
+
+    def __init__(self, prefix=()):
+        self.prefix = list(prefix)
+
+    def __call__(self, *arguments, stdin=None, check=True):
+        """The command's standard output as text, '' when it failed and ``check`` is off.
+
+        :raises NetworkPlumbingError: it failed, took too long, or is not there
+        """
+        command = [*self.prefix, *arguments]
+        try:
+            done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S,
+                                  env={'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C'})
+        except FileNotFoundError:
+            raise exception.NetworkPlumbingError(reason=f'{command[0]} is not installed.')
+        except subprocess.TimeoutExpired:
+            raise exception.NetworkPlumbingError(reason=f'{command[0]} did not end within {TIMEOUT_S} s.')
+        if done.returncode:
+            if not check:
+                return ''
+            LOG.error('%s failed (%d): %s', ' '.join(command), done.returncode, done.stderr.strip())
+            raise exception.NetworkPlumbingError(reason=f'{arguments[0]} failed: {done.stderr.strip()[:300]}')
+        return done.stdout

@@ -1,0 +1,260 @@
+"""The network service of one host: gives servers their ports and keeps the host's plumbing as the database says."""
+import datetime
+import functools
+import logging
+import random
+import threading
+import uuid
+
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova import utils
+from nova.db import networks
+from nova.db import ports
+from nova.db import security_groups
+from nova.db import tables_network as t
+from nova.network import host_state
+from nova.network import ipam
+from nova.network import model
+from nova.network import security
+
+LOG = logging.getLogger(__name__)
+
+AUDIT_AGE_S = 120       # ports younger than this may belong to a server whose row is not visible yet
+
+
+def arbitrated(function):
+    """A transaction that is run again when the database refuses a key: a MAC or an address that another one took."""
+    @functools.wraps(function)
+    def inner(conn, *args, **kwargs):
+        try:
+            return function(conn, *args, **kwargs)
+        except db_exc.DBDuplicateEntry as error:
+            raise db_exc.RetryRequest(error)
+    return inner
+
+
+def new_mac():
+    """A random unicast address of the range that OpenStack clouds use."""
+    return 'fa:16:3e:%02x:%02x:%02x' % tuple(random.randbytes(3))
+
+
+class NetworkManager:
+    """Implements nova/network/interface.py.
+
+    :param api_db: the API database
+    :param host: name of this host
+    :param driver: drivers.load(conf)
+    """
+
+    def __init__(self, conf, api_db, host, driver):
+        self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
+        self._refresh = Combined(functools.partial(driver.refresh, self._load))
+
+    def start(self):
+        """Bring bridges, DHCP and filters of this host in line with the database; guests go on undisturbed."""
+        self.driver.start()
+        self._refresh()
+
+    def sync(self):
+        """Periodic: mends what somebody else changed on the host, and forgets addresses that rested."""
+        self._refresh()
+        self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
+
+    def _load(self):
+        with self.api_db.reader() as conn:
+            return host_state.load(conn, self.host, model.devname)
+
+    # ---- rows of the interface -------------------------------------------------------
+
+    def allocate_for_instance(self, context, instance, requested_networks, security_groups, host):
+        """Ports, addresses and plumbing for a server -> list of VIFs; the same ones when asked again.
+
+        :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
+        :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkAmbiguous,
+                NetworkRequestInvalid, SecurityGroupNotFound:
+        """
+        if requested_networks == 'none' or requested_networks == []:
+            return []
+        vifs = self.api_db.run(arbitrated(self._allocate), instance, _normalized(requested_networks), security_groups, host)
+        if vifs and host == self.host:
+            self._refresh()
+        return vifs
+
+    def deallocate_for_instance(self, context, instance_uuid, host):
+        """Give back ports and addresses; nothing happens when there are none."""
+        if self.api_db.run(ports.give_back, [instance_uuid]):
+            self._refresh()
+
+    def setup_for_instance(self, context, instance, host):
+        """Plumbing of a server that exists -> list of VIFs as they are now."""
+        def move(conn):
+            rows = ports.of_device(conn, instance.uuid)
+            if any(row['host'] != host for row in rows):
+                ports.move(conn, instance.uuid, host)
+            return self._vifs(conn, rows)
+
+        vifs = self.api_db.run(move)
+        if vifs and host == self.host:
+            self._refresh()
+        return vifs
+
+    def refresh_security(self, context, port_ids):
+        """Groups or rules changed: load the filters of this host anew."""
+        self._refresh()
+
+    # ---- periodic -------------------------------------------------------------------
+
+    def audit(self, live_instances):
+        """Give back the ports of servers that no longer exist; return their uuids.
+
+        :param live_instances: uuids of all servers, read after the call was decided on
+        """
+        with self.api_db.reader() as conn:
+            gone = ports.devices(conn) - set(live_instances)
+            before = utils.utcnow() - datetime.timedelta(seconds=AUDIT_AGE_S)
+            gone = ports.older_devices(conn, gone, before) if gone else []
+        if gone:
+            LOG.warning('Giving back the ports of %d servers that no longer exist: %s', len(gone), ', '.join(gone))
+            self.api_db.run(ports.give_back, gone)
+            self._refresh()
+        return gone
+
+    # ---- allocation -----------------------------------------------------------------
+
+    def _allocate(self, conn, instance, requests, group_names, host):
+        project_id = instance.project_id
+        wanted = None if requests is None else {r['network_id'] for r in requests if r['network_id']}
+        existing = {}
+        if requests and any(r['port_id'] for r in requests):
+            existing = ports.lock_many(conn, [r['port_id'] for r in requests if r['port_id']])
+            wanted |= {port['network_id'] for port in existing.values()}
+        usable = networks.usable(conn, project_id, wanted)
+        rows = ports.of_device(conn, instance.uuid)
+        if rows:
+            if any(row['host'] != host for row in rows):
+                ports.move(conn, instance.uuid, host)
+            return self._vifs(conn, rows)
+        if requests is None:
+            requests = choose(usable)
+        groups = security.resolve(conn, project_id, group_names) if any(
+            not r['port_id'] for r in requests) else []
+        binding = {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE',
+                   'device_owner': f'compute:{instance.availability_zone or self.conf.default_availability_zone}'}
+        made, fixed = [], {}
+        for position, request in enumerate(requests):
+            if request['port_id']:
+                port = _bind(conn, existing.get(request['port_id']), request, project_id,
+                             {**binding, 'position': position, 'tag': request.get('tag')})
+            else:
+                network, subnets = _usable(usable, request['network_id'], project_id)
+                port = {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
+                        'mac_address': new_mac(), 'admin_state_up': True, 'made_for_server': True,
+                        'description': '', **binding, 'position': position, 'tag': request.get('tag')}
+                ip = [{'ip_address': request['fixed_ip']}] if request.get('fixed_ip') else []
+                try:
+                    fixed[port['id']] = ipam.claim(conn, network['id'], subnets, port['id'], ip,
+                                                   ipam.quarantine(self.conf.network.dhcp_lease_time))
+                except exception.InvalidInput as error:
+                    raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
+                made.append(port)
+            rows.append(port)
+        networks.insert(conn, t.ports, made)
+        security_groups.bind(conn, [(port['id'], group) for port in made for group in groups])
+        given = [port['id'] for port in rows if port['id'] not in fixed]
+        fixed.update(networks.addresses_of(conn, given))
+        return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], [])) for port in rows]
+
+    def _vifs(self, conn, rows):
+        """VIFs of ports as the database has them."""
+        known = networks.usable(conn, None, {row['network_id'] for row in rows}) if rows else {}
+        fixed = networks.addresses_of(conn, [row['id'] for row in rows])
+        return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
+
+
+class Combined:
+    """Runs a function once for all the callers that wait: a run that begins after a call covers it."""
+
+    def __init__(self, function):
+        self._function = function
+        self._running, self._count = threading.Lock(), threading.Lock()
+        self._asked = self._done = 0
+
+    def __call__(self):
+        with self._count:
+            self._asked += 1
+            ticket = self._asked
+        with self._running:
+            if self._done >= ticket:
+                return
+            with self._count:
+                covers = self._asked
+            self._function()
+            self._done = covers
+
+
+def _normalized(requests):
+    if requests is None or requests == 'auto':
+        return None
+    return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
+
+
+def choose(usable):
+    """Requests for a server that names no network: the default network, else the only one there is, else none.
+
+    :param usable: networks.usable(…)
+    :raises NetworkAmbiguous: several networks, none of them the default one
+    """
+    candidates = [network for network, subnets in usable.values() if subnets and network['admin_state_up']]
+    chosen = [network for network in candidates if network['is_default']] or candidates
+    if len(chosen) > 1:
+        raise exception.NetworkAmbiguous()
+    return _normalized([{'network_id': network['id']} for network in chosen])
+
+
+def _usable(usable, network_id, project_id):
+    """(network, subnets) that the project may make ports in."""
+    network, subnets = usable.get(network_id, (None, None))
+    if network is None or not (network['shared'] or network['project_id'] == project_id):
+        raise exception.NetworkNotFound(network_id=network_id)
+    if not subnets:
+        raise exception.NetworkRequestInvalid(reason=f'network {network_id} has no subnet.')
+    return network, subnets
+
+
+def _bind(conn, port, request, project_id, binding):
+    """The port that a user made, given to the server."""
+    if port is None or port['project_id'] != project_id:
+        raise exception.PortNotFound(port_id=request['port_id'])
+    if port['device_id'] or not ports.bind(conn, port['id'], binding):
+        raise exception.PortInUse(port_id=port['id'])
+    return {**port, **binding}
+
+
+def vif(conf, port, network, subnets, fixed):
+    """One entry of a server's network information (nova/network/model.py)."""
+    by_subnet = {}
+    for entry in fixed:
+        by_subnet.setdefault(entry['subnet_id'], []).append(
+            {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': []})
+    return {
+        'id': port['id'], 'address': port['mac_address'], 'type': 'bridge', 'devname': model.devname(port['id']),
+        'active': True, 'tag': port['tag'],
+        'network': {'id': network['id'], 'label': network['name'], 'bridge': network['bridge'],
+                    'mtu': network['mtu'],
+                    'subnets': [_subnet(conf, subnet, by_subnet[subnet['id']])
+                                for subnet in subnets if subnet['id'] in by_subnet]}}
+
+
+def _subnet(conf, subnet, ips):
+    gateway = subnet['gateway_ip']
+    return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
+            'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
+            'dhcp_server': gateway if subnet['enable_dhcp'] else None}
+
+
+def name_servers(conf, subnet):
+    """The name servers that guests of a subnet (a row) are told."""
+    return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
+            or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))

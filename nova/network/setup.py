@@ -1,0 +1,47 @@
+"""The first network of a deployment, and where its metadata listener stands."""
+import ipaddress
+import uuid
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db import networks
+from nova.db import tables_network as t
+from nova.network import ipam
+
+
+def bootstrap(conf, api_db):
+    """Make the default network, shared by all, once; return its id."""
+    options = conf.network
+
+    def make(conn):
+        found = conn.execute(sa.select(t.networks.c.id).where(t.networks.c.is_default).limit(1)).scalar()
+        if found:
+            return found
+        cidr = ipam.parse_cidr(options.default_cidr)
+        gateway = cidr.network_address + 1
+        network = {'id': str(uuid.uuid4()), 'project_id': '', 'name': options.default_network_name, 'shared': True,
+                   'is_default': True, 'admin_state_up': True, 'bridge': options.bridge, 'mtu': options.mtu,
+                   'description': ''}
+        networks.insert(conn, t.networks, [network])
+        networks.insert(conn, t.subnets, [{
+            'id': str(uuid.uuid4()), 'project_id': '', 'network_id': network['id'],
+            'name': options.default_network_name, 'cidr': str(cidr), 'ip_version': 4, 'gateway_ip': str(gateway),
+            'enable_dhcp': True, 'allocation_pools': ipam.default_pools(cidr, gateway), 'dns_nameservers': [],
+            'host_routes': [], 'description': ''}])
+        return network['id']
+
+    return api_db.run(make)
+
+
+def metadata_address(conf, api_db):
+    """(address, port) that requests to 169.254.169.254 are sent to; the metadata server listens there."""
+    if conf.network.metadata_host:
+        return conf.network.metadata_host, conf.metadata.port
+    with api_db.reader() as conn:
+        gateway = conn.execute(sa.select(t.subnets.c.gateway_ip).join(
+            t.networks, t.networks.c.id == t.subnets.c.network_id).where(
+                t.networks.c.is_default, t.subnets.c.gateway_ip.is_not(None)).limit(1)).scalar()
+    if gateway is None:
+        raise exception.NetworkNotFound(network_id=conf.network.default_network_name)
+    return str(ipaddress.ip_address(gateway)), conf.metadata.port

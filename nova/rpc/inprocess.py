@@ -1,0 +1,206 @@
+"""An oslo.messaging driver that hands messages over inside one process: ``nova-inprocess:///name``.
+
+A message goes straight from the sender's thread to the listener's pool of workers, and the sender of a call sleeps
+on a lock until the reply is there: nothing polls. Messages and replies are turned into JSON and back, so that a
+service behaves as it would behind a broker. What a broker does is done here, too: queues outlive their listeners,
+several listeners of one queue take turns, a message that nobody took before its deadline is dropped.
+"""
+import collections
+import itertools
+import threading
+import time
+
+import oslo_messaging
+import orjson
+from oslo_messaging._drivers import base          # where drivers, also those out of tree, find their base classes
+from oslo_messaging._drivers import common
+
+SCHEME = 'nova-inprocess'
+QUEUE_LIMIT = 10_000                # messages waiting for a listener; a sender of more is told so
+
+_brokers = {}
+_brokers_lock = threading.Lock()
+
+
+class _Reply:
+    """Where a caller waits; filled once."""
+
+    def __init__(self):
+        self._ready = threading.Lock()
+        self._ready.acquire()
+        self._once = threading.Lock()
+        self.result, self.failure = None, None
+
+    def fill(self, result, failure):
+        if self._once.acquire(blocking=False):
+            self.result, self.failure = result, failure
+            self._ready.release()
+
+    def wait(self, timeout):
+        return self._ready.acquire(timeout=-1 if timeout is None else max(0, timeout))
+
+
+class Incoming(base.RpcIncomingMessage):
+    """A message on its way to the server; ``deadline`` on the monotonic clock, None for a cast."""
+
+    def __init__(self, payload, reply, deadline):
+        context, message = orjson.loads(payload)
+        super().__init__(context, message)
+        self._payload, self._reply, self.deadline = payload, reply, deadline
+
+    def copy(self):
+        return Incoming(self._payload, self._reply, self.deadline)
+
+    @property
+    def expired(self):
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def reply(self, reply=None, failure=None):
+        if self._reply is not None:
+            self._reply.fill(None if failure else orjson.dumps(reply),
+                             common.serialize_remote_exception(failure) if failure else None)
+
+    def requeue(self):
+        raise NotImplementedError('A message that was taken is not given back.')
+
+    def heartbeat(self):
+        """Nothing to do: a caller in the same process sees the end of the call."""
+
+
+class Listener(base.Listener):
+    """One server's subscription to its queues."""
+
+    def __init__(self, queues, batch_size, batch_timeout):
+        super().__init__(batch_size, batch_timeout)
+        self._queues = queues
+        self._lock = threading.Lock()
+
+    def start(self, on_incoming_callback):
+        super().start(on_incoming_callback)
+        for queue in self._queues:
+            queue.attach(self)
+
+    def stop(self):
+        for queue in self._queues:
+            queue.detach(self)
+        with self._lock:
+            super().stop()
+
+    def take(self, incoming):
+        """Hand the message to the server; False when it has stopped."""
+        with self._lock:
+            if self.on_incoming_callback is None:
+                return False
+            self.on_incoming_callback([incoming])
+            return True
+
+    def cleanup(self):
+        """Nothing is left after ``stop``."""
+
+
+class _Queue:
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._waiting = collections.deque()
+        self._listeners = []
+        self._turn = itertools.count()
+
+    def attach(self, listener):
+        with self._lock:
+            self._listeners.append(listener)
+            waiting, self._waiting = self._waiting, collections.deque()
+        for incoming in waiting:
+            if not incoming.expired:
+                self.put(incoming)
+
+    def detach(self, listener):
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def put(self, incoming):
+        """Give the message to the next listener, or keep it until there is one."""
+        while True:
+            with self._lock:
+                if not self._listeners:
+                    self._keep(incoming)
+                    return
+                listener = self._listeners[next(self._turn) % len(self._listeners)]
+            if listener.take(incoming):
+                return
+            self.detach(listener)
+
+    def _keep(self, incoming):
+        if len(self._waiting) >= QUEUE_LIMIT:
+            self._waiting = collections.deque(kept for kept in self._waiting if not kept.expired)
+            if len(self._waiting) >= QUEUE_LIMIT:
+                raise oslo_messaging.MessageDeliveryFailure(f'{QUEUE_LIMIT} messages wait for a listener already.')
+        self._waiting.append(incoming)
+
+
+class _Broker:
+    """The queues of one name: (exchange, topic, server or None) -> queue."""
+
+    def __init__(self):
+        self._queues = collections.defaultdict(_Queue)
+        self._lock = threading.Lock()
+
+    def queue(self, exchange, topic, server=None):
+        with self._lock:
+            return self._queues[exchange, topic, server]
+
+    def fanout(self, exchange, topic):
+        with self._lock:
+            return [queue for key, queue in self._queues.items() if key[:2] == (exchange, topic) and key[2]]
+
+
+def _broker(url):
+    """The broker that all transports of one URL in this process share."""
+    name = (tuple(host.hostname for host in url.hosts), url.virtual_host)
+    with _brokers_lock:
+        return _brokers.setdefault(name, _Broker())
+
+
+class Driver(base.BaseDriver):
+    """Registered as ``nova-inprocess`` among the oslo.messaging drivers."""
+
+    def __init__(self, conf, url, default_exchange=None, allowed_remote_exmods=None):
+        super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+        self._broker = _broker(url)
+
+    def send(self, target, ctxt, message, wait_for_reply=None, timeout=None, call_monitor_timeout=None,
+             retry=None, transport_options=None):
+        exchange = target.exchange or self._default_exchange
+        reply = _Reply() if wait_for_reply else None
+        deadline = time.monotonic() + timeout if wait_for_reply and timeout is not None else None
+        incoming = Incoming(orjson.dumps([ctxt, message]), reply, deadline)
+        if target.fanout:
+            for queue in self._broker.fanout(exchange, target.topic):
+                queue.put(incoming.copy())
+        else:
+            self._broker.queue(exchange, target.topic, target.server).put(incoming)
+        if reply is None:
+            return None
+        if not reply.wait(timeout):
+            raise oslo_messaging.MessagingTimeout(f'No reply to {message.get("method")} on topic {target.topic}.')
+        if reply.failure:
+            raise common.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
+        return orjson.loads(reply.result)
+
+    def send_notification(self, target, ctxt, message, version, retry=None):
+        self.send(target, ctxt, message)
+
+    def listen(self, target, batch_size, batch_timeout):
+        exchange = target.exchange or self._default_exchange
+        return Listener([self._broker.queue(exchange, target.topic, target.server),
+                         self._broker.queue(exchange, target.topic)], batch_size, batch_timeout)
+
+    def listen_for_notifications(self, targets_and_priorities, pool, batch_size, batch_timeout):
+        if pool:
+            raise NotImplementedError('Notification pools need a broker.')
+        return Listener([self._broker.queue(target.exchange or self._default_exchange,
+                                            f'{target.topic}.{priority}')
+                         for target, priority in targets_and_priorities], batch_size, batch_timeout)
+
+    def cleanup(self):
+        """Queues stay: what waits in them is for whoever listens next."""

@@ -1,0 +1,86 @@
+"""The filters that come with the system."""
+import numpy as np
+
+from nova import utils
+from nova.scheduler import filters
+
+
+class ComputeFilter(filters.Filter):
+    """Hosts whose compute service is up and enabled."""
+
+    def mask(self, hosts, request):
+        age = np.datetime64(utils.utcnow(), 'us') - hosts.seen
+        limit = np.timedelta64(self.conf.service_down_time, 's')
+        with np.errstate(invalid='ignore'):
+            alive = (age <= limit) & (age >= -limit)         # NaT compares as False
+        return alive & hosts.enabled & ~hosts.forced_down
+
+    def reason(self, hosts, request, removed):
+        return 'down or disabled'
+
+
+class AvailabilityZoneFilter(filters.Filter):
+    """Hosts of the zone that was asked for, when one was."""
+
+    def mask(self, hosts, request):
+        zone = request.zone
+        return np.ones(len(hosts), dtype=bool) if zone is None else hosts.zone == zone
+
+    def reason(self, hosts, request, removed):
+        return f'not in availability zone {request.zone}'
+
+
+class RequestedHostFilter(filters.Filter):
+    """The host and the node that were named (2.74), when they were, and none where building has failed before."""
+
+    def mask(self, hosts, request):
+        wanted = np.ones(len(hosts), dtype=bool)
+        if request.host is not None:
+            wanted &= hosts.host == request.host
+        if request.node is not None:
+            wanted &= hosts.node == request.node
+        for host, node in request.tried:
+            wanted &= ~((hosts.host == host) & (hosts.node == node))
+        return wanted
+
+    def reason(self, hosts, request, removed):
+        tried = {(host, node) for host, node in request.tried}
+        failed = sum((hosts.host[position], hosts.node[position]) in tried for position in removed)
+        reasons = []
+        if failed:
+            reasons.append('failed to build it before' if failed == len(removed)
+                           else f'not asked for, or failed to build it before ({failed})')
+        else:
+            reasons.append('not the host that was asked for')
+        return reasons[0]
+
+
+class Room(filters.Filter):
+    """Hosts with enough free of one resource."""
+
+    room = True
+    resource = words = unit = None
+
+    def mask(self, hosts, request):
+        asked = request.asked[self.resource]
+        return hosts.free(self.resource) >= asked if asked else np.ones(len(hosts), dtype=bool)
+
+    def reason(self, hosts, request, removed):
+        most = max(0, int(hosts.free(self.resource)[removed].max()))
+        return f'{self.words} (most free {most}{self.unit}, asked {request.asked[self.resource]}{self.unit})'
+
+
+class CoreFilter(Room):
+    resource, words, unit = 'vcpus', 'too few free vCPUs', ''
+
+
+class RamFilter(Room):
+    resource, words, unit = 'memory_mb', 'too little free memory', ' MB'
+
+
+class DiskFilter(Room):
+    resource, words, unit = 'local_gb', 'too little free disk', ' GB'
+
+
+FILTERS = {cls.__name__: cls for cls in (ComputeFilter, AvailabilityZoneFilter, RequestedHostFilter, CoreFilter,
+                                         RamFilter, DiskFilter)}

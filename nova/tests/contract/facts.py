@@ -1,0 +1,143 @@
+"""The public facts of the compute API (data/*.tsv), and how schemas and answers compare with them."""
+import csv
+import functools
+import pathlib
+import re
+
+DATA = pathlib.Path(__file__).parent / 'data'
+MAX = 104
+
+
+def _rows(name):
+    with open(DATA / f'{name}.tsv', newline='') as file:
+        return list(csv.DictReader(file, delimiter='\t', quoting=csv.QUOTE_NONE))
+
+
+def minor(text, default=None):
+    return int(text.partition('.')[2]) if text else default
+
+
+@functools.cache
+def routes():
+    """{(method, path, action): row}, with the names of path parts taken out."""
+    return {(row['method'], nameless(row['path']), row['action'] or ''): row for row in _rows('routes')}
+
+
+def nameless(path):
+    return re.sub(r'\{\w+\}', '{}', path)
+
+
+@functools.cache
+def fields():
+    """{(operation, part): [row]}; 2.0 rows (/v2) are left out."""
+    found = {}
+    for row in _rows('fields'):
+        if row['max'] == '2.0':
+            continue
+        operation = re.sub(r'\{\w+\}', '{}', row['operation'])
+        found.setdefault((operation, row['part']), []).append(row)
+    return found
+
+
+def fields_at(operation, part, version):
+    """{field: type text} of one version."""
+    return {row['field']: row['type'] or '' for row in fields().get((operation, part), ())
+            if minor(row['min']) <= version <= minor(row['max'], MAX)}
+
+
+def boundaries(operation, part, since=1, until=None):
+    """The versions at which the fields of an operation change, the one before each, the first and the last."""
+    until = until or MAX
+    found = {since, until}
+    for row in fields().get((operation, part), ()):
+        found |= {minor(row['min']), minor(row['min']) - 1}
+        if row['max']:
+            found |= {minor(row['max']), minor(row['max']) + 1}
+    return sorted(version for version in found if since <= version <= until)
+
+
+@functools.cache
+def policies():
+    """{rule: default check}."""
+    return {row['rule']: row['default'] for row in _rows('policies')}
+
+
+# ---- answers -----------------------------------------------------------------
+
+_TYPES = {'string': str, 'integer': int, 'number': (int, float), 'boolean': bool, 'object': dict, 'array': list,
+          'null': type(None)}
+
+
+def differences(operation, version, body):
+    """What is wrong with an answer's fields, as sentences; an empty list when nothing is."""
+    known = fields_at(operation, 'response', version)
+    problems = []
+    _compare(body, '', known, '(no other fields)' in known, problems)
+    return problems
+
+
+def _child(path, key):
+    return f'{path}.{key}' if path else key
+
+
+def _compare(value, path, known, closed, problems):
+    if isinstance(value, list):
+        for item in value:
+            _compare(item, path + '[]', known, closed, problems)
+        return
+    if not isinstance(value, dict):
+        return
+    prefix = path + '.' if path else ''
+    children = {name[len(prefix):]: text for name, text in known.items()
+                if name.startswith(prefix) and name != '(no other fields)'
+                and re.fullmatch(r'[^.\[\]<]+', name[len(prefix):])}
+    patterns = [(name, re.match(re.escape(path) + r'\.<(.*)>\Z', name)[1]) for name in known
+                if re.match(re.escape(path) + r'\.<([^<]*)>\Z', name)]
+    for name, text in children.items():
+        if text.endswith('required') and name not in value:
+            problems.append(f'{prefix}{name} is missing')
+    if not children and not patterns:
+        return                                   # an object whose inside the facts do not tell
+    for name, item in value.items():
+        if name in children:
+            if not _fits(item, children[name]):
+                problems.append(f'{prefix}{name} is {item!r}, not {children[name]}')
+            _compare(item, prefix + name, known, closed, problems)
+            continue
+        pattern = next((full for full, regex in patterns if re.search(regex, name)), None)
+        if pattern is not None:
+            _compare(item, pattern, known, closed, problems)
+        elif closed:
+            problems.append(f'{prefix}{name} is unexpected')
+
+
+def _fits(value, text):
+    """Whether a value is of a described type: 'string|null format=date-time required'."""
+    kind = text.split(' ')[0]
+    if kind not in _TYPES and '|' not in kind:
+        return True
+    names = [name for name in kind.split('|') if name in _TYPES]
+    if isinstance(value, bool) and 'boolean' not in names:
+        return False
+    if not any(isinstance(value, _TYPES[name]) for name in names):
+        return False
+    one_of = re.search(r'one of (\S+)', text)
+    return not (one_of and isinstance(value, str) and value not in one_of[1].split(','))
+
+
+# ---- schemas -----------------------------------------------------------------
+
+def schema_paths(schema, path=''):
+    """{field: required} of a JSON Schema, in the words of fields.tsv."""
+    found = {}
+    for name, inner in schema.get('properties', {}).items():
+        below = _child(path, name)
+        found[below] = name in schema.get('required', ())
+        found.update(schema_paths(inner, below))
+    for pattern, inner in schema.get('patternProperties', {}).items():
+        found[f'{path}.<{pattern}>'] = False
+        found.update(schema_paths(inner, f'{path}.<{pattern}>'))
+    if isinstance(schema.get('items'), dict):
+        found[f'{path}[]'] = False
+        found.update(schema_paths(schema['items'], f'{path}[]'))
+    return found

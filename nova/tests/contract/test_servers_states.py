@@ -1,0 +1,135 @@
+"""Every vm state × task state × action: the API answers as the table of actions says."""
+import itertools
+
+import pytest
+
+from nova import states
+from nova.db import instances
+from nova.tests.functional import base
+from nova.tests.functional import servers
+
+BODIES = {
+    'reboot': {'reboot': {'type': 'SOFT'}}, 'reboot-hard': {'reboot': {'type': 'HARD'}},
+    'createImage': {'createImage': {'name': 'copy'}}, 'os-getConsoleOutput': {'os-getConsoleOutput': {}},
+    'os-resetState': {'os-resetState': {'state': 'error'}},
+}
+TASKS = (None, *sorted({task for name, task in vars(states).items()
+                        if name.isupper() and isinstance(task, str) and task not in states.VM_STATES}
+                       - {'os_compute_api:'}))
+ACTIONS = [action for action in states.ACTIONS.values() if action.name not in ('metadata', 'delete')]
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    fixture = servers.Servers(tmp_path_factory.mktemp('states'), quota__instances=-1, quota__cores=-1,
+                              quota__ram=-1)
+    with fixture.cell_db.writer() as conn:
+        fixture.add_host(conn, 'plain', 'plain', pause=False, suspend=False, snapshot=False)
+    yield fixture
+    fixture.close()
+
+
+@pytest.fixture(scope='module')
+def server_id(cloud):
+    made = cloud.client().post('/servers', cloud.body()).json['server']['id']
+    with cloud.cell_db.writer() as conn:
+        instances.update(conn, made, {'host': servers.HOST, 'node': servers.NODE})
+    return made
+
+
+def put(cloud, server_id, **values):
+    with cloud.cell_db.writer() as conn:
+        instances.update(conn, server_id, values)
+
+
+def ask(cloud, server_id, action, client=None):
+    path = f'/servers/{server_id}'
+    client = client or cloud.admin(project=base.PROJECT)
+    if action.name == 'delete':
+        return client.delete(path)
+    if action.name == 'metadata':
+        return client.put(path + '/metadata', {'metadata': {}})
+    body = BODIES.get(action.name) or {action.name: None}
+    if action.name == 'rebuild':
+        body = {'rebuild': {'imageRef': cloud.image_id}}
+    return client.post(path + '/action', body)
+
+
+def test_the_walk_knows_all_tasks():
+    assert set(states.ACTIONS['reboot-hard'].task_states) <= set(TASKS) and len(TASKS) > 30
+
+
+@pytest.mark.parametrize('action', states.ACTIONS.values(), ids=lambda action: action.name)
+def test_answers_as_the_table_says(cloud, server_id, action):
+    # the API looks at equality only, so that one task in a set stands for all the others of its kind
+    tasks = TASKS if action.task_states not in (states.ANY, states.IDLE) else TASKS[:6]
+    for vm_state, task_state in itertools.product(states.VM_STATES, tasks):
+        put(cloud, server_id, vm_state=vm_state, task_state=task_state)
+        answer = ask(cloud, server_id, action)
+        row = cloud.row(server_id)
+        what = f'{action.name} of {vm_state}, {task_state}: {answer.status} {answer.body[:200]}'
+        if action.allows(vm_state, task_state):
+            assert answer.status < 300, what
+            if action.running:
+                assert row['task_state'] == action.running, what
+        else:
+            assert answer.status == 409, what
+            assert answer.fault[0] == 'conflictingRequest' and server_id in answer.fault[2], what
+            assert (row['vm_state'], row['task_state']) == (vm_state, task_state), what
+
+
+@pytest.mark.parametrize('action', states.ACTIONS.values(), ids=lambda action: action.name)
+def test_a_lock_stops_users_and_no_administrators(cloud, server_id, action):
+    allowed = action.vm_states[0] if action.vm_states else states.ACTIVE
+    for client, refused in ((cloud.client(roles=('member', 'reader')), action.locked),
+                            (cloud.admin(project=base.PROJECT), False)):
+        put(cloud, server_id, vm_state=allowed, task_state=None, locked=True, locked_by='owner')
+        answer = ask(cloud, server_id, action, client)
+        if action.name == 'os-resetState' and 'admin' not in client.roles:
+            assert answer.status == 403
+            continue
+        assert (answer.status == 409) == refused, f'{action.name}: {answer.status} {answer.body[:200]}'
+        if refused:
+            assert answer.fault[2] == f'Instance {server_id} is locked'
+    put(cloud, server_id, locked=False, locked_by=None)
+
+
+@pytest.mark.parametrize('action', [action for action in states.ACTIONS.values() if action.capability],
+                         ids=lambda action: action.name)
+def test_what_the_driver_cannot_do_is_refused(cloud, server_id, action):
+    put(cloud, server_id, vm_state=action.vm_states[0], task_state=None, host='plain', node='plain')
+    answer = ask(cloud, server_id, action, cloud.client())
+    put(cloud, server_id, host=servers.HOST, node=servers.NODE)
+    assert answer.status == (501 if 'pause' in action.name else 409)
+    assert cloud.row(server_id)['task_state'] is None
+
+
+@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method], ids=lambda action: action.name)
+def test_other_projects_servers_are_not_there(cloud, server_id, action):
+    put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
+    answer = ask(cloud, server_id, action, cloud.client(project='c' * 32))
+    assert answer.status == 404
+    assert cloud.row(server_id)['task_state'] is None
+
+
+@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method], ids=lambda action: action.name)
+def test_readers_may_not(cloud, server_id, action):
+    put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
+    answer = ask(cloud, server_id, action, cloud.client(roles=('reader',)))
+    assert answer.status == 403
+    assert cloud.row(server_id)['task_state'] is None
+
+
+def test_what_reaches_the_host(cloud, server_id):
+    """Each action is cast to the server's host with the arguments of the compute's interface."""
+    from nova.compute import interface
+    for action in ACTIONS:
+        if not action.method:
+            continue
+        put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
+        cloud.compute.sent.clear()
+        ask(cloud, server_id, action)
+        (method, host, arguments), = cloud.compute.sent
+        assert (method, host) == (action.method, servers.HOST)
+        assert set(arguments) == set(interface.INTERFACE.methods[method].arguments)
+        assert arguments['instance'].uuid == server_id

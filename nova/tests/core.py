@@ -1,0 +1,314 @@
+"""A small cloud of conductor, scheduler and computes in one process, for tests below the API.
+
+Messages go straight to the managers, copied as a real transport does, casts in threads. The network service is the
+smallest that keeps the contract of network/interface.py: it counts what is allocated.
+"""
+import threading
+import time
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import concurrency
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.compute import interface as compute_interface
+from nova.compute import manager as compute_manager
+from nova.conductor import interface as conductor_interface
+from nova.conductor import manager as conductor_manager
+from nova.db import cells
+from nova.db import engine
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import request_specs
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.network import interface as network_interface
+from nova.rpc import serializer
+from nova.scheduler import interface as scheduler_interface
+from nova.scheduler import manager as scheduler_manager
+from nova.virt import fake
+
+IMAGE = {'id': '70a599e0-31e7-49b7-b260-868f441e862b', 'status': 'active', 'disk_format': 'raw',
+         'container_format': 'bare', 'min_ram': 0, 'min_disk': 0, 'properties': {}}
+FLAVOR = {'flavor_id': '1', 'name': 'tiny', 'memory_mb': 512, 'vcpus': 1, 'root_gb': 1, 'ephemeral_gb': 0, 'swap': 0,
+          'extra_specs': {}}
+
+
+class Client:
+    """What rpc.Bus.client gives, without a transport between."""
+
+    def __init__(self, bus, interface):
+        self._bus, self._interface = bus, interface
+        for row in interface.methods.values():
+            setattr(self, row.name, self._sender(row))
+
+    def _sender(self, row):
+        def send(ctx, *, server=None, **arguments):
+            assert set(arguments) == set(row.arguments), (row.name, arguments)
+            topic = self._interface.topic
+            copied = serializer.from_primitive(serializer.to_primitive(arguments))
+            self._bus.messages.append(f'{topic}.{row.name}')
+            if self._bus.lost and self._bus.lost(topic, row.name, server):
+                if row.call:
+                    raise exception.ServiceUnavailable(service=topic)
+                return None
+            manager = self._bus.managers.get((topic, server))
+            if manager is None:
+                raise exception.HostUnavailable(host=server)
+            if row.call:
+                return serializer.from_primitive(serializer.to_primitive(
+                    getattr(manager, row.name)(ctx, **copied)))
+            self._bus.cast(getattr(manager, row.name), ctx, copied)
+        return send
+
+
+class Bus:
+    def __init__(self):
+        self.managers, self.messages, self.lost = {}, [], None
+        self._running, self._lock = 0, threading.Condition()
+
+    def cast(self, function, ctx, arguments):
+        with self._lock:
+            self._running += 1
+        concurrency.spawn('cast', self._run, function, ctx, arguments)
+
+    def _run(self, function, ctx, arguments):
+        try:
+            function(ctx, **arguments)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    @property
+    def idle(self):
+        return self._running == 0
+
+
+class Network:
+    """Addresses of servers: {uuid: (host, vifs)}."""
+
+    def __init__(self):
+        self.allocated, self.failure, self._lock = {}, None, threading.Lock()
+
+    def allocate_for_instance(self, ctx, instance, requested_networks, security_groups, host):
+        if self.failure:
+            raise self.failure
+        with self._lock:
+            _, vifs = self.allocated.get(instance.uuid, (None, [{
+                'id': str(uuidlib.uuid4()), 'address': 'fa:16:3e:00:00:01', 'type': 'bridge', 'devname': 'tap1',
+                'active': True, 'tag': None,
+                'network': {'id': 'n', 'label': 'private', 'bridge': 'br', 'mtu': 1500, 'subnets': [
+                    {'id': 's', 'cidr': '10.0.0.0/8', 'version': 4, 'gateway': None, 'dns': [], 'routes': [],
+                     'dhcp_server': None, 'ips': [{'address': '10.0.0.2', 'type': 'fixed', 'floating_ips': []}]}
+                ]}}]))
+            self.allocated[instance.uuid] = (host, vifs)
+        return vifs
+
+    def deallocate_for_instance(self, ctx, instance_uuid, host):
+        with self._lock:
+            self.allocated.pop(instance_uuid, None)
+
+    def setup_for_instance(self, ctx, instance, host):
+        return self.allocated.get(instance.uuid, (host, []))[1]
+
+    def refresh_security(self, ctx, port_ids):
+        pass
+
+
+class Images:
+    """Images that were made from servers: {id: bytes}."""
+
+    def __init__(self):
+        self.data, self.failure = {}, None
+
+    def show(self, image_id):
+        return {**IMAGE, 'id': image_id}
+
+    def upload(self, image_id, path, disk_format):
+        if self.failure:
+            raise self.failure
+        with open(path, 'rb') as file:
+            self.data[image_id] = file.read()
+
+    def delete(self, image_id):
+        self.data.pop(image_id, None)
+
+
+class Cloud:
+    """
+    :param path: directory for databases and guests
+    :param hosts: names of compute hosts
+    :param url: of the cell's database; SQLite below the path by default
+    """
+
+    def __init__(self, path, hosts=('host1',), url=None, **options):
+        self.path = path
+        options = {'reserved_host_memory_mb': 0, 'fake__state_dir': str(path / 'guests'), **options}
+        self.conf = nova_conf.new(files=[], **options)
+        self.api_db = engine.Database(f'sqlite:///{path}/api.sqlite')
+        self.db = engine.Database(url or f'sqlite:///{path}/cell.sqlite', max_overflow=100)
+        tables_api.metadata.create_all(self.api_db.engine)
+        tables_cell.metadata.create_all(self.db.engine)
+        self.cells = cells.Cells(self.conf, self.api_db, self.db)
+        self.bus, self.network, self.images = Bus(), Network(), Images()
+        client = {each.topic: Client(self.bus, each) for each in (
+            compute_interface.INTERFACE, conductor_interface.INTERFACE, network_interface.INTERFACE,
+            scheduler_interface.INTERFACE)}
+        self.client = client
+        self.scheduler = scheduler_manager.SchedulerManager(self.conf, self.api_db, self.cells)
+        self.conductor = conductor_manager.ConductorManager(
+            self.conf, self.api_db, self.cells, client['scheduler'], client['compute'], client['network'],
+            self.images)
+        self.bus.managers.update({('scheduler', None): self.scheduler, ('conductor', None): self.conductor,
+                                  ('network', None): self.network})
+        self.computes = {}
+        for host in hosts:
+            self.start_compute(host)
+        self.ctx = context.RequestContext(user_id='u', project_id='p', overwrite=False)
+
+    def start_compute(self, host, prepare=None):
+        """A new compute process of this host; ``prepare(driver)`` before it starts."""
+        driver = fake.FakeDriver(self.conf, host, self.images)
+        if prepare:
+            prepare(driver)
+        compute = compute_manager.ComputeManager(self.conf, host, driver, self.client['conductor'],
+                                                 self.client['network'], self.images)
+        self.heartbeat(host)
+        self.bus.managers['compute', host] = self.computes[host] = compute
+        compute.start()
+        return compute
+
+    def heartbeat(self, host):
+        self.conductor.report_service(None, host=host, binary='nova-compute', topic='compute', version=1)
+
+    def kill_compute(self, host):
+        """The process is gone: nothing that it still does reaches anybody."""
+        compute = self.computes.pop(host)
+        self.bus.managers.pop(('compute', host), None)
+        compute.driver.on_event = lambda *args: None
+        compute.stop_sync()
+        dead = Client(Bus(), conductor_interface.INTERFACE)
+        compute.conductor = dead
+
+    def close(self):
+        for compute in self.computes.values():
+            compute.stop()
+        self.api_db.dispose()
+        self.db.dispose()
+
+    # ---- what the API does ----
+
+    def insert(self, count=1, flavor=None, **spec):
+        """Rows of new servers, as POST /servers leaves them; their uuids."""
+        flavor = {**FLAVOR, **(flavor or {})}
+        uuids = [str(uuidlib.uuid4()) for _ in range(count)]
+        now = utils.utcnow()
+        with self.api_db.writer() as conn:
+            conn.execute(sa.insert(tables_api.instance_mappings), [dict(
+                instance_uuid=uuid, cell_uuid=self.cells.default.uuid, project_id='p', user_id='u',
+                vcpus=flavor['vcpus'], memory_mb=flavor['memory_mb'], created_at=now) for uuid in uuids])
+            request_specs.insert(conn, [objects.RequestSpec(**{
+                'instance_uuid': uuid, 'project_id': 'p', 'user_id': 'u', 'flavor': flavor, 'image': IMAGE,
+                'availability_zone': None, 'requested_networks': None, 'security_groups': ['default'],
+                'injected_files': [], 'admin_password': None, 'block_devices': [], 'hints': {},
+                'force_host': None, 'force_node': None, 'requested_host': None, 'requested_node': None,
+                'retry_hosts': [], 'num_instances': count, **spec}) for uuid in uuids])
+        with self.db.writer() as conn:
+            instances.insert(conn, [dict(
+                uuid=uuid, project_id='p', user_id='u', vm_state=states.BUILDING, task_state=states.SCHEDULING,
+                display_name='vm', hostname='vm', reservation_id='r-1', metadata={}, flavor_id='1', flavor=flavor,
+                vcpus=flavor['vcpus'], memory_mb=flavor['memory_mb'], root_gb=flavor['root_gb'],
+                ephemeral_gb=flavor['ephemeral_gb'], image_properties={}, network_info=[], security_groups=[],
+                volumes=[], system_metadata={}, image_id=IMAGE['id']) for uuid in uuids])
+            instance_actions.insert(conn, self.ctx, uuids, 'create',
+                                    deadline_s=self.conf.conductor.task_deadline)
+        return uuids
+
+    def create(self, count=1, flavor=None, **spec):
+        uuids = self.insert(count, flavor, **spec)
+        self.client['conductor'].build_instances(self.ctx, instance_uuids=uuids)
+        return uuids
+
+    def boot(self, **spec):
+        """One server, ACTIVE."""
+        uuid, = self.create(**spec)
+        self.settle()
+        assert self.row(uuid)['vm_state'] == states.ACTIVE, self.row(uuid)['fault']
+        return uuid
+
+    def act(self, uuid, name, values=None, admin=False, **arguments):
+        """An action as the API does it: begin, then cast to the host."""
+        from nova.db import tasks
+        action = states.ACTIONS[name]
+        stored = {key: value for key, value in arguments.items() if key != 'spec'}
+        row = self.db.run(tasks.begin, self.ctx, uuid, action, arguments=stored, values=values, admin=admin)
+        if name == 'delete' and row['host'] is None:
+            self.client['conductor'].delete_instance(self.ctx, instance_uuid=uuid)
+        else:
+            try:
+                getattr(self.client['compute'], action.method)(
+                    self.ctx, server=row['host'], instance=objects.Instance.from_row(row), **arguments)
+            except exception.HostUnavailable:
+                pass
+        return row
+
+    def delete(self, uuid):
+        return self.act(uuid, 'delete')
+
+    # ---- what tests look at ----
+
+    def settle(self, timeout=30):
+        """Wait until nothing is under way."""
+        deadline = time.monotonic() + timeout
+        quiet = 0
+        while quiet < 3:
+            idle = self.bus.idle and all(not each.queue._waiting for each in self.computes.values())
+            quiet = quiet + 1 if idle else 0
+            assert time.monotonic() < deadline, 'the cloud does not come to rest'
+            time.sleep(0.005)
+
+    def row(self, uuid):
+        with self.db.reader() as conn:
+            return instances.get(conn, uuid)
+
+    def gone(self, uuid):
+        with self.db.reader() as conn:
+            return not instances.existing(conn, [uuid])
+
+    def actions(self, uuid):
+        """[(action, message, [results])], oldest first."""
+        with self.db.reader() as conn:
+            return [(row['action'], row['message'], row['finished_at'] is not None,
+                     [(event['event'], event['result']) for event in instance_actions.events(conn, row['id'])])
+                    for row in reversed(instance_actions.by_instance(conn, uuid))]
+
+    def guests(self):
+        return {uuid: host for host, compute in self.computes.items() for uuid in compute.driver.guests()}
+
+    def node(self, host='host1'):
+        from nova.db import compute_nodes
+        with self.db.reader() as conn:
+            return compute_nodes.by_host(conn, host)[0]
+
+    def check(self):
+        """What must hold whenever nothing is under way: rows, claims, guests and addresses agree."""
+        assert self.conductor.audit() == []
+        with self.db.reader() as conn:
+            rows = [dict(row) for row in conn.execute(sa.select(tables_cell.instances)).mappings()]
+            for node in conn.execute(sa.select(tables_cell.compute_nodes)).mappings():
+                assert node['vcpus_used'] <= node['vcpus'] * node['cpu_allocation_ratio']
+                assert node['memory_mb_used'] <= node['memory_mb'] * node['ram_allocation_ratio']
+                assert node['local_gb_used'] <= node['local_gb'] * node['disk_allocation_ratio']
+        living = {row['uuid']: row['host'] for row in rows if row['host']}
+        assert self.guests() == living
+        assert {uuid: host for uuid, (host, _) in self.network.allocated.items()} == living
+        with self.api_db.reader() as conn:
+            mapped = set(conn.execute(sa.select(tables_api.instance_mappings.c.instance_uuid)).scalars())
+            specs = set(conn.execute(sa.select(tables_api.request_specs.c.instance_uuid)).scalars())
+        assert mapped == specs == {row['uuid'] for row in rows}
+        assert all(row['task_state'] is None for row in rows)

@@ -1,0 +1,108 @@
+"""The real application over real databases, spoken to as a client would."""
+import io
+import json
+import urllib.parse
+
+from nova import conf as nova_conf
+from nova import context
+from nova import policy
+from nova.api import app
+from nova.db import cells
+from nova.db import engine
+from nova.db import tables_api
+from nova.db import tables_cell
+
+PROJECT, USER = 'a' * 32, 'u' * 32
+
+
+class Answer:
+    """status (int), headers (lower-case names), body (bytes), json."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.body = status, body
+        self.headers = {name.lower(): value for name, value in headers}
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def fault(self):
+        """(body key, code, message)."""
+        (key, fault), = self.json.items()
+        return key, fault['code'], fault['message']
+
+
+class Client:
+    """Speaks WSGI to an application.
+
+    :param version: microversion text, or None to send no header
+    """
+
+    def __init__(self, application, *, project=PROJECT, user=USER, roles=('member', 'reader'), version=None,
+                 prefix='/v2.1'):
+        self.application, self.project, self.user = application, project, user
+        self.roles, self.version, self.prefix = roles, version, prefix
+
+    def request(self, method, path, body=None, *, version=None, headers=None, raw=None, environ=None):
+        path, _, query = (self.prefix + path).partition('?')
+        data = raw if raw is not None else b'' if body is None else json.dumps(body).encode()
+        given = {'REQUEST_METHOD': method, 'SCRIPT_NAME': '', 'QUERY_STRING': query,
+                 'PATH_INFO': urllib.parse.unquote(path, 'latin-1'),
+                 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'cloud.test:8774', 'SERVER_NAME': 'cloud.test',
+                 'SERVER_PORT': '8774', 'wsgi.input': io.BytesIO(data), 'CONTENT_LENGTH': str(len(data)),
+                 'CONTENT_TYPE': 'application/json', 'REMOTE_ADDR': '192.0.2.7'}
+        version = version or self.version
+        if version:
+            given['HTTP_OPENSTACK_API_VERSION'] = f'compute {version}'
+        for name, value in (headers or {}).items():
+            given['HTTP_' + name.upper().replace('-', '_')] = value
+        if self.project:
+            given['nova.context'] = context.RequestContext(
+                user_id=self.user, project_id=self.project, roles=list(self.roles), overwrite=False)
+        given.update(environ or {})
+        started = []
+        chunks = self.application(given, lambda status, pairs: started.append((int(status[:3]), pairs)))
+        return Answer(*started[0], b''.join(chunks))
+
+    def get(self, path, **more):
+        return self.request('GET', path, **more)
+
+    def post(self, path, body=None, **more):
+        return self.request('POST', path, body, **more)
+
+    def put(self, path, body=None, **more):
+        return self.request('PUT', path, body, **more)
+
+    def delete(self, path, **more):
+        return self.request('DELETE', path, **more)
+
+
+class ApiFixture:
+    """An application with databases of its own below a directory, and no other service.
+
+    :param overrides: options as nova.conf.new takes them
+    :param services: fields of app.Services in place of the None that they are here
+    """
+
+    def __init__(self, directory, routes=None, services=None, **overrides):
+        self.conf = nova_conf.new(**overrides)
+        self.api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
+        self.cell_db = engine.Database(f'sqlite:///{directory}/cell1.sqlite')
+        tables_api.metadata.create_all(self.api_db.engine)
+        tables_cell.metadata.create_all(self.cell_db.engine)
+        self.cells = cells.Cells(self.conf, self.api_db, db=self.cell_db)
+        self.policy = policy.Policy(self.conf)
+        self.services = app.Services(conf=self.conf, api_db=self.api_db, cells=self.cells, policy=self.policy,
+                                     **(services or {}))
+        self.application = app.Application(self.services, routes)
+
+    def client(self, **who):
+        return Client(self.application, **who)
+
+    def admin(self, **who):
+        return self.client(**{'roles': ('admin', 'member', 'reader'), 'user': 'admin-user', **who})
+
+    def close(self):
+        self.api_db.dispose()
+        self.cell_db.dispose()

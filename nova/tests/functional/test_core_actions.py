@@ -1,0 +1,190 @@
+"""Power operations, rebuild, images, consoles and power states, through conductor and compute."""
+import time
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests import core
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = core.Cloud(tmp_path)
+    yield cloud
+    cloud.close()
+
+
+def state(cloud, uuid):
+    row = cloud.row(uuid)
+    assert cloud.computes['host1'].driver.guests()[uuid] == row['power_state']
+    return row['vm_state'], row['task_state'], row['power_state']
+
+
+# name, arguments, state before (actions that lead there), state after
+POWER = (
+    ('os-stop', {'clean_shutdown': True}, (), (states.STOPPED, None, states.SHUTDOWN)),
+    ('os-start', {}, ('os-stop',), (states.ACTIVE, None, states.RUNNING)),
+    ('reboot', {'reboot_type': 'SOFT'}, (), (states.ACTIVE, None, states.RUNNING)),
+    ('reboot-hard', {'reboot_type': 'HARD'}, ('os-stop',), (states.ACTIVE, None, states.RUNNING)),
+    ('reboot-hard', {'reboot_type': 'HARD'}, ('pause',), (states.ACTIVE, None, states.RUNNING)),
+    ('pause', {}, (), (states.PAUSED, None, states.POWER_PAUSED)),
+    ('unpause', {}, ('pause',), (states.ACTIVE, None, states.RUNNING)),
+    ('suspend', {}, (), (states.SUSPENDED, None, states.POWER_SUSPENDED)),
+    ('resume', {}, ('suspend',), (states.ACTIVE, None, states.RUNNING)),
+)
+ARGUMENTS = {'os-stop': {'clean_shutdown': False}}
+
+
+@pytest.mark.parametrize(('name', 'arguments', 'before', 'after'), POWER)
+def test_power(cloud, name, arguments, before, after):
+    uuid = cloud.boot()
+    for step in before:
+        cloud.act(uuid, step, **ARGUMENTS.get(step, {}))
+        cloud.settle()
+    cloud.act(uuid, name, **arguments)
+    cloud.settle()
+    assert state(cloud, uuid) == after
+    action = cloud.actions(uuid)[-1]
+    assert action[1:3] == (None, True) and action[3][0][1] == 'Success'
+    cloud.check()
+
+
+@pytest.mark.parametrize(('name', 'operation', 'after'), [
+    ('os-stop', 'power_off', states.ACTIVE), ('pause', 'pause', states.ACTIVE),
+    ('reboot', 'reboot', states.ERROR), ('rebuild', 'spawn', states.ERROR)])
+def test_an_operation_that_fails(cloud, name, operation, after):
+    uuid = cloud.boot()
+    cloud.computes['host1'].driver.failures[operation] = RuntimeError('canary')
+    arguments = {'os-stop': {'clean_shutdown': True}, 'reboot': {'reboot_type': 'SOFT'},
+                 'rebuild': {'preserve_ephemeral': False, 'spec': cloud.conductor.get_request_spec(None, uuid)}}
+    cloud.act(uuid, name, **arguments.get(name, {}))
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state']) == (after, None)
+    assert row['fault']['code'] == 500 and 'canary' not in row['fault']['message']
+    assert 'canary' in row['fault']['details']
+    assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.actions(uuid)[-1][3][0][1] == 'Error'
+
+
+def test_begin_refuses_by_the_table(cloud):
+    uuid = cloud.boot()
+    with pytest.raises(exception.InstanceInvalidState) as caught:
+        cloud.act(uuid, 'os-start')
+    assert caught.value.kwargs == {'attr': 'vm_state', 'instance_id': uuid, 'method': 'start', 'state': 'active'}
+    cloud.computes['host1'].driver.delays['power_off'] = 0.2
+    cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    with pytest.raises(exception.InstanceInvalidState) as caught:
+        cloud.act(uuid, 'pause')
+    assert caught.value.kwargs['attr'] == 'task_state' and caught.value.kwargs['state'] == 'powering-off'
+    cloud.settle()
+    cloud.conductor.update_instance(None, uuid, {'locked': True})
+    with pytest.raises(exception.InstanceIsLocked):
+        cloud.act(uuid, 'os-start')
+    cloud.act(uuid, 'os-start', admin=True)
+    cloud.settle()
+    assert state(cloud, uuid)[0] == states.ACTIVE
+    with pytest.raises(exception.InstanceNotFound):
+        cloud.act('70a599e0-31e7-49b7-b260-868f441e8620', 'os-start')
+    assert [action[0] for action in cloud.actions(uuid)] == ['create', 'stop', 'start']
+
+
+@pytest.mark.parametrize('stopped', [False, True])
+def test_rebuild_keeps_addresses_and_stays_stopped(cloud, stopped):
+    uuid = cloud.boot()
+    addresses = cloud.row(uuid)['network_info']
+    if stopped:
+        cloud.act(uuid, 'os-stop', clean_shutdown=True)
+        cloud.settle()
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.get_request_spec(None, uuid))
+    cloud.settle()
+    assert state(cloud, uuid)[0] == (states.STOPPED if stopped else states.ACTIVE)
+    assert cloud.row(uuid)['network_info'] == addresses
+    cloud.check()
+
+
+def test_snapshot(cloud):
+    uuid = cloud.boot()
+    cloud.act(uuid, 'createImage', image_id='i1')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, states.RUNNING)
+    assert cloud.images.data['i1'].startswith(b'fake disk')
+
+
+def test_failed_snapshot_removes_the_image(cloud):
+    uuid = cloud.boot()
+    cloud.images.data['i1'] = b'half'
+    cloud.images.failure = exception.ImageUnacceptable(image_id='i1', reason='no room')
+    cloud.act(uuid, 'createImage', image_id='i1')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, states.RUNNING)
+    assert cloud.images.data == {} and cloud.actions(uuid)[-1][1] == 'Error'
+
+
+def test_console_output(cloud):
+    uuid = cloud.boot()
+    cloud.act(uuid, 'reboot', reboot_type='SOFT')
+    cloud.settle()
+    instance = cloud.conductor.instances_on_host(None, 'host1')[0]['instance']
+
+    def console(length):
+        return cloud.client['compute'].get_console_output(cloud.ctx, server='host1', instance=instance, length=length)
+    assert console(None) == 'vm: booted\nvm: booted\n'
+    assert console(1) == 'vm: booted\n' and console(0) == '' and len(console(99).splitlines()) == 2
+    cloud.computes['host1'].driver.destroy(None, instance, [])
+    with pytest.raises(exception.InstanceNotReady):
+        console(None)
+    cloud.computes['host1'].recover()
+    cloud.settle()
+
+
+@pytest.mark.parametrize(('power', 'vm_state'), [
+    (states.SHUTDOWN, states.STOPPED), (states.CRASHED, states.STOPPED), (states.POWER_PAUSED, states.PAUSED)])
+def test_a_guest_that_changes_by_itself(cloud, power, vm_state):
+    uuid = cloud.boot()
+    cloud.computes['host1'].driver.change_by_itself(uuid, power)
+    for _ in range(100):
+        cloud.settle()
+        if cloud.row(uuid)['vm_state'] == vm_state:
+            break
+        time.sleep(0.05)
+    assert state(cloud, uuid) == (vm_state, None, power)
+
+
+def test_a_missed_event_is_found(cloud):
+    uuid = cloud.boot()
+    driver = cloud.computes['host1'].driver
+    driver.on_event = lambda *args: None
+    driver.change_by_itself(uuid, states.SHUTDOWN)
+    assert cloud.computes['host1'].sync_power_states() == 1
+    cloud.settle()
+    assert state(cloud, uuid)[0] == states.STOPPED
+    assert cloud.computes['host1'].sync_power_states() == 0
+
+
+def test_a_delete_overtakes_a_slow_operation(cloud):
+    uuid = cloud.boot()
+    cloud.computes['host1'].driver.delays['power_off'] = 0.2
+    cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    assert [action[:3] for action in cloud.actions(uuid)] == [
+        ('create', None, True), ('stop', 'Error', True), ('delete', None, True)]
+    cloud.check()
+
+
+def test_a_waiting_task_does_not_hold_up_other_servers(cloud):
+    """A busy server's tasks stand in its own queue; threads stay free for the others."""
+    cloud.conf.set_override('max_concurrent_tasks', 2)
+    first, second = cloud.boot(), cloud.boot()
+    driver = cloud.computes['host1'].driver
+    driver.delays['reboot'] = 0.5
+    for _ in range(5):
+        cloud.act(first, 'reboot-hard', reboot_type='HARD')
+    cloud.act(second, 'pause')
+    time.sleep(0.3)
+    assert cloud.row(second)['vm_state'] == states.PAUSED
+    assert cloud.row(first)['task_state'] == states.REBOOT_STARTED_HARD
+    cloud.settle()
+    assert cloud.row(first)['vm_state'] == states.ACTIVE

@@ -1,0 +1,209 @@
+"""Conductor, scheduler and compute together: boots, deletes, failures, budgets."""
+import datetime
+import random
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova import utils
+from nova.db import history
+from nova.db import instances
+from nova.tests import core
+
+
+@pytest.fixture
+def cloud(tmp_path, request):
+    cloud = core.Cloud(tmp_path, **getattr(request, 'param', {}))
+    yield cloud
+    cloud.close()
+
+
+def many(**options):
+    return pytest.mark.parametrize('cloud', [options], indirect=True)
+
+
+def test_boot_and_delete(cloud):
+    uuid = cloud.boot()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['power_state']) == (states.ACTIVE, None, states.RUNNING)
+    assert (row['host'], row['node'], row['availability_zone']) == ('host1', 'host1', 'nova')
+    assert row['launched_at'] and row['network_info'][0]['network']['label'] == 'private'
+    assert cloud.actions(uuid) == [('create', None, True, [('compute_build_instance', 'Success')])]
+    assert cloud.node()['memory_mb_used'] == 512
+    cloud.check()
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    with cloud.db.reader() as conn:
+        old = history.get(conn, uuid)
+    assert (old['vm_state'], old['task_state'], old['host']) == (states.DELETED, None, 'host1')
+    assert cloud.actions(uuid)[-1] == ('delete', None, True, [('compute_terminate_instance', 'Success')])
+    cloud.check()
+
+
+def test_budget(cloud):
+    """From the cast to ACTIVE: 10 statements and 6 transactions beside the API's and the network's; 6 messages."""
+    cloud.boot()                 # the host table is read
+    uuid, = cloud.insert()
+    time.sleep(0.02)             # it is not fresh any more
+    statements, transactions = [], []
+
+    def count(conn, cursor, sql, *rest):
+        (transactions if sql.startswith('BEGIN') else statements).append(sql)
+    for engine in (cloud.db.engine, cloud.api_db.engine):
+        sa.event.listen(engine, 'before_cursor_execute', count)
+    del cloud.bus.messages[:]
+    cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
+    cloud.settle()
+    for engine in (cloud.db.engine, cloud.api_db.engine):
+        sa.event.remove(engine, 'before_cursor_execute', count)
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    assert len(statements) <= 10, statements
+    assert len(transactions) <= 6, transactions
+    assert len(cloud.bus.messages) <= 6, cloud.bus.messages
+
+
+@many(hosts=('host1', 'host2', 'host3'))
+def test_many_spread(cloud):
+    uuids = cloud.create(count=9)
+    cloud.settle()
+    assert sorted(cloud.row(uuid)['host'] for uuid in uuids) == ['host1'] * 3 + ['host2'] * 3 + ['host3'] * 3
+    cloud.check()
+
+
+@many(hosts=('host1', 'host2', 'host3'), fake__memory_mb=1024)
+def test_no_valid_host_explains_itself(cloud):
+    cloud.boot()
+    uuid, = cloud.create(flavor={'memory_mb': 2048})
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
+    assert row['fault']['code'] == 500
+    assert row['fault']['message'] == ('No valid host was found. 3 hosts: 3 too little free memory '
+                                       '(most free 1024 MB, asked 2048 MB).')
+    assert 'RamFilter removed 3' in row['fault']['details']
+    assert cloud.actions(uuid)[0][1:3] == ('Error', True)
+    cloud.delete(uuid)
+    cloud.settle()
+    cloud.check()
+
+
+@many(hosts=('host1', 'host2', 'host3'))
+def test_reschedule_to_a_host_that_works(cloud):
+    for host in ('host1', 'host2'):
+        cloud.computes[host].driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='x')
+    uuids = [cloud.create()[0] for _ in range(6)]
+    cloud.settle()
+    assert {cloud.row(uuid)['host'] for uuid in uuids} == {'host3'}
+    cloud.check()
+
+
+@many(hosts=('host1', 'host2', 'host3', 'host4'))
+def test_build_fails_everywhere(cloud):
+    for compute in cloud.computes.values():
+        compute.driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='/secret/path')
+    uuid, = cloud.create()
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
+    assert row['fault']['message'].startswith('The build was tried on 3 hosts.')
+    assert '/secret/path' not in row['fault']['message'] and '/secret/path' in row['fault']['details']
+    events = cloud.actions(uuid)[0][3]
+    assert events.count(('compute_build_instance', 'Error')) == 3
+    cloud.check()
+
+
+@many(hosts=('host1', 'host2'))
+def test_what_no_other_host_can_mend_is_not_tried_again(cloud):
+    cloud.network.failure = exception.NoMoreFixedIps(network_id='n')
+    uuid, = cloud.create()
+    cloud.settle()
+    assert cloud.bus.messages.count('compute.build_instance') == 1
+    assert cloud.row(uuid)['fault']['message'] == 'No fixed IP addresses available for network n'
+    assert cloud.row(uuid)['fault']['code'] == 409
+    cloud.check()
+
+
+@many(hosts=('host1', 'host2'), fake__delays={'spawn': '0.01'})
+def test_a_delete_that_races_a_build_leaves_nothing(cloud):
+    """At any moment of the build: no guest, no claim, no address, no row stays."""
+    dice = random.Random(2)
+    for compute in cloud.computes.values():
+        compute.driver.failures['spawn'] = 0.2
+    uuids = []
+
+    def one():
+        uuid, = cloud.create()
+        uuids.append(uuid)
+        time.sleep(dice.uniform(0, 0.03))
+        cloud.delete(uuid)
+    for _ in range(4):
+        threads = [threading.Thread(target=one) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    cloud.settle()
+    assert len(uuids) == 40 and all(cloud.gone(uuid) for uuid in uuids)
+    assert cloud.guests() == {} and cloud.network.allocated == {}
+    assert cloud.node('host1')['running_vms'] == cloud.node('host2')['running_vms'] == 0
+    cloud.check()
+
+
+def test_deleted_while_scheduling(cloud):
+    uuid, = cloud.insert()
+    cloud.delete(uuid)
+    cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
+    cloud.settle()
+    assert cloud.gone(uuid)
+    cloud.check()
+
+
+def test_messages_that_come_twice(cloud):
+    uuid = cloud.boot()
+    cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
+    cloud.settle()
+    spec = cloud.conductor.get_request_spec(None, uuid)
+    instance = cloud.conductor.instances_on_host(None, 'host1')[0]['instance']
+    cloud.client['compute'].build_instance(cloud.ctx, server='host1', instance=instance, spec=spec)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    cloud.check()
+    cloud.delete(uuid)
+    cloud.client['compute'].terminate_instance(cloud.ctx, server='host1', instance=instance)
+    cloud.client['compute'].build_instance(cloud.ctx, server='host1', instance=instance, spec=spec)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    cloud.check()
+
+
+def test_history_expires(cloud):
+    uuid = cloud.boot()
+    cloud.delete(uuid)
+    cloud.settle()
+    cloud.conductor.expire_history()
+    with cloud.db.reader() as conn:
+        assert history.deleted(conn, [uuid])
+    cloud.conf.set_override('deleted_servers_kept_days', 1, group='conductor')
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(core.tables_cell.instances_history).values(
+            deleted_at=utils.utcnow() - datetime.timedelta(days=2)))
+    cloud.conductor.expire_history()
+    with cloud.db.reader() as conn:
+        assert not history.deleted(conn, [uuid])
+        assert conn.execute(sa.select(sa.func.count()).select_from(core.tables_cell.instance_action_events)
+                            ).scalar() == 0
+
+
+def test_conditional_writes(cloud):
+    uuid = cloud.boot()
+    with cloud.db.writer() as conn:
+        with pytest.raises(exception.InstanceChanged):
+            instances.update(conn, uuid, {'progress': 5}, expect={'task_state': ['spawning']})
+        assert instances.update(conn, uuid, {'progress': 5}, expect={'task_state': [None], 'vm_state': 'active'})
+        with pytest.raises(exception.InstanceNotFound):
+            instances.update(conn, 'nope', {'progress': 5})

@@ -1,0 +1,274 @@
+"""Services that die in the middle: a restarted compute and the reconciler finish what was begun."""
+import datetime
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.compute import recover
+from nova.conductor import reconcile
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.tests import core
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = core.Cloud(tmp_path)
+    yield cloud
+    cloud.close()
+
+
+def interrupt(cloud, operation, act):
+    """Kill the compute while its driver is in this operation."""
+    driver = cloud.computes['host1'].driver
+    driver.delays[operation] = 0.15
+    act()
+    time.sleep(0.07)
+    cloud.kill_compute('host1')
+
+
+def pass_time(cloud, seconds=100000):
+    """Every deadline has passed."""
+    with cloud.db.writer() as conn:
+        table = tables_cell.instance_actions
+        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
+            deadline=utils.utcnow() - datetime.timedelta(seconds=1)))
+
+
+def test_killed_while_building(cloud):
+    uuids = []
+    interrupt(cloud, 'spawn', lambda: uuids.extend(cloud.create()))
+    assert cloud.row(uuids[0])['task_state'] == states.SPAWNING
+    time.sleep(0.2)                  # the guest was made; the process died before it could say so
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.row(uuids[0])['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+def test_killed_while_deleting(cloud):
+    uuid = cloud.boot()
+    interrupt(cloud, 'destroy', lambda: cloud.delete(uuid))
+    assert cloud.row(uuid)['task_state'] == states.DELETING
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.gone(uuid)
+    cloud.check()
+
+
+@pytest.mark.parametrize(('name', 'operation', 'arguments', 'after'), [
+    ('os-stop', 'power_off', {'clean_shutdown': True}, states.STOPPED), ('pause', 'pause', {}, states.PAUSED),
+    ('suspend', 'suspend', {}, states.SUSPENDED), ('reboot', 'reboot', {'reboot_type': 'SOFT'}, states.ACTIVE),
+    ('reboot-hard', 'reboot', {'reboot_type': 'HARD'}, states.ACTIVE),
+    ('rebuild', 'spawn', {'preserve_ephemeral': False}, states.ACTIVE)])
+def test_killed_in_an_operation(cloud, name, operation, arguments, after):
+    uuid = cloud.boot()
+    if name == 'rebuild':
+        arguments = {**arguments, 'spec': cloud.conductor.get_request_spec(None, uuid)}
+    interrupt(cloud, operation, lambda: cloud.act(uuid, name, **arguments))
+    assert cloud.row(uuid)['task_state'] is not None
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert (cloud.row(uuid)['vm_state'], cloud.row(uuid)['task_state']) == (after, None)
+    cloud.check()
+
+
+def test_killed_in_a_snapshot(cloud):
+    uuid = cloud.boot()
+    cloud.images.data['i1'] = b''
+    interrupt(cloud, 'snapshot', lambda: cloud.act(uuid, 'createImage', image_id='i1'))
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert (cloud.row(uuid)['vm_state'], cloud.row(uuid)['task_state']) == (states.ACTIVE, None)
+    time.sleep(0.1)
+    assert cloud.actions(uuid)[-1][1] == 'Error'
+
+
+def test_messages_lost_on_the_way_to_the_compute(cloud):
+    """The compute did not run, and the broker kept nothing: the rows tell what to do."""
+    uuid = cloud.boot()
+    cloud.kill_compute('host1')
+    cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    waiting, = cloud.insert()
+    cloud.bus.lost = lambda topic, method, server: topic == 'compute'
+    cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[waiting])
+    cloud.settle()
+    cloud.bus.lost = None
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.STOPPED
+    assert cloud.row(waiting)['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+@pytest.mark.parametrize('resume', [True, False])
+def test_host_reboot(cloud, monkeypatch, resume):
+    cloud.conf.set_override('resume_guests_state_on_host_boot', resume)
+    runs, stopped = cloud.boot(), cloud.boot()
+    cloud.act(stopped, 'os-stop', clean_shutdown=True)
+    cloud.settle()
+    cloud.kill_compute('host1')
+    time.sleep(0.01)
+    monkeypatch.setattr(recover, 'boot_time', time.time)
+
+    def boot(driver):
+        driver.init_host()
+        for guest in driver._guests.values():
+            guest['power_state'] = states.SHUTDOWN
+        driver._save()
+    cloud.start_compute('host1', boot)
+    cloud.settle()
+    assert cloud.row(runs)['vm_state'] == (states.ACTIVE if resume else states.STOPPED)
+    assert cloud.row(stopped)['vm_state'] == states.STOPPED
+    assert cloud.computes['host1'].driver.guests()[runs] == (states.RUNNING if resume else states.SHUTDOWN)
+
+
+def test_a_guest_that_stopped_while_the_compute_was_away(cloud):
+    uuid = cloud.boot()
+    cloud.kill_compute('host1')
+
+    def stop(driver):
+        driver.init_host()
+        driver.change_by_itself(uuid, states.SHUTDOWN)
+    cloud.start_compute('host1', stop)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.STOPPED
+
+
+def test_strays(cloud):
+    """A guest of a server deleted meanwhile is removed; one that nobody knows is left alone."""
+    uuid = cloud.boot()
+    cloud.kill_compute('host1')
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(forced_down=True))
+    cloud.conductor.update_instance(None, uuid, {'task_state': states.DELETING})
+    cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    unknown = '70a599e0-31e7-49b7-b260-868f441e8620'
+
+    def add(driver):
+        driver.init_host()
+        driver._guests[unknown] = {'power_state': states.RUNNING, 'console': [], 'disk_gb': 0, 'networks': []}
+    compute = cloud.start_compute('host1', lambda driver: None)
+    cloud.settle()
+    assert compute.driver.guests() == {}
+    add(compute.driver)
+    compute.recover()
+    cloud.settle()
+    assert list(compute.driver.guests()) == [unknown]
+
+
+def test_reconcile_builds_what_never_reached_a_host(cloud):
+    uuid, = cloud.insert()           # the cast to the conductor was lost
+    assert cloud.conductor.reconcile() == 0
+    pass_time(cloud)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    assert cloud.conductor.reconcile() == 0
+    cloud.check()
+
+
+def test_reconcile_sends_again_what_a_living_host_does_not_know(cloud):
+    uuid, second = cloud.boot(), cloud.boot()
+    cloud.bus.lost = lambda topic, method, server: topic == 'compute'
+    cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    cloud.delete(second)
+    lost, = cloud.create()
+    cloud.settle()
+    cloud.bus.lost = None
+    pass_time(cloud)
+    assert cloud.conductor.reconcile() == 3
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.STOPPED
+    assert cloud.gone(second) and cloud.row(lost)['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+def test_reconcile_of_a_build_on_a_host_that_died(cloud):
+    uuids = []
+    interrupt(cloud, 'spawn', lambda: uuids.extend(cloud.create()))
+    time.sleep(0.2)
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(forced_down=True))
+    pass_time(cloud)
+    cloud.conductor.reconcile()
+    row = cloud.row(uuids[0])
+    assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
+    assert row['fault']['message'] == 'The host went down while the server was being built.'
+    assert cloud.node()['running_vms'] == 0
+    # the host comes back: the half-built guest is not left behind
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(forced_down=False))
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.guests() == {}
+
+
+def test_lost_mappings_are_removed(cloud):
+    uuid = cloud.boot()
+    lost, young = cloud.insert()[0], cloud.insert()[0]
+    with cloud.db.writer() as conn:
+        conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid.in_([lost, young])))
+    with cloud.api_db.writer() as conn:
+        table = tables_api.instance_mappings
+        conn.execute(sa.update(table).where(table.c.instance_uuid != young).values(
+            created_at=utils.utcnow() - datetime.timedelta(hours=1)))
+    assert cloud.conductor.remove_lost_mappings() == 1
+    with cloud.api_db.reader() as conn:
+        assert set(conn.execute(sa.select(table.c.instance_uuid)).scalars()) == {uuid, young}
+        assert conn.execute(sa.select(sa.func.count()).select_from(tables_api.request_specs)).scalar() == 2
+
+
+def test_audit_mends_and_counts(cloud):
+    cloud.boot()
+    assert cloud.conductor.audit() == [] and cloud.conductor.drift == 0
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).values(vcpus_used=7))
+    assert cloud.conductor.audit() == [{'host': 'host1', 'node': 'host1', 'column': 'vcpus_used', 'was': 7, 'is': 1}]
+    assert cloud.conductor.drift == 1 and cloud.node()['vcpus_used'] == 1
+
+
+def test_the_conductor_is_away_when_a_task_ends(cloud):
+    uuid = cloud.boot()
+    cloud.bus.lost = lambda topic, method, server: method == 'end_task'
+    cloud.act(uuid, 'pause')
+    time.sleep(0.3)
+    assert cloud.row(uuid)['task_state'] == states.PAUSING
+    cloud.bus.lost = None
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.PAUSED
+
+
+def _row(vm_state, task_state, host='h'):
+    return {'vm_state': vm_state, 'task_state': task_state, 'host': host}
+
+
+@pytest.mark.parametrize(('row', 'up', 'old', 'what'), [
+    (None, False, False, 'close'), (_row('active', None), True, False, 'close'),
+    (_row('active', 'deleting'), True, True, 'delete'), (_row('building', 'scheduling', None), False, False, 'build'),
+    (_row('building', 'spawning'), True, False, 'resend'), (_row('building', 'spawning'), False, False, 'fail'),
+    (_row('active', 'powering-off'), True, False, 'resend'), (_row('active', 'powering-off'), False, False, 'wait'),
+    (_row('active', 'powering-off'), True, True, 'fail')])
+def test_what_the_reconciler_decides(row, up, old, what):
+    assert reconcile.decide(row, up, old) == what
+
+
+def test_every_running_task_state_has_its_recovery():
+    """What an action of the table sets, a restarted compute and the reconciler can take up."""
+    for action in states.ACTIONS.values():
+        if action.running and action.method:
+            assert action.running in recover.AGAIN and action.running in reconcile.RUNNING, action.name
+
+
+def test_a_failed_begin_leaves_no_trace(cloud):
+    instance = objects.Instance(uuid='70a599e0-31e7-49b7-b260-868f441e8620')
+    with pytest.raises(exception.InstanceNotFound):
+        with cloud.computes['host1'].task(cloud.ctx, instance, 'x', running=(None,)):
+            pytest.fail('the body of a task that did not begin ran')

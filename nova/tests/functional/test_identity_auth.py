@@ -1,0 +1,181 @@
+"""The middlewares: whose request it is, and what a client cannot make it be."""
+import json
+import logging
+import uuid
+
+import pytest
+import webob
+from oslo_context import context as oslo_context
+from paste.deploy import loadwsgi
+
+from nova.identity import auth
+from nova.tests import identity_fixture
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    return identity_fixture.IdentityCloud(tmp_path)
+
+
+def echo(environ, start_response):
+    """Answers with what the middleware found, and with the identity headers that came through."""
+    caller = environ.get('nova.context')
+    body = {'headers': sorted(key for key in environ if key.startswith('HTTP_X'))}
+    if caller is not None:
+        body |= {name: getattr(caller, name) for name in (
+            'user_id', 'user_name', 'project_id', 'project_name', 'user_domain_id', 'project_domain_id', 'roles',
+            'service_roles', 'remote_address', 'request_id', 'global_request_id', 'is_admin')}
+    start_response('200 OK', [('Content-Type', 'application/json')])
+    return [json.dumps(body).encode()]
+
+
+def public(environ):
+    return environ['PATH_INFO'] in ('', '/')
+
+
+def ask(app, token=None, path='/servers', **headers):
+    req = webob.Request.blank(path, base_url='http://cloud.example/compute/v2.1')
+    req.environ['REMOTE_ADDR'] = '192.0.2.9'
+    if token is not None:
+        req.headers['X-Auth-Token'] = token
+    for name, value in headers.items():
+        req.headers[name.replace('_', '-')] = value
+    return req.get_response(app)
+
+
+def test_a_token_becomes_a_context(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service)
+    found = ask(app, cloud.token('demo')).json
+    assert found['user_id'] == cloud.id_of('user', 'demo') and found['user_name'] == 'demo'
+    assert found['project_id'] == cloud.id_of('project', 'demo') and found['project_name'] == 'demo'
+    assert sorted(found['roles']) == ['member', 'reader']
+    assert found['user_domain_id'] == found['project_domain_id'] == 'default'
+    assert found['remote_address'] == '192.0.2.9'
+    assert found['is_admin'] is None and found['service_roles'] == []
+    assert oslo_context.get_current().user_name == 'demo'       # what the log lines of this thread say
+
+
+def test_no_token_and_bad_ones_get_401_in_the_form_of_the_api(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service)
+    for token in (None, '', 'x', cloud.token()[:-2], 'A' * 5000):
+        reply = ask(app, token)
+        assert reply.status_int == 401
+        assert reply.json['unauthorized']['code'] == 401
+        assert reply.headers['WWW-Authenticate'] == 'Keystone uri="http://cloud.example:80/identity"'
+    other_form = auth.EmbeddedAuth(echo, cloud.service, fault=auth.identity_fault, auth_uri='http://k/v3')
+    reply = ask(other_form)
+    assert reply.json['error']['title'] == 'Unauthorized'
+    assert reply.headers['WWW-Authenticate'] == 'Keystone uri="http://k/v3"'
+
+
+LIES = {
+    'X_User_Id': 'root', 'X_User_Name': 'root', 'X_User_Domain_Id': 'd', 'X_User': 'root', 'X_Roles': 'admin',
+    'X_Role': 'admin', 'X_Project_Id': 'p', 'X_Project_Name': 'p', 'X_Tenant_Id': 'p', 'X_Tenant': 'p',
+    'X_Tenant_Name': 'p', 'X_Identity_Status': 'Confirmed', 'X_Is_Admin': 'True', 'X_Is_Admin_Project': 'True',
+    'X_Domain_Id': 'd', 'X_Service_Roles': 'service', 'X_Service_User_Id': 's', 'X_Service_Catalog': '[]',
+    'X_Service_Identity_Status': 'Confirmed', 'OpenStack_System_Scope': 'all', 'X_Keystone_Token_Info': 'x'}
+
+
+def test_identity_headers_of_the_client_are_removed(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service, public=public)
+    token = cloud.token('demo')
+    honest, lied = ask(app, token).json, ask(app, token, **LIES).json
+    assert {key: lied[key] for key in lied if key != 'request_id'} == {
+        key: honest[key] for key in honest if key != 'request_id'}
+    assert lied['headers'] == ['HTTP_X_AUTH_TOKEN']
+    assert ask(app, **LIES).status_int == 401
+    assert ask(app, path='/', **LIES).json == {'headers': []}        # nor do they reach what is public
+
+
+def test_what_is_public_needs_no_token_and_gets_no_context(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service, public=public)
+    ask(app, cloud.token('demo'))
+    assert 'user_id' not in ask(app, path='/').json
+    assert oslo_context.get_current().user_name is None
+    assert 'user_id' not in ask(app, 'forged', path='/').json
+    assert ask(app, cloud.token('demo'), path='/').json['user_name'] == 'demo'
+
+
+def test_a_context_that_was_there_before_does_not_survive(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service, public=public)
+    req = webob.Request.blank('/', environ={'nova.context': 'somebody'})
+    req.path_info = '/'
+    assert 'user_id' not in req.get_response(app).json
+
+
+def test_service_tokens(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service)
+    assert ask(app, cloud.token('demo'), X_Service_Token=cloud.token('nova')).json['service_roles'] == ['service']
+    assert ask(app, cloud.token('demo'), X_Service_Token='forged').status_int == 401
+
+
+def test_request_ids(cloud):
+    app = auth.EmbeddedAuth(echo, cloud.service)
+    chain = 'req-' + str(uuid.uuid4())
+    found = ask(app, cloud.token(), X_OpenStack_Request_ID=chain).json
+    assert found['global_request_id'] == chain and found['request_id'] != chain
+    assert ask(app, cloud.token(), X_OpenStack_Request_ID='req-\nforged line').json['global_request_id'] is None
+
+
+def test_revocation_takes_effect_at_once_here_and_soon_elsewhere(cloud):
+    here, token = auth.EmbeddedAuth(echo, cloud.service), cloud.token('demo')
+    cloud.conf.set_override('validation_cache_time', 0, group='identity')
+    there = auth.EmbeddedAuth(echo, cloud.sibling())
+    assert ask(here, token).status_int == ask(there, token).status_int == 200
+    cloud.service.revoke(token)
+    assert ask(here, token).status_int == ask(there, token).status_int == 401
+
+
+PASTE = '''
+[pipeline:main]
+pipeline = strip auth echo
+[filter:strip]
+paste.filter_factory = nova.identity.auth:strip_factory
+[filter:auth]
+paste.filter_factory = nova.identity.auth:embedded_factory
+public = nova.tests.functional.test_identity_auth:public
+fault = nova.identity.auth:identity_fault
+auth_uri = http://keystone.example/v3
+[app:echo]
+paste.app_factory = nova.tests.functional.test_identity_auth:echo_factory
+'''
+
+
+def echo_factory(global_conf, **local):
+    return echo
+
+
+def test_a_paste_file_names_the_middlewares(cloud, tmp_path):
+    (tmp_path / 'api-paste.ini').write_text(PASTE)
+    app = loadwsgi.loadapp(f'config:{tmp_path}/api-paste.ini',
+                           global_conf={'identity_service': auth.offer(cloud.service)})
+    assert ask(app, cloud.token('demo')).json['user_name'] == 'demo'
+    assert ask(app, path='/').status_int == 200
+    refused = ask(app)
+    assert refused.status_int == 401 and refused.json['error']['code'] == 401
+    assert refused.headers['WWW-Authenticate'] == 'Keystone uri="http://keystone.example/v3"'
+
+
+def test_keystone_context_believes_auth_token_only():
+    app = auth.StripIdentity(auth.KeystoneContext(echo))
+    assert ask(app, 'anything', **LIES).status_int == 401
+    behind = auth.KeystoneContext(echo, public=public)
+    confirmed = {'X_Identity_Status': 'Confirmed', 'X_User_Id': 'u', 'X_Project_Id': 'p', 'X_Roles': 'member,reader'}
+    found = ask(behind, 't', **confirmed).json
+    assert (found['user_id'], found['project_id'], found['roles']) == ('u', 'p', ['member', 'reader'])
+    assert found['is_admin'] is None and found['remote_address'] == '192.0.2.9'
+    assert ask(behind, 't', **confirmed | {'X_Identity_Status': 'Invalid'}).status_int == 401
+    assert ask(behind, 't', X_Service_Token='s', X_Service_Identity_Status='Invalid', **confirmed).status_int == 401
+    assert ask(behind, 't', X_Service_Token='s', X_Service_Identity_Status='Confirmed', X_Service_Roles='service',
+               **confirmed).json['service_roles'] == ['service']
+    assert ask(behind, path='/').status_int == 200
+
+
+def test_no_token_and_no_password_in_the_logs(cloud, caplog):
+    caplog.set_level(logging.DEBUG)
+    app = auth.EmbeddedAuth(echo, cloud.service)
+    token = cloud.token('demo')
+    ask(app, token)
+    ask(app, token[:-3] + 'AAA')
+    assert token[:40] not in caplog.text
+    assert cloud.passwords['demo'] not in caplog.text

@@ -1,0 +1,133 @@
+"""Unmodified clients over HTTP: python-openstackclient, openstacksdk, keystoneauth1, keystonemiddleware."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import keystoneauth1.exceptions
+import pytest
+import webob
+from keystoneauth1 import identity as keystone_identity
+from keystoneauth1 import session as keystone_session
+from keystonemiddleware import auth_token
+
+from nova.embedded.identity import bootstrap
+from nova.embedded.identity import catalog
+from nova.identity import auth
+from nova.tests import identity_fixture
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    """An IdentityCloud that is served; ``url`` is where."""
+    made = identity_fixture.IdentityCloud(tmp_path)
+
+    def mounted(environ, start_response):
+        assert environ['PATH_INFO'].startswith('/identity')
+        environ['SCRIPT_NAME'], environ['PATH_INFO'] = '/identity', environ['PATH_INFO'][len('/identity'):]
+        return made.app(environ, start_response)
+    with identity_fixture.served(mounted) as port:
+        made.url = f'http://127.0.0.1:{port}'
+        made.service.catalog = catalog.for_base(made.url)
+        yield made
+
+
+def session(cloud, user='demo', password=None, project=None, path='/identity/v3'):
+    return keystone_session.Session(keystone_identity.Password(
+        auth_url=cloud.url + path, username=user, password=password or cloud.passwords[user],
+        project_name=project or user, user_domain_id='default', project_domain_id='default'))
+
+
+def test_keystoneauth_with_and_without_the_version_in_the_url(cloud):
+    for path in ('/identity/v3', '/identity', '/identity/'):
+        mine = session(cloud, path=path) if path.endswith('v3') else keystone_session.Session(
+            keystone_identity.Password(auth_url=cloud.url + path, username='demo', project_name='demo',
+                                       password=cloud.passwords['demo'], user_domain_name='Default',
+                                       project_domain_name='Default'))
+        assert mine.get_project_id() == cloud.id_of('project', 'demo')
+        assert mine.get_endpoint(service_type='compute') == cloud.url + '/compute/v2.1'
+        assert mine.get_endpoint(service_type='identity', interface='admin') == cloud.url + '/identity'
+        assert mine.get('/auth/projects', endpoint_filter={'service_type': 'identity', 'version': (3, 0)}
+                        ).json()['projects'][0]['name'] == 'demo'
+
+
+def test_keystoneauth_fails_clearly(cloud):
+    with pytest.raises(keystoneauth1.exceptions.Unauthorized, match='requires authentication'):
+        session(cloud, password='wrong').get_token()
+
+
+def test_application_credentials_through_keystoneauth(cloud):
+    mine = session(cloud)
+    made = mine.post(f'{cloud.url}/identity/v3/users/{mine.get_user_id()}/application_credentials', json={
+        'application_credential': {'name': 'c'}}).json()['application_credential']
+    by_credential = keystone_session.Session(keystone_identity.V3ApplicationCredential(
+        auth_url=cloud.url + '/identity/v3', application_credential_id=made['id'],
+        application_credential_secret=made['secret']))
+    assert by_credential.get_project_id() == mine.get_project_id()
+
+
+def echo(environ, start_response):
+    caller = environ['nova.context']
+    start_response('200 OK', [('Content-Type', 'application/json')])
+    return [json.dumps({'user': caller.user_name, 'project': caller.project_id, 'roles': sorted(caller.roles),
+                        'service_roles': sorted(caller.service_roles)}).encode()]
+
+
+def test_keystonemiddleware_validates_against_us(cloud):
+    """The pipeline that a deployment with a real Keystone has, with this service in Keystone's place."""
+    app = auth.StripIdentity(auth_token.AuthProtocol(auth.KeystoneContext(echo), {
+        'delay_auth_decision': True, 'auth_type': 'password', 'auth_url': cloud.url + '/identity',
+        'www_authenticate_uri': cloud.url + '/identity', 'username': 'nova', 'password': cloud.passwords['nova'],
+        'project_name': 'service', 'user_domain_id': 'default', 'project_domain_id': 'default',
+        'interface': 'internal', 'token_cache_time': -1, 'service_token_roles_required': True}))
+
+    def ask(token, **headers):
+        req = webob.Request.blank('/servers', headers={'X-Auth-Token': token} | headers)
+        return req.get_response(app)
+    token = cloud.token('demo')
+    assert ask(token).json == {'user': 'demo', 'project': cloud.id_of('project', 'demo'),
+                               'roles': ['member', 'reader'], 'service_roles': []}
+    with_service = ask(token, **{'X-Service-Token': cloud.token('nova')})
+    assert with_service.json['service_roles'] == ['service']
+    assert ask('forged').status_int == 401
+    assert ask('forged', **{'X-Identity-Status': 'Confirmed', 'X-User-Id': 'root'}).status_int == 401
+    cloud.service.revoke(token)
+    assert ask(token).status_int == 401
+
+
+OPENSTACK = shutil.which('openstack', path=os.path.dirname(sys.executable) + os.pathsep + os.environ['PATH'])
+
+
+@pytest.mark.skipif(OPENSTACK is None, reason='python-openstackclient is not installed')
+def test_openstackclient(cloud):
+    path = str(cloud.path / 'clouds.yaml')
+    bootstrap.write_clouds_yaml(path, cloud.url, cloud.passwords)
+
+    def openstack(command, user='admin', code=0, **environ):
+        env = {'PATH': os.environ['PATH'], 'HOME': str(cloud.path), 'OS_CLIENT_CONFIG_FILE': path,
+               'OS_CLOUD': 'nova-' + user} | environ
+        done = subprocess.run([OPENSTACK, *command.split()], env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, (command, done.stdout, done.stderr)
+        return json.loads(done.stdout) if done.stdout.strip().startswith(('{', '[')) else done.stdout + done.stderr
+    token = openstack('token issue -f json', 'demo')
+    assert token['project_id'] == cloud.id_of('project', 'demo')
+    assert {row['Type'] for row in openstack('catalog list -f json')} >= {'identity', 'compute', 'image', 'network'}
+    project = openstack('project create -f json --description d p')
+    user = openstack('user create -f json --password pw --project p u')
+    openstack('role add --project p --user u member')
+    assert {row['Name'] for row in openstack('project list -f json')} == {'admin', 'demo', 'service', 'p'}
+    assert user['id'] in {row['ID'] for row in openstack('user list -f json')}
+    assert {'Role': 'member', 'User': 'u@Default', 'Project': 'p@Default', 'Group': '', 'Domain': '', 'System': '',
+            'Inherited': False} in openstack('role assignment list --names -f json')
+    made = openstack('application credential create -f json --role reader c', 'demo')
+    by_credential = {'OS_CLOUD': '', 'OS_AUTH_TYPE': 'v3applicationcredential',
+                     'OS_AUTH_URL': cloud.url + '/identity/v3', 'OS_APPLICATION_CREDENTIAL_ID': made['ID'],
+                     'OS_APPLICATION_CREDENTIAL_SECRET': made['Secret']}
+    assert openstack('token issue -f json', **by_credential)['project_id'] == token['project_id']
+    assert '403' in openstack('application credential create d', code=1, **by_credential)
+    openstack(f'token revoke {token["id"]}')
+    assert '401' in openstack('project list --my-projects', code=1, OS_CLOUD='', OS_AUTH_TYPE='token',
+                              OS_AUTH_URL=cloud.url + '/identity/v3', OS_TOKEN=token['id'])
+    assert 'No Project found for nowhere' in openstack('project show nowhere', code=1)
+    openstack(f'project delete {project["id"]}')

@@ -1,0 +1,418 @@
+"""Logins, tokens, revocation and application credentials: what gives access, and what ends it."""
+import datetime
+import logging
+import threading
+
+import pytest
+
+from nova import exception
+from nova import utils
+from nova.tests import identity_fixture
+
+password_auth = identity_fixture.password_auth
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    return identity_fixture.IdentityCloud(tmp_path)
+
+
+def login(cloud, body, **more):
+    return cloud.call('POST', '/v3/auth/tokens', body, **more)
+
+
+def valid(cloud, token):
+    try:
+        return cloud.service.validate(token)
+    except exception.Unauthorized:
+        return None
+
+
+def show(cloud, subject, token, query='', method='GET'):
+    return cloud.call(method, '/v3/auth/tokens' + query, token=token, X_Subject_Token=subject)
+
+
+# ---- what a login gives
+
+def test_a_login_scoped_to_a_project(cloud):
+    reply = login(cloud, password_auth('admin', cloud.passwords['admin'], 'admin'))
+    assert reply.status_int == 201
+    body = reply.json['token']
+    assert body['project']['name'] == 'admin' and body['user']['name'] == 'admin'
+    assert body['user']['domain'] == body['project']['domain'] == {'id': 'default', 'name': 'Default'}
+    assert [role['name'] for role in body['roles']].count('admin') == 1
+    assert {role['name'] for role in body['roles']} == {'admin', 'manager', 'member', 'reader'}
+    urls = {row['type']: row['endpoints'][0]['url'] for row in body['catalog']}
+    assert urls['compute'] == 'http://cloud.example/compute/v2.1'
+    assert body['methods'] == ['password'] and len(body['audit_ids']) == 1
+    assert reply.headers['X-Subject-Token'] not in reply.text
+    left = datetime.datetime.strptime(body['expires_at'], '%Y-%m-%dT%H:%M:%S.%fZ') - utils.utcnow()
+    assert datetime.timedelta(minutes=59) < left <= datetime.timedelta(hours=1)
+
+
+def test_scopes(cloud):
+    body = password_auth('admin', cloud.passwords['admin'])
+    assert login(cloud, body).json['token']['project']['name'] == 'admin'        # the default project
+    body['auth']['scope'] = {'unscoped': {}}
+    unscoped = login(cloud, body)
+    assert not {'roles', 'project', 'catalog', 'domain'} & set(unscoped.json['token'])
+    body['auth']['scope'] = {'domain': {'name': 'default'}}
+    assert login(cloud, body).json['token']['domain']['id'] == 'default'
+    body['auth']['scope'] = {'project': {'id': cloud.id_of('project', 'admin')}}
+    assert login(cloud, body).status_int == 201
+    for scope in ({'project': {'id': cloud.id_of('project', 'demo')}}, {'project': {'id': 'none'}},
+                  {'project': {'name': 'none', 'domain': {'id': 'default'}}}, {'project': {'name': 'admin'}},
+                  {'project': {'name': 'admin', 'domain': {'id': 'other'}}}, {'domain': {'id': 'other'}},
+                  {'system': {'all': True}}, {'OS-TRUST:trust': {'id': 'x'}}, {}):
+        body['auth']['scope'] = scope
+        assert login(cloud, body).status_int == 401, scope
+    demo = password_auth('demo', cloud.passwords['demo'])
+    demo['auth']['scope'] = {'domain': {'id': 'default'}}
+    assert login(cloud, demo).status_int == 401
+
+
+def test_a_token_for_a_token_lives_no_longer(cloud):
+    body = password_auth('admin', cloud.passwords['admin'])
+    body['auth']['scope'] = {'unscoped': {}}
+    first = login(cloud, body)
+    token = first.headers['X-Subject-Token']
+    second = login(cloud, {'auth': {'identity': {'methods': ['token'], 'token': {'id': token}},
+                                    'scope': {'project': {'name': 'admin', 'domain': {'id': 'default'}}}}})
+    assert second.json['token']['expires_at'] == first.json['token']['expires_at']
+    assert second.json['token']['methods'] == ['token', 'password']
+    assert second.json['token']['audit_ids'][1] == first.json['token']['audit_ids'][0]
+    assert cloud.call('GET', '/v3/auth/projects', token=token).json['projects'][0]['name'] == 'admin'
+    assert cloud.call('GET', '/v3/auth/catalog', token=token).status_int == 403
+    assert cloud.call('GET', '/v3/auth/catalog', token=second.headers['X-Subject-Token']).status_int == 200
+
+
+def test_two_methods_must_prove_the_same_user(cloud):
+    body = password_auth('admin', cloud.passwords['admin'], 'admin')
+    identity = body['auth']['identity']
+    identity['methods'] = ['password', 'token']
+    identity['token'] = {'id': cloud.token('demo')}
+    assert login(cloud, body).status_int == 401
+    identity['token'] = {'id': cloud.token('admin')}
+    assert login(cloud, body).status_int == 201
+    identity['password']['user']['password'] = 'wrong'
+    assert login(cloud, body).status_int == 401
+
+
+# ---- failed logins
+
+def test_every_refusal_reads_the_same(cloud):
+    demo = cloud.id_of('user', 'demo')
+    cloud.service.update_user(demo, enabled=False)
+    replies = {(reply.status_int, reply.body) for reply in (
+        login(cloud, password_auth('admin', 'wrong', 'admin')),
+        login(cloud, password_auth('nobody', 'wrong', 'admin')),
+        login(cloud, password_auth('demo', cloud.passwords['demo'], 'demo')),
+        login(cloud, password_auth('admin', cloud.passwords['admin'], 'demo')),
+        login(cloud, password_auth('admin', cloud.passwords['admin'], 'none')))}
+    assert len(replies) == 1 and next(iter(replies))[0] == 401
+
+
+def test_failed_logins_are_limited(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=3, login_failure_window=600)
+    for name in ('admin', 'nobody'):
+        codes = [login(cloud, password_auth(name, 'wrong')).status_int for _ in range(5)]
+        assert codes == [401, 401, 401, 429, 429], name
+    right = password_auth('admin', cloud.passwords['admin'], 'admin')
+    refused = login(cloud, right)
+    assert refused.status_int == 429 and 590 < int(refused.headers['Retry-After']) <= 600
+    assert refused.json['error']['title'] == 'Too Many Requests'
+    assert login(cloud, right, address='192.0.2.2').status_int == 201       # another address
+    by_id = {'auth': {'identity': {'methods': ['password'], 'password': {'user': {
+        'id': cloud.id_of('user', 'admin'), 'password': cloud.passwords['admin']}}}}}
+    assert login(cloud, by_id).status_int == 429                            # the same user by another word
+    forwarded = login(cloud, right, X_Forwarded_For='203.0.113.1')
+    assert forwarded.status_int == 429                                      # a client cannot choose its address
+
+
+def test_a_burst_of_guesses_gets_no_more_answers(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=3)
+    codes = []
+    bodies = [password_auth('admin', f'wrong {number}', 'admin') for number in range(16)]
+    threads = [threading.Thread(target=lambda body=body: codes.append(login(cloud, body).status_int))
+               for body in bodies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(codes) <= {401, 429}
+    assert login(cloud, password_auth('admin', cloud.passwords['admin'], 'admin')).status_int == 429
+
+
+def test_success_starts_the_count_again(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=2)
+    for _ in range(4):
+        assert login(cloud, password_auth('demo', 'wrong')).status_int == 401
+        assert login(cloud, password_auth('demo', cloud.passwords['demo'])).status_int == 201
+
+
+def test_logs_hold_no_secret_and_no_typed_name(cloud, caplog):
+    caplog.set_level(logging.DEBUG)
+    login(cloud, password_auth('canary-typed-into-name', 'canary-password'))
+    login(cloud, password_auth('demo', 'canary-password'))
+    reply = login(cloud, password_auth('demo', cloud.passwords['demo'], 'demo'))
+    token = reply.headers['X-Subject-Token']
+    secret = cloud.call('POST', f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials',
+                        {'application_credential': {'name': 'c'}}, token).json['application_credential']['secret']
+    cloud.call('POST', '/v3/users', b'{"user": {"name": "canary-body", "password": 5}}', cloud.token())
+    assert 'Login refused for user' in caplog.text
+    for word in ('canary', token[:30], secret, cloud.passwords['demo']):
+        assert word not in caplog.text, word
+
+
+def test_the_database_holds_no_secret(cloud):
+    token = cloud.token('demo')
+    reply = cloud.call('POST', f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials',
+                       {'application_credential': {'name': 'c', 'secret': 'canary-secret'}}, token)
+    assert reply.status_int == 201
+    content = b''.join(path.read_bytes() for path in cloud.path.glob('api.sqlite*'))
+    for word in ('canary-secret', cloud.passwords['demo'], token):
+        assert word.encode() not in content
+
+
+# ---- validation and revocation over HTTP
+
+def test_showing_tokens(cloud):
+    admin, demo, service = cloud.token(), cloud.token('demo'), cloud.token('nova')
+    for caller in (admin, demo, service):
+        reply = show(cloud, demo, caller)
+        assert reply.status_int == 200 and reply.json['token']['user']['name'] == 'demo'
+        assert reply.headers['X-Subject-Token'] == demo
+    assert 'catalog' in show(cloud, demo, admin).json['token']
+    assert 'catalog' not in show(cloud, demo, admin, '?nocatalog').json['token']
+    assert show(cloud, demo, admin, method='HEAD').status_int == 200
+    assert show(cloud, demo, admin, method='HEAD').body == b''
+    assert show(cloud, admin, demo).status_int == 403
+    assert show(cloud, 'forged', admin).status_int == 404
+    assert show(cloud, '', admin).status_int == 404
+    assert show(cloud, admin, 'forged').status_int == 401
+
+
+def test_revoking_really_revokes(cloud):
+    admin, demo = cloud.token(), cloud.token('demo')
+    other, sibling = cloud.token('demo'), cloud.sibling()
+    assert show(cloud, admin, demo, method='DELETE').status_int == 403
+    assert valid(cloud, admin)
+    assert show(cloud, demo, demo, method='DELETE').status_int == 204
+    assert valid(cloud, demo) is None
+    assert show(cloud, demo, admin).status_int == 404
+    with pytest.raises(exception.Unauthorized):
+        sibling.validate(demo)
+    rescope = {'auth': {'identity': {'methods': ['token'], 'token': {'id': demo}}}}
+    assert login(cloud, rescope).status_int == 401
+    assert valid(cloud, other)                                              # only the one
+    assert show(cloud, other, admin, method='DELETE').status_int == 204
+    assert valid(cloud, other) is None
+    assert show(cloud, other, admin, method='DELETE').status_int == 404
+
+
+def test_tokens_expire(cloud, monkeypatch):
+    token, admin = cloud.token('demo'), cloud.token('admin')
+    assert valid(cloud, token)
+    cloud.service.forget()
+    late = utils.utcnow() + datetime.timedelta(hours=1, seconds=1)
+    monkeypatch.setattr(utils, 'utcnow', lambda: late)
+    assert valid(cloud, token) is None
+    fresh, service = cloud.token('demo'), cloud.token('nova')
+    assert show(cloud, token, service).status_int == 404
+    assert show(cloud, token, service, '?allow_expired=1').status_int == 200
+    assert show(cloud, token, fresh, '?allow_expired=1').status_int == 404      # for services only
+    assert valid(cloud, token) is None                                          # and not remembered as good
+    assert cloud.call('GET', '/v3/users', token=admin).status_int == 401
+    cloud.service.forget()
+    too_late = late + datetime.timedelta(days=3)
+    monkeypatch.setattr(utils, 'utcnow', lambda: too_late)
+    assert show(cloud, token, cloud.token('nova'), '?allow_expired=1').status_int == 404
+
+
+def test_a_remembered_token_ends_in_time(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, token_expiration=60, validation_cache_time=300)
+    token = cloud.token('demo')
+    cloud.service.validate(token)
+    _data, until = cloud.service._cache[token]
+    assert until <= (cloud.service.validate(token).claims.expires_at
+                     - datetime.datetime(1970, 1, 1)).total_seconds() + 0.1
+
+
+@pytest.mark.parametrize('end', [
+    lambda s, user, project, role: s.update_user(user, password='another'),
+    lambda s, user, project, role: s.update_user(user, enabled=False),
+    lambda s, user, project, role: s.delete_user(user),
+    lambda s, user, project, role: s.update_project(project, enabled=False),
+    lambda s, user, project, role: s.delete_project(project),
+    lambda s, user, project, role: s.unassign_role(user, role, 'project', project),
+], ids=['password', 'user disabled', 'user deleted', 'project disabled', 'project deleted', 'role gone'])
+def test_access_ends_with_what_it_rests_on(cloud, end):
+    ids = cloud.id_of('user', 'demo'), cloud.id_of('project', 'demo'), cloud.id_of('role', 'member')
+    token, sibling = cloud.token('demo'), cloud.sibling()
+    assert valid(cloud, token)
+    end(cloud.service, *ids)
+    assert valid(cloud, token) is None
+    with pytest.raises(exception.Unauthorized):
+        sibling.validate(token)
+
+
+def test_enabling_a_user_again_does_not_revive_tokens(cloud):
+    token, user = cloud.token('demo'), cloud.id_of('user', 'demo')
+    cloud.service.update_user(user, enabled=False)
+    cloud.service.update_user(user, enabled=True)
+    assert valid(cloud, token) is None
+    assert valid(cloud, cloud.token('demo'))
+
+
+def test_a_role_that_changes_shows_at_once(cloud):
+    token = cloud.token('demo')
+    assert 'admin' not in cloud.service.validate(token).roles
+    ids = cloud.id_of('user', 'demo'), cloud.id_of('role', 'manager'), 'project', cloud.id_of('project', 'demo')
+    cloud.service.assign_role(*ids)
+    assert 'manager' in cloud.service.validate(token).roles
+    cloud.service.unassign_role(*ids)
+    assert set(cloud.service.validate(token).roles) == {'member', 'reader'}
+
+
+def test_changing_the_own_password(cloud):
+    user, token = cloud.id_of('user', 'demo'), cloud.token('demo')
+    path = f'/v3/users/{user}/password'
+
+    def change(original, new):
+        return cloud.call('POST', path, {'user': {'original_password': original, 'password': new}}).status_int
+    assert change('wrong', 'new-password') == 401
+    assert valid(cloud, token)
+    assert change(cloud.passwords['demo'], 'new-password') == 204
+    assert valid(cloud, token) is None
+    assert login(cloud, password_auth('demo', 'new-password')).status_int == 201
+    assert cloud.call('POST', '/v3/users/none/password',
+                      {'user': {'original_password': 'x', 'password': 'y'}}).status_int == 401
+    codes = [change('wrong', 'x') for _ in range(12)]
+    assert codes[0] == 401 and codes[-1] == 429
+
+
+# ---- application credentials
+
+def credential(cloud, token, user='demo', **body):
+    return cloud.call('POST', f'/v3/users/{cloud.id_of("user", user)}/application_credentials',
+                      {'application_credential': {'name': 'c'} | body}, token)
+
+
+def by_credential(made, **scope):
+    return {'auth': {'identity': {'methods': ['application_credential'], 'application_credential': {
+        'id': made['id'], 'secret': made['secret']}}} | scope}
+
+
+def test_a_credential_logs_in_to_its_project(cloud):
+    made = credential(cloud, cloud.token('demo')).json['application_credential']
+    assert {role['name'] for role in made['roles']} == {'member', 'reader'}
+    body = login(cloud, by_credential(made)).json['token']
+    assert body['project']['name'] == 'demo' and body['methods'] == ['application_credential']
+    assert body['application_credential'] == {'id': made['id'], 'name': 'c', 'restricted': True}
+    by_name = {'auth': {'identity': {'methods': ['application_credential'], 'application_credential': {
+        'name': 'c', 'secret': made['secret'], 'user': {'name': 'demo', 'domain': {'id': 'default'}}}}}}
+    assert login(cloud, by_name).status_int == 201
+    by_name['auth']['identity']['application_credential']['secret'] = 'wrong'
+    assert login(cloud, by_name).status_int == 401
+    path = f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials'
+    listed = cloud.call('GET', path, token=cloud.token('demo')).json['application_credentials']
+    assert [row['id'] for row in listed] == [made['id']] and 'secret' not in listed[0]
+    assert credential(cloud, cloud.token('demo')).status_int == 409
+
+
+def test_a_credential_gives_no_more_than_its_creator_has(cloud):
+    token = cloud.token('demo')
+    for roles in ([{'name': 'admin'}], [{'id': cloud.id_of('role', 'manager')}], [{'name': 'none'}]):
+        assert credential(cloud, token, roles=roles).status_int == 400, roles
+    made = credential(cloud, token, roles=[{'name': 'reader'}]).json['application_credential']
+    assert [role['name'] for role in login(cloud, by_credential(made)).json['token']['roles']] == ['reader']
+
+
+def test_a_credential_reaches_no_other_project(cloud):
+    cloud.service.assign_role(cloud.id_of('user', 'demo'), cloud.id_of('role', 'member'), 'project',
+                              cloud.id_of('project', 'admin'))
+    made = credential(cloud, cloud.token('demo')).json['application_credential']
+    elsewhere = {'project': {'id': cloud.id_of('project', 'admin')}}
+    assert login(cloud, by_credential(made, scope=elsewhere)).status_int == 401
+    token = login(cloud, by_credential(made)).headers['X-Subject-Token']
+    rescope = {'auth': {'identity': {'methods': ['token'], 'token': {'id': token}}, 'scope': elsewhere}}
+    assert login(cloud, rescope).status_int == 401
+    rescope['auth']['scope'] = {'unscoped': {}}
+    assert login(cloud, rescope).status_int == 401
+    del rescope['auth']['scope']
+    again = login(cloud, rescope).json['token']
+    assert again['project']['name'] == 'demo' and again['application_credential']['restricted']
+
+
+def test_a_restricted_credential_makes_no_credentials(cloud):
+    owner = cloud.token('demo')
+    made = credential(cloud, owner).json['application_credential']
+    token = login(cloud, by_credential(made)).headers['X-Subject-Token']
+    assert credential(cloud, token, name='d').status_int == 403
+    path = f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials/{made["id"]}'
+    assert cloud.call('DELETE', path, token=token).status_int == 403
+    # nor does a token that was got for its token
+    rescoped = login(cloud, {'auth': {'identity': {'methods': ['token'], 'token': {'id': token}}}})
+    assert credential(cloud, rescoped.headers['X-Subject-Token'], name='d').status_int == 403
+    free = credential(cloud, owner, name='free', unrestricted=True, roles=[{'name': 'reader'}])
+    token = login(cloud, by_credential(free.json['application_credential'])).headers['X-Subject-Token']
+    assert credential(cloud, token, name='e').status_int == 201
+    assert credential(cloud, token, name='f', roles=[{'name': 'member'}]).status_int == 400
+
+
+@pytest.mark.parametrize('end', [
+    lambda s, user, project, role, cred: s.unassign_role(user, role, 'project', project),
+    lambda s, user, project, role, cred: s.update_user(user, enabled=False),
+    lambda s, user, project, role, cred: s.delete_user(user),
+    lambda s, user, project, role, cred: s.delete_project(project),
+    lambda s, user, project, role, cred: s.delete_application_credential(cred),
+], ids=['role gone', 'user disabled', 'user deleted', 'project deleted', 'deleted'])
+def test_a_credential_dies_with_what_it_rests_on(cloud, end):
+    ids = cloud.id_of('user', 'demo'), cloud.id_of('project', 'demo'), cloud.id_of('role', 'member')
+    # a second role: what is left when the first one goes must not keep the credential alive
+    cloud.service.assign_role(ids[0], cloud.id_of('role', 'reader'), 'project', ids[1])
+    made = credential(cloud, cloud.token('demo')).json['application_credential']
+    token = login(cloud, by_credential(made)).headers['X-Subject-Token']
+    assert valid(cloud, token)
+    end(cloud.service, *ids, made['id'])
+    assert valid(cloud, token) is None
+    assert login(cloud, by_credential(made)).status_int == 401
+
+
+def test_a_credential_expires_and_its_tokens_with_it(cloud, monkeypatch):
+    token = cloud.token('demo')
+    for wrong in ('2020-01-01T00:00:00', 'soon', '0001-01-01T00:00:00+10:00', ''):
+        assert credential(cloud, token, expires_at=wrong).status_int == 400, wrong
+    end = utils.utcnow() + datetime.timedelta(minutes=10)
+    made = credential(cloud, token, expires_at=end.isoformat()).json['application_credential']
+    body = login(cloud, by_credential(made)).json['token']
+    assert body['expires_at'] == made['expires_at'] == end.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
+    monkeypatch.setattr(utils, 'utcnow', lambda: end + datetime.timedelta(seconds=1))
+    assert login(cloud, by_credential(made)).status_int == 401
+
+
+def test_credentials_are_their_owners(cloud):
+    admin, demo = cloud.token('admin'), cloud.token('demo')
+    made = credential(cloud, demo).json['application_credential']
+    assert credential(cloud, admin, user='demo', name='x').status_int == 403     # not even an administrator
+    assert credential(cloud, demo, user='admin', name='x').status_int == 403
+    path = f'/v3/users/{cloud.id_of("user", "admin")}/application_credentials/{made["id"]}'
+    assert cloud.call('GET', path, token=admin).status_int == 404                # not under another user
+    assert cloud.call('DELETE', path, token=admin).status_int == 404
+    mine = credential(cloud, admin, user='admin').json['application_credential']
+    path = f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials/{mine["id"]}'
+    assert cloud.call('GET', path, token=demo).status_int == 404
+    assert cloud.call('DELETE', path, token=demo).status_int == 404
+
+
+def test_rules_that_would_be_ignored_are_refused(cloud):
+    rules = [{'service': 'compute', 'method': 'GET', 'path': '/v2.1/servers'}]
+    assert credential(cloud, cloud.token('demo'), access_rules=rules).status_int == 400
+    assert credential(cloud, cloud.token('demo'), access_rules=[]).status_int == 201
+
+
+def test_guessing_the_secret_of_a_credential_is_limited(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=2)
+    made = credential(cloud, cloud.token('demo')).json['application_credential']
+    wrong = by_credential(made | {'secret': 'wrong'})
+    assert [login(cloud, wrong).status_int for _ in range(3)] == [401, 401, 429]

@@ -1,0 +1,161 @@
+"""Key pairs."""
+import threading
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography import x509
+
+from nova import keypair
+from nova.tests.functional import base
+
+
+def _public(key):
+    return key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+
+
+ED25519 = _public(ed25519.Ed25519PrivateKey.generate()) + ' me@host'
+# a key whose fingerprint another tool (ssh-keygen -l -E md5) has told
+KNOWN = ('ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl github',
+         '65:96:2d:fc:e8:d5:a9:11:64:0c:0f:ea:00:6e:5b:bd')
+
+
+def _import(client, name, key=ED25519, version='2.10', **values):
+    return client.post('/os-keypairs', {'keypair': {'name': name, 'public_key': key, **values}}, version=version)
+
+
+def _names(client, query='', version='2.35'):
+    answer = client.get('/os-keypairs' + query, version=version)
+    return [entry['keypair']['name'] for entry in answer.json['keypairs']]
+
+
+def test_import_show_list_delete(api):
+    client = api.client()
+    made = _import(client, 'mine')
+    assert made.status == 201
+    assert made.json['keypair'] == {'name': 'mine', 'public_key': ED25519, 'type': 'ssh', 'user_id': base.USER,
+                                    'fingerprint': keypair.fingerprint(ED25519)}
+    shown = client.get('/os-keypairs/mine', version='2.2').json['keypair']
+    assert shown['deleted'] is False and shown['updated_at'] is None and isinstance(shown['id'], int)
+    assert _names(client) == ['mine']
+    assert client.delete('/os-keypairs/mine', version='2.2').status == 204
+    assert client.delete('/os-keypairs/mine', version='2.2').status == 404
+    assert client.get('/os-keypairs/mine').status == 404
+
+
+def test_codes_of_the_first_version(api):
+    client = api.client()
+    assert _import(client, 'mine', version='2.1').status == 200
+    assert client.delete('/os-keypairs/mine', version='2.1').status == 202
+
+
+@pytest.mark.parametrize('key', [
+    ED25519, _public(ec.generate_private_key(ec.SECP384R1())), _public(rsa.generate_private_key(65537, 3072)),
+    KNOWN[0]])
+def test_kinds_of_ssh_keys(api, key):
+    assert _import(api.client(), 'k', key).status == 201
+
+
+def test_fingerprint_is_what_other_tools_tell():
+    assert keypair.fingerprint(KNOWN[0]) == KNOWN[1]
+
+
+@pytest.mark.parametrize('key', [
+    '', 'ssh-rsa', 'ssh-rsa !!!', 'ssh-rsa AAAA', 'nonsense AAAA x', 'ssh-rsa ' + ED25519.split()[1],
+    ED25519.replace('AAAAC3', 'AAAAC4'), ED25519[:40], ED25519 + '\n' + ED25519,
+    '-----BEGIN RSA PRIVATE KEY-----', 'ssh-rsa AAAA' + 'A' * 200000,
+    _public(rsa.generate_private_key(65537, 1024)).replace('ssh-rsa', 'ssh-rsb')])
+def test_bad_public_keys(api, key):
+    assert _import(api.client(), 'bad', key).fault[:2] == ('badRequest', 400)
+    assert _names(api.client()) == []
+
+
+def test_generated_ssh_pair(api):
+    made = api.client().post('/os-keypairs', {'keypair': {'name': 'new'}}, version='2.91').json['keypair']
+    private = serialization.load_pem_private_key(made['private_key'].encode(), None)
+    assert _public(private) == ' '.join(made['public_key'].split()[:2])
+    assert 'private_key' not in api.client().get('/os-keypairs/new').json['keypair']
+    with api.api_db.reader() as conn:
+        assert 'PRIVATE' not in str(conn.exec_driver_sql('SELECT * FROM key_pairs').all())
+
+
+def test_generated_certificate(api):
+    body = {'keypair': {'name': 'win', 'type': 'x509'}}
+    made = api.client().post('/os-keypairs', body, version='2.2').json['keypair']
+    certificate = x509.load_pem_x509_certificate(made['public_key'].encode())
+    private = serialization.load_pem_private_key(made['private_key'].encode(), None)
+    assert certificate.public_key() == private.public_key()
+    again = {'keypair': {'name': 'win2', 'type': 'x509', 'public_key': made['public_key']}}
+    assert api.client().post('/os-keypairs', again, version='2.2').json['keypair']['fingerprint'] == (
+        made['fingerprint'])
+    assert _import(api.client(), 'win3', ED25519, type='x509').status == 400
+
+
+def test_import_only_from_2_92(api):
+    body = {'keypair': {'name': 'new'}}
+    assert api.client().post('/os-keypairs', body, version='2.92').status == 400
+    assert _import(api.client(), 'me@host.test', version='2.91').status == 400
+    assert _import(api.client(), 'me@host.test', version='2.92').status == 201
+
+
+@pytest.mark.parametrize('name', ['', ' lead', 'trail ', 'a/b', 'ключ', 'n' * 256, 'a\tb'])
+def test_bad_names(api, name):
+    assert _import(api.client(), name).status == 400
+
+
+def test_taken_name(api):
+    assert _import(api.client(), 'mine').status == 201
+    assert _import(api.client(), 'mine').fault[:2] == ('conflictingRequest', 409)
+    assert _import(api.client(user='other'), 'mine').status == 201
+
+
+def test_users_do_not_see_each_other(api):
+    _import(api.client(), 'mine')
+    other = api.client(user='other')
+    assert _names(other) == []
+    assert other.get('/os-keypairs/mine').status == 404
+    assert other.delete('/os-keypairs/mine').status == 404
+    assert other.get(f'/os-keypairs/mine?user_id={base.USER}', version='2.10').status == 403
+    assert other.get(f'/os-keypairs?user_id={base.USER}', version='2.10').status == 403
+    assert other.delete(f'/os-keypairs/mine?user_id={base.USER}', version='2.10').status == 403
+    assert _import(other, 'forged', user_id=base.USER).status == 403
+    assert _names(api.client()) == ['mine']
+
+
+def test_administrators_act_for_users(api):
+    admin = api.admin()
+    assert _import(admin, 'given', user_id=base.USER).json['keypair']['user_id'] == base.USER
+    assert _names(api.client()) == ['given']
+    assert _names(admin, f'?user_id={base.USER}') == ['given'] and _names(admin) == []
+    assert admin.get(f'/os-keypairs/given?user_id={base.USER}', version='2.9').status == 404, 'ignored before 2.10'
+    assert admin.delete(f'/os-keypairs/given?user_id={base.USER}', version='2.10').status == 204
+
+
+def test_pages(api):
+    client = api.client()
+    for name in ('c', 'a', 'b'):
+        _import(client, name)
+    body = client.get('/os-keypairs?limit=2', version='2.35').json
+    assert [entry['keypair']['name'] for entry in body['keypairs']] == ['a', 'b']
+    assert body['keypairs_links'][0]['href'].endswith('/os-keypairs?limit=2&marker=b')
+    assert _names(client, '?limit=2&marker=b') == ['c']
+    assert client.get('/os-keypairs?marker=x', version='2.35').status == 400
+    assert _names(client, '?limit=2', version='2.34') == ['a', 'b', 'c']
+
+
+def test_quota(tmp_path):
+    api = base.ApiFixture(tmp_path, quota__key_pairs=2)
+    answers = []
+    threads = [threading.Thread(target=lambda n=n: answers.append(_import(api.client(), f'k{n}').status))
+               for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [201, 201, 403, 403, 403, 403]
+    assert _import(api.client(user='other'), 'k').status == 201
+    assert _import(api.client(), 'k9').fault == (
+        'forbidden', 403, 'Quota exceeded, too many key pairs: at most 2 are allowed.')
+    api.close()

@@ -1,0 +1,365 @@
+"""The /network face over HTTP: with an unmodified openstacksdk and openstack client, and by hand."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import uuid
+from wsgiref import simple_server
+
+import pytest
+import requests
+from openstack import connection
+from openstack import exceptions as sdk_exceptions
+
+from nova import context
+from nova.embedded.network import app
+from nova.tests.unit import test_network_manager as unit
+
+USERS = {'admin': {'project_id': 'admin-project', 'user_id': 'root', 'is_admin': True},
+         'demo': {'project_id': 'p1', 'user_id': 'u1'}, 'other': {'project_id': 'p2', 'user_id': 'u2'}}
+
+
+class Client:
+    """Stands for the network service of the manager under test: a cast is a direct call."""
+
+    def __init__(self, manager):
+        self.manager, self.calls = manager, 0
+
+    def refresh_security(self, ctx, server=None, port_ids=()):
+        self.calls += 1
+        self.manager.refresh_security(ctx, port_ids=port_ids)
+
+
+class Quiet(simple_server.WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+class Face(unit.Rig):
+    """The rig, its HTTP face, and callers that a token's name chooses."""
+
+    def __init__(self, path, **overrides):
+        super().__init__(path, network__default_cidr='10.44.0.0/24', **overrides)
+        self.client = Client(self.manager)
+        self.app = app.Application(self.conf, self.db, self.client)
+        self.server = simple_server.make_server('127.0.0.1', 0, self._authenticated, handler_class=Quiet)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f'http://127.0.0.1:{self.server.server_port}/network'
+
+    def _authenticated(self, environ, start_response):
+        environ['SCRIPT_NAME'], environ['PATH_INFO'] = '/network', environ['PATH_INFO'].removeprefix('/network')
+        user = USERS.get(environ.get('HTTP_X_AUTH_TOKEN'))
+        if user:
+            environ['nova.context'] = context.RequestContext(**user, overwrite=False)
+        return self.app(environ, start_response)
+
+    def __call__(self, user, method, path, body=None, **kwargs):
+        return requests.request(method, f'{self.url}/v2.0/{path}', json=body,
+                                headers={'X-Auth-Token': user} if user else {}, timeout=30, **kwargs)
+
+    def sdk(self, user='admin'):
+        return connection.Connection(auth_type='admin_token', auth={'endpoint': self.url, 'token': user},
+                                     network_endpoint_override=self.url + '/v2.0', region_name='r')
+
+    def cli(self, *arguments, user='admin', check=True):
+        command = pathlib.Path(sys.executable).parent / 'openstack'
+        done = subprocess.run(
+            [command, '--os-auth-type', 'admin_token', '--os-token', user, '--os-endpoint', self.url + '/v2.0',
+             *arguments, *(['-f', 'json'] if arguments[-2:] != ('-f', 'value') and 'delete' not in arguments else [])],
+            capture_output=True, text=True, timeout=60, env={**os.environ, 'HOME': '/nonexistent'})
+        if check:
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout) if done.stdout.strip() else None
+        return done
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.db.dispose()
+
+
+@pytest.fixture
+def face(tmp_path):
+    rig = Face(tmp_path)
+    yield rig
+    rig.close()
+
+
+# ---- the unmodified clients -----------------------------------------------------------
+
+def test_openstack_client(face):
+    listed, = face.cli('network', 'list')
+    assert listed['Name'] == 'private' and listed['ID'] == face.network_id
+    made = face.cli('network', 'create', 'blue', '--mtu', '1400')
+    assert made['name'] == 'blue' and made['mtu'] == 1400
+    subnet = face.cli('subnet', 'create', 'bluenet', '--network', 'blue', '--subnet-range', '10.50.0.0/24',
+                      '--dns-nameserver', '10.0.0.53')
+    assert subnet['gateway_ip'] == '10.50.0.1' and subnet['allocation_pools'] == [
+        {'start': '10.50.0.2', 'end': '10.50.0.254'}]
+    assert face.cli('network', 'show', 'blue')['subnets'] == [subnet['id']]
+    assert {row['Name'] for row in face.cli('subnet', 'list')} == {'private', 'bluenet'}
+    port = face.cli('port', 'create', 'p', '--network', 'blue', '--fixed-ip', 'ip-address=10.50.0.9')
+    assert port['fixed_ips'] == [{'subnet_id': subnet['id'], 'ip_address': '10.50.0.9'}]
+    assert [row['Name'] for row in face.cli('port', 'list', '--fixed-ip', 'ip-address=10.50.0.9')] == ['p']
+    assert face.cli('port', 'show', 'p')['id'] == port['id']
+    group = face.cli('security', 'group', 'create', 'web', '--description', 'd')
+    rule = face.cli('security', 'group', 'rule', 'create', 'web', '--protocol', 'tcp', '--dst-port', '80:81')
+    assert (rule['port_range_min'], rule['port_range_max'], rule['direction']) == (80, 81, 'ingress')
+    assert face.cli('security', 'group', 'rule', 'create', 'web', '--protocol', 'icmp')['protocol'] == 'icmp'
+    assert len(face.cli('security', 'group', 'rule', 'list', 'web')) == 4
+    assert {row['Name'] for row in face.cli('security', 'group', 'list')} == {'default', 'web'}
+    assert face.cli('security', 'group', 'show', 'web')['id'] == group['id']
+    for what in (('port', 'set', '--security-group', 'web', '--name', 'q', 'p'),):
+        assert face.cli(*what, '--description', 'z', check=False).returncode in (0, 2)
+    face.cli('security', 'group', 'rule', 'delete', rule['id'])
+    face.cli('port', 'delete', port['id'])
+    face.cli('security', 'group', 'delete', 'web')
+    face.cli('network', 'delete', 'blue')
+    assert face.cli('floating', 'ip', 'list') == [] and face.cli('router', 'list') == []
+    assert face.cli('extension', 'list', '--network')
+    assert face.cli('availability', 'zone', 'list', '--network')[0]['Zone Name'] == 'nova'
+    refused = face.cli('network', 'show', 'nowhere', check=False)
+    assert refused.returncode and 'No Network found for nowhere' in refused.stderr
+
+
+def test_sdk(face):
+    sdk = face.sdk()
+    network = sdk.network.find_network('private')
+    assert network.is_shared and [subnet.cidr for subnet in sdk.network.subnets(network_id=network.id)] == [
+        '10.44.0.0/24']
+    port = sdk.network.create_port(network_id=network.id, name='a')
+    sdk.network.update_port(port, name='b', description='c')
+    assert [(found.name, found.description) for found in sdk.network.ports(name=['b', 'x'])] == [('b', 'c')]
+    group = sdk.network.create_security_group(name='g')
+    sdk.network.create_security_group_rule(security_group_id=group.id, direction='ingress', protocol='tcp',
+                                           port_range_min=22, port_range_max=22)
+    assert len(sdk.network.get_security_group(group.id).security_group_rules) == 3
+    with pytest.raises(sdk_exceptions.ConflictException):
+        sdk.network.create_security_group_rule(security_group_id=group.id, direction='ingress', protocol='6',
+                                               port_range_min=22, port_range_max=22)
+    sdk.network.update_port(port, security_groups=[group.id])
+    with pytest.raises(sdk_exceptions.ConflictException, match='in use'):
+        sdk.network.delete_security_group(group)
+    sdk.network.delete_port(port)
+    sdk.network.delete_security_group(group)
+    with pytest.raises(sdk_exceptions.NotFoundException):
+        sdk.network.get_port(port.id)
+    assert sdk.network.find_extension('security-group') and not sdk.network.find_extension('nothing')
+
+
+def test_pages(face):
+    for number in range(7):
+        face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'name': f'n{number % 3}'}})
+    assert len(list(face.sdk('demo').network.ports(limit=2))) == 7
+    first = face('demo', 'GET', 'ports?limit=3&sort_key=name&sort_dir=desc&fields=name&fields=id').json()
+    assert [port['name'] for port in first['ports']] == ['n2', 'n2', 'n1'] and set(first['ports'][0]) == {'id', 'name'}
+    rest = requests.get(first['ports_links'][0]['href'], headers={'X-Auth-Token': 'demo'}, timeout=30).json()
+    assert [port['name'] for port in rest['ports']] == ['n1', 'n0', 'n0']
+
+
+# ---- who may what: security class E ------------------------------------------------------
+
+def test_projects_do_not_see_each_other(face):
+    port = face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}).json()['port']
+    group = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']
+    rule = group['security_group_rules'][0]
+    hidden = face.add_network(project='p1')
+    paths = [f'ports/{port["id"]}', f'security-groups/{group["id"]}', f'security-group-rules/{rule["id"]}',
+             f'networks/{hidden}']
+    singular = {'ports': 'port', 'security-groups': 'security_group', 'security-group-rules': 'security_group_rule',
+                'networks': 'network'}
+    for path in paths:
+        assert face('demo', 'GET', path).status_code == 200 == face('admin', 'GET', path).status_code
+        for method in ('GET', 'PUT', 'DELETE'):
+            answer = face('other', method, path, {singular[path.split('/')[0]]: {'description': 'x'}}
+                          if method == 'PUT' else None)
+            assert answer.status_code == 404, (method, path)
+            kind, ident = path.split('/')
+            unknown = face('other', method, f'{kind}/{uuid.uuid4()}', {singular[kind]: {'description': 'x'}}
+                           if method == 'PUT' else None)
+            assert unknown.json()['NeutronError']['type'] == answer.json()['NeutronError']['type']
+    for kind, ident in (path.split('/') for path in paths):
+        listed = face('other', 'GET', kind).json()[kind.replace('-', '_')]
+        assert ident not in {row['id'] for row in listed}
+        assert face('other', 'GET', f'{kind}?id={ident}&project_id=p1').json()[kind.replace('-', '_')] == []
+
+
+def test_what_only_administrators_may(face):
+    assert face('demo', 'POST', 'networks', {'network': {'name': 'x'}}).status_code == 403
+    assert face('demo', 'PUT', f'networks/{face.network_id}', {'network': {'name': 'x'}}).status_code == 403
+    assert face('demo', 'DELETE', f'networks/{face.network_id}').status_code == 403
+    base = {'network_id': face.network_id}
+    for extra in ({'device_id': str(uuid.uuid4())}, {'device_owner': 'compute:nova'}, {'binding:host_id': 'host1'},
+                  {'project_id': 'p2'}, {'mac_address': 'fa:16:3e:00:00:01'}):
+        answer = face('demo', 'POST', 'ports', {'port': {**base, **extra}})
+        assert answer.status_code == 403 and answer.json()['NeutronError']['type'] == 'PolicyNotAuthorized', extra
+    shown = face('demo', 'GET', f'networks/{face.network_id}').json()['network']
+    assert 'provider:network_type' not in shown and 'provider:network_type' in face(
+        'admin', 'GET', f'networks/{face.network_id}').json()['network']
+
+
+def test_another_projects_groups_and_networks_cannot_be_used(face):
+    group = face('other', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']['id']
+    hidden = face.add_network(project='p2')
+    for port in ({'network_id': face.network_id, 'security_groups': [group]}, {'network_id': hidden}):
+        assert face('demo', 'POST', 'ports', {'port': port}).status_code == 404
+    own = face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    for rule in ({'security_group_id': group}, {'security_group_id': own, 'remote_group_id': group}):
+        assert face('demo', 'POST', 'security-group-rules',
+                    {'security_group_rule': {'direction': 'ingress', **rule}}).status_code == 404
+
+
+def test_without_a_token(face):
+    assert face(None, 'GET', 'networks').status_code == 401
+    assert requests.get(face.url + '/', timeout=10).json()['versions'][0]['id'] == 'v2.0'
+
+
+# ---- bad input: security class J ------------------------------------------------------------
+
+BAD_PORTS = [
+    [], None, 'x', {'network_id': 5}, {'network_id': 'x' * 300}, {'name': 'n'},
+    *[{'network_id': 'N', **extra} for extra in (
+        {'name': 'x' * 256}, {'name': 5}, {'name': 'a\0b'}, {'admin_state_up': 'perhaps'}, {'unknown': 1},
+        {'id': 'x'}, {'status': 'ACTIVE'}, {'fixed_ips': 'x'}, {'fixed_ips': [{'ip_address': '10.44.0.300'}]},
+        {'fixed_ips': [{'ip_address': '::1'}]}, {'fixed_ips': [{'foo': 1}]}, {'fixed_ips': [{}] * 11},
+        {'fixed_ips': [{'ip_address': '10.45.0.1'}]}, {'mac_address': 'zz'}, {'security_groups': 'x'},
+        {'security_groups': ['g'] * 21}, {'security_groups': [1]}, {'binding:vnic_type': 'direct'},
+        {'port_security_enabled': False}, {'allowed_address_pairs': [{'ip_address': '1.2.3.4'}]},
+        {'tenant_id': 'p1', 'project_id': 'p2'})]]
+
+
+@pytest.mark.parametrize('port', BAD_PORTS)
+def test_bad_ports(face, port):
+    if isinstance(port, dict) and port.get('network_id') == 'N':
+        port = {**port, 'network_id': face.network_id}
+    answer = face('demo', 'POST', 'ports', {'port': port})
+    assert answer.status_code == 400, answer.text
+    assert set(answer.json()['NeutronError']) == {'type', 'message', 'detail'}
+    assert face('demo', 'GET', 'ports').json() == {'ports': []}
+
+
+BAD_SUBNETS = [{'cidr': '10.9.0.1/24'}, {'cidr': 'x'}, {'cidr': '10.9.0.0/31'}, {'cidr': '0.0.0.0/0'},
+               {'cidr': '224.0.0.0/24'}, {'cidr': '127.0.0.0/24'}, {'cidr': '169.254.0.0/16'}, {'cidr': 'fd00::/64'},
+               {'cidr': '10.44.0.128/25'}, {'gateway_ip': '10.8.0.1'}, {'gateway_ip': '10.9.0.0'}, {'gateway_ip': None},
+               {'allocation_pools': [{'start': '10.9.0.1', 'end': '10.9.0.9'}]},
+               {'allocation_pools': [{'start': '10.9.0.9', 'end': '10.9.0.5'}]},
+               {'allocation_pools': [{'start': '10.9.0.5', 'end': '10.9.9.9'}]},
+               {'allocation_pools': [{'start': '10.9.0.5', 'end': '10.9.0.9'}, {'start': '10.9.0.7', 'end': '10.9.0.20'}]},
+               {'dns_nameservers': ['x']}, {'dns_nameservers': ['1.1.1.1'] * 11}, {'ip_version': 6},
+               {'host_routes': [{'destination': '10.0.0.0/8,1.2.3.4', 'nexthop': '10.9.0.1'}]}]
+
+
+@pytest.mark.parametrize('extra', BAD_SUBNETS)
+def test_bad_subnets(face, extra):
+    network = face('admin', 'POST', 'networks', {'network': {'name': 'n'}}).json()['network']['id']
+    body = {'network_id': network, 'cidr': '10.9.0.0/24', **extra}
+    assert face('admin', 'POST', 'subnets', {'subnet': body}).status_code == 400
+    assert face('admin', 'GET', f'networks/{network}').json()['network']['subnets'] == []
+
+
+BAD_RULES = [{'direction': 'up'}, {'ethertype': 'IPv5'}, {'protocol': 'x'}, {'protocol': 256}, {'protocol': '²'},
+             {'port_range_min': 1}, {'protocol': 'tcp', 'port_range_min': 5, 'port_range_max': 4},
+             {'protocol': 'tcp', 'port_range_min': 0, 'port_range_max': 4}, {'protocol': 'tcp', 'port_range_max': 4},
+             {'protocol': 'gre', 'port_range_min': 1, 'port_range_max': 4},
+             {'protocol': 'icmp', 'port_range_max': 4}, {'protocol': 'icmp', 'port_range_min': 256},
+             {'remote_ip_prefix': '10.0.0.0/40'}, {'remote_ip_prefix': 'fd00::/8'}, {'remote_ip_prefix': 5},
+             {'remote_ip_prefix': '10.0.0.0/8 accept; drop'}, {'remote_address_group_id': 'x'},
+             {'protocol': 'tcp', 'port_range_min': 70000, 'port_range_max': 70000}, {'protocol': True}]
+
+
+@pytest.mark.parametrize('extra', BAD_RULES)
+def test_bad_rules(face, extra):
+    group = face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    answer = face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress', **extra}})
+    assert answer.status_code == 400, answer.text
+    assert len(face('demo', 'GET', 'security-group-rules').json()['security_group_rules']) == 4
+
+
+def test_bad_requests(face):
+    url, headers = face.url + '/v2.0/', {'X-Auth-Token': 'demo'}
+    for data, status in ((b'{', 400), (b'\xff', 400), (b'[]', 400), (b'{"network": {}}', 400), (b'', 400),
+                         (b'[' * 100000, 400), (b'x' * 300000, 413)):
+        assert requests.post(url + 'ports', data=data, headers=headers, timeout=10).status_code == status
+    for path in ('ports?limit=x', 'ports?limit=-1', 'ports?marker=nowhere', 'ports?sort_key=x', 'ports?nothing=1',
+                 'ports?sort_key=name&sort_dir=up', 'ports?fixed_ips=x', 'ports?admin_state_up=x',
+                 'networks?mtu=x', 'ports?' + '&'.join(['id=x'] * 600)):
+        assert face('demo', 'GET', path).status_code == 400, path
+    for path in ('nothing', 'extensions/nothing', 'ports/x/y', 'quotas/p2', 'ports/' + 'x' * 5000, 'ports/%ff'):
+        assert face('demo', 'GET', path).status_code == 404, path
+    assert face('demo', 'PUT', 'ports', {}).status_code == 405 == face('demo', 'POST', 'extensions', {}).status_code
+    assert face('demo', 'GET', 'ports?' + 'x' * 66000).status_code in (400, 414)
+
+
+# ---- rules of their own ------------------------------------------------------------------
+
+def test_addresses_of_a_network(face):
+    small = face.add_network()
+    made = [face('demo', 'POST', 'ports', {'port': {'network_id': small}}) for _ in range(6)]
+    assert [answer.status_code for answer in made] == [201] * 5 + [409]
+    taken = made[0].json()['port']['fixed_ips'][0]['ip_address']
+    again = face('demo', 'POST', 'ports', {'port': {'network_id': small, 'fixed_ips': [{'ip_address': taken}]}})
+    assert again.status_code == 409 and again.json()['NeutronError']['type'] == 'IpAddressAlreadyAllocated'
+    for path in (f'networks/{small}', 'subnets/' + made[0].json()['port']['fixed_ips'][0]['subnet_id']):
+        assert face('admin', 'DELETE', path).status_code == 409
+    for answer in made[:5]:
+        assert face('demo', 'DELETE', 'ports/' + answer.json()['port']['id']).status_code == 204
+    assert face('admin', 'DELETE', f'networks/{small}').status_code == 204
+
+
+def test_change_of_addresses(face):
+    port = face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'fixed_ips': [
+        {'ip_address': '10.44.0.50'}]}}).json()['port']
+    changed = face('demo', 'PUT', f'ports/{port["id"]}', {'port': {'fixed_ips': [
+        {'ip_address': '10.44.0.50'}, {'ip_address': '10.44.0.51'}]}}).json()['port']
+    assert [ip['ip_address'] for ip in changed['fixed_ips']] == ['10.44.0.50', '10.44.0.51']
+    changed = face('demo', 'PUT', f'ports/{port["id"]}', {'port': {'fixed_ips': [
+        {'ip_address': '10.44.0.51'}]}}).json()['port']
+    assert [ip['ip_address'] for ip in changed['fixed_ips']] == ['10.44.0.51']
+
+
+def test_a_servers_port_stays_while_the_server_has_it(face):
+    instance = unit.make_instance()
+    vif, = face.allocate(instance)
+    shown = face('demo', 'GET', f'ports?device_id={instance.uuid}').json()['ports'][0]
+    assert shown['id'] == vif['id'] and shown['status'] == 'ACTIVE' and shown['device_owner'] == 'compute:nova'
+    assert face('demo', 'DELETE', f'ports/{vif["id"]}').status_code == 409
+    assert face('demo', 'PUT', f'ports/{vif["id"]}', {'port': {'fixed_ips': []}}).status_code == 409
+    face.deallocate(instance)
+    assert face('demo', 'GET', f'ports/{vif["id"]}').status_code == 404
+
+
+def test_default_group(face):
+    group, = face('demo', 'GET', 'security-groups?name=default').json()['security_groups']
+    assert len(group['security_group_rules']) == 4
+    assert face('demo', 'DELETE', f'security-groups/{group["id"]}').status_code == 409
+    assert face('demo', 'PUT', f'security-groups/{group["id"]}', {'security_group': {'name': 'x'}}).status_code == 409
+    assert face('demo', 'POST', 'security-groups', {'security_group': {'name': 'default'}}).status_code == 409
+    assert face('other', 'GET', 'security-groups').json()['security_groups'][0]['id'] != group['id']
+
+
+def test_changes_reach_the_network_service(face):
+    """Security class M: a change of groups or rules is told at once."""
+    group = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']
+    before = face.client.calls
+    rule = face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group['id'], 'direction': 'ingress'}}).json()['security_group_rule']
+    assert face.client.calls == before + 1
+    face('demo', 'DELETE', f'security-group-rules/{rule["id"]}')
+    assert face.client.calls == before + 2
+
+
+def test_quota(tmp_path):
+    face = Face(tmp_path, network__quota={'port': 2, 'security_group': 2})
+    try:
+        answers = [face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [201, 201, 409]
+        assert answers[2].json()['NeutronError']['type'] == 'OverQuota'
+        assert face('other', 'POST', 'ports', {'port': {'network_id': face.network_id}}).status_code == 201
+        assert face('demo', 'GET', 'quotas/p1').json()['quota']['port'] == 2
+        assert face('demo', 'GET', 'quotas/p1/details').json()['quota']['port'] == {
+            'limit': 2, 'used': 2, 'reserved': 0}
+    finally:
+        face.close()

@@ -1,0 +1,150 @@
+"""Limits, quota sets, and the check in the transaction that uses them."""
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import quotas
+from nova.db import tables_api
+from nova.tests.functional import base
+
+OTHER = 'b' * 32
+
+
+def _use(conn, project_id, number, vcpus=2, memory_mb=1024, user_id=base.USER):
+    for index in range(number):
+        conn.execute(sa.insert(tables_api.instance_mappings).values(
+            instance_uuid=f'{project_id[:8]}-{index}-{utils.change_number()}', cell_uuid='c', project_id=project_id,
+            user_id=user_id, vcpus=vcpus, memory_mb=memory_mb, created_at=utils.utcnow()))
+
+
+def _set(api, values, project=base.PROJECT, query='', version='2.57'):
+    return api.admin().put(f'/os-quota-sets/{project}{query}', {'quota_set': values}, version=version)
+
+
+def test_limits_show_what_is_used(api):
+    with api.api_db.writer() as conn:
+        _use(conn, base.PROJECT, 3)
+        _use(conn, OTHER, 1)
+    absolute = api.client().get('/limits?reserved=False').json['limits']['absolute']
+    assert {key: absolute[key] for key in absolute if key.startswith('total')} == {
+        'totalCoresUsed': 6, 'totalInstancesUsed': 3, 'totalRAMUsed': 3072, 'totalServerGroupsUsed': 0,
+        'totalFloatingIpsUsed': 0, 'totalSecurityGroupsUsed': 0}
+    assert (absolute['maxTotalInstances'], absolute['maxTotalCores'], absolute['maxTotalRAMSize']) == (10, 20, 51200)
+    assert absolute['maxPersonality'] == 5 and absolute['maxImageMeta'] == 128
+
+
+def test_limits_of_another_project(api):
+    with api.api_db.writer() as conn:
+        _use(conn, OTHER, 1)
+    assert api.client().get(f'/limits?tenant_id={OTHER}').status == 403
+    absolute = api.admin().get(f'/limits?tenant_id={OTHER}').json['limits']['absolute']
+    assert absolute['totalInstancesUsed'] == 1
+
+
+def test_set_and_reset(api):
+    answer = _set(api, {'instances': 7, 'cores': '-1', 'force': True})
+    assert answer.json['quota_set']['instances'] == 7 and answer.json['quota_set']['cores'] == -1
+    assert 'id' not in answer.json['quota_set']
+    shown = api.client().get(f'/os-quota-sets/{base.PROJECT}').json['quota_set']
+    assert (shown['id'], shown['instances'], shown['cores'], shown['ram']) == (base.PROJECT, 7, -1, 51200)
+    defaults = api.client().get(f'/os-quota-sets/{base.PROJECT}/defaults').json['quota_set']
+    assert (defaults['instances'], defaults['cores']) == (10, 20)
+    assert api.admin().delete(f'/os-quota-sets/{base.PROJECT}').status == 202
+    assert api.client().get(f'/os-quota-sets/{base.PROJECT}').json['quota_set']['instances'] == 10
+
+
+def test_who_may(api):
+    client, path = api.client(), f'/os-quota-sets/{OTHER}'
+    assert client.get(path).status == 403 and client.get(path + '/detail').status == 403
+    assert client.put(f'/os-quota-sets/{base.PROJECT}', {'quota_set': {'cores': -1}}).status == 403
+    assert client.delete(f'/os-quota-sets/{base.PROJECT}').status == 403
+    assert client.get('/os-quota-class-sets/default').status == 403
+
+
+@pytest.mark.parametrize('values', [{'instances': -2}, {'instances': 'many'}, {'instances': 2 ** 31},
+                                    {'boats': 1}, {'instances': None}, {'injected_files': 1}])
+def test_bad_limits(api, values):
+    assert _set(api, values).fault[:2] == ('badRequest', 400)
+
+
+def test_below_usage_only_by_force(api):
+    with api.api_db.writer() as conn:
+        _use(conn, base.PROJECT, 3)
+    assert _set(api, {'instances': 2}).status == 400
+    assert _set(api, {'instances': 3}).status == 200
+    assert _set(api, {'instances': 2, 'force': 'true'}).status == 200
+    assert _set(api, {'instances': -1}).status == 200
+
+
+def test_limits_of_a_user(api):
+    query = f'?user_id={base.USER}'
+    assert _set(api, {'instances': 11}, query=query).status == 400, 'more than the project has'
+    assert _set(api, {'instances': 4}, query=query).json['quota_set']['instances'] == 4
+    path = f'/os-quota-sets/{base.PROJECT}'
+    assert api.client().get(path + query).json['quota_set']['instances'] == 4
+    assert api.client().get(path).json['quota_set']['instances'] == 10
+    api.admin().delete(path + query)
+    assert api.client().get(path + query).json['quota_set']['instances'] == 10
+
+
+def test_detail(api):
+    with api.api_db.writer() as conn:
+        _use(conn, base.PROJECT, 2)
+    detail = api.client().get(f'/os-quota-sets/{base.PROJECT}/detail').json['quota_set']
+    assert detail['instances'] == {'limit': 10, 'in_use': 2, 'reserved': 0}
+    assert detail['cores'] == {'limit': 20, 'in_use': 4, 'reserved': 0}
+
+
+def test_default_class_changes_every_project(api):
+    body = {'quota_class_set': {'instances': 33}}
+    assert api.admin().put('/os-quota-class-sets/default', body).json['quota_class_set']['instances'] == 33
+    assert api.client().get(f'/os-quota-sets/{base.PROJECT}').json['quota_set']['instances'] == 33
+    assert api.admin().get('/os-quota-class-sets/default').json['quota_class_set']['instances'] == 33
+
+
+# ---- check_and_use -----------------------------------------------------------
+
+def _create(api, count, vcpus=1, memory_mb=64, project=base.PROJECT):
+    def run(conn):
+        limits = quotas.limits_of(conn, api.conf, project)
+        quotas.check_and_use(conn, limits, project, base.USER, count, vcpus, memory_mb)
+        _use(conn, project, count, vcpus, memory_mb)
+    api.api_db.run(run)
+
+
+def test_all_that_is_missing_is_named(api):
+    _create(api, 9)
+    with pytest.raises(exception.QuotaExceeded) as caught:
+        _create(api, 2, vcpus=6, memory_mb=1)
+    assert caught.value.message == ('Quota exceeded for instances, cores: Requested 2, 12, but already used 9, 9 '
+                                    'of 10, 20 instances, cores')
+    _create(api, 1)
+    with pytest.raises(exception.QuotaExceeded):
+        _create(api, 1)
+    _create(api, 1, project=OTHER)
+
+
+def test_no_limit(api):
+    _set(api, {'instances': -1, 'cores': -1})
+    _create(api, 50)
+
+
+def test_parallel_requests_cannot_exceed_together(api):
+    refused = []
+
+    def create():
+        try:
+            _create(api, 3)
+        except exception.QuotaExceeded:
+            refused.append(1)
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with api.api_db.reader() as conn:
+        assert quotas.usage(conn, base.PROJECT)['instances'] == 9
+    assert len(refused) == 5

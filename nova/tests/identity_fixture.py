@@ -1,0 +1,95 @@
+"""A whole identity service in a directory, and a client that speaks to its WSGI application."""
+import contextlib
+import socketserver
+import threading
+from wsgiref import simple_server
+
+import webob
+
+from nova import conf as nova_conf
+from nova.db import engine
+from nova.db import tables_api
+from nova.db import tables_identity  # noqa: F401  (its tables belong to the metadata)
+from nova.embedded.identity import app
+from nova.embedded.identity import bootstrap
+from nova.embedded.identity import catalog
+from nova.embedded.identity import service
+
+ROUNDS = 4          # bcrypt's least: the tests log in often
+
+
+class IdentityCloud:
+    """The service with its first users.
+
+    :param path: a pathlib.Path of an empty directory
+    :param base_url: in the catalog
+    :param options: of the group [identity]
+    """
+
+    def __init__(self, path, base_url='http://cloud.example', db_url=None, **options):
+        options = {'password_hash_rounds': ROUNDS, 'validation_cache_time': 60} | options
+        self.conf = nova_conf.new([], files=[], **{f'identity__{name}': value for name, value in options.items()})
+        self.path = path
+        self.db = engine.Database(db_url or f'sqlite:///{path}/api.sqlite')
+        tables_api.metadata.create_all(self.db.engine)
+        self.service = service.IdentityService(self.conf, self.db, str(path / 'keys'), catalog.for_base(base_url))
+        self.passwords = bootstrap.bootstrap(self.service)
+        self.app = app.Application(self.service)
+
+    def sibling(self):
+        """Another process' service on the same database and keys."""
+        return service.IdentityService(self.conf, self.db, str(self.path / 'keys'), self.service.catalog)
+
+    def token(self, user='admin', project=None):
+        names = {'admin': 'admin', 'demo': 'demo', 'nova': 'service'}
+        return self.service.login(user, self.passwords[user], project or names[user])[0]
+
+    def id_of(self, noun, name):
+        return self.service.find(noun, name=name)['id']
+
+    def call(self, method, path, body=None, token=None, address='192.0.2.1', **headers):
+        """A webob.Response of the application, mounted at /identity."""
+        req = webob.Request.blank(path, base_url='http://cloud.example/identity', method=method)
+        req.environ['REMOTE_ADDR'] = address
+        if isinstance(body, bytes):
+            req.body = body
+        elif body is not None:
+            req.json = body
+        if token is not None:
+            req.headers['X-Auth-Token'] = token
+        for name, value in headers.items():
+            req.headers[name.replace('_', '-')] = value
+        return req.get_response(self.app)
+
+
+def password_auth(user, password, project=None):
+    """The body of a login by names in the default domain."""
+    domain = {'id': 'default'}
+    body = {'auth': {'identity': {'methods': ['password'], 'password': {
+        'user': {'name': user, 'password': password, 'domain': domain}}}}}
+    if project:
+        body['auth']['scope'] = {'project': {'name': project, 'domain': domain}}
+    return body
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(simple_server.WSGIRequestHandler):
+    def log_message(self, *args):
+        """Requests are not logged."""
+
+
+@contextlib.contextmanager
+def served(application):
+    """Serve a WSGI application on a free port of 127.0.0.1; yields the port."""
+    server = simple_server.make_server('127.0.0.1', 0, application, _Server, _Quiet)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)

@@ -1,0 +1,376 @@
+"""The real thing: bridges, dnsmasq and nftables of this host, with network namespaces for guests."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+
+from nova.db import networks
+from nova.db import tables_network as t
+from nova.network import manager
+from nova.network import model
+from nova.network.linux import bridge
+from nova.network.linux import dhcp
+from nova.network.linux import driver
+from nova.network.linux import runner
+from nova.tests.unit import test_network_manager as unit
+
+_MISSING = [command for command in (*driver.COMMANDS, 'busybox') if not shutil.which(command)]
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason='needs root'),
+    pytest.mark.skipif(bool(_MISSING), reason='not installed: ' + ', '.join(_MISSING)),
+]
+
+run = runner.Runner()
+
+
+class Guest:
+    """A namespace at the end of a port's device."""
+
+    def __init__(self, vif, project=unit.PROJECT):
+        self.vif, self.mac, self.project = vif, vif['address'], project
+        self.address = unit.address(vif)
+        subnet = vif['network']['subnets'][0]
+        self.gateway, self.prefix = subnet['gateway'], subnet['cidr'].partition('/')[2]
+        self.name = 'g' + vif['id'][:8]
+        run('ip', 'netns', 'add', self.name)
+        run('ip', 'link', 'add', vif['devname'], 'type', 'veth', 'peer', 'name', 'eth0', 'netns', self.name)
+        run('ip', 'link', 'set', vif['devname'], 'master', vif['network']['bridge'], 'up')
+        self('ip', 'link', 'set', 'eth0', 'address', self.mac)
+        self('ip', 'link', 'set', 'eth0', 'up')
+        self('ip', 'link', 'set', 'lo', 'up')
+
+    def __call__(self, *arguments, check=True):
+        return run('ip', 'netns', 'exec', self.name, *arguments, check=check)
+
+    def static(self, address=None):
+        self('ip', 'address', 'add', f'{address or self.address}/{self.prefix}', 'dev', 'eth0')
+        self('ip', 'route', 'replace', 'default', 'via', self.gateway)
+        return self
+
+    def dhcp(self):
+        """What DHCP offers, as udhcpc hands it to its script."""
+        script = pathlib.Path(f'/tmp/{self.name}.dhcp')
+        script.write_text('#!/bin/sh\n[ "$1" = bound ] && echo "$ip/$subnet/$router/$dns/$mtu"\nexit 0\n')
+        script.chmod(0o755)
+        try:
+            return self('busybox', 'udhcpc', '-i', 'eth0', '-n', '-q', '-f', '-t', '3', '-T', '1', '-s',
+                        str(script), check=False).strip()
+        finally:
+            script.unlink()
+
+    def pings(self, address):
+        return bool(self('ping' if shutil.which('ping') else 'busybox', *([] if shutil.which('ping') else ['ping']),
+                         '-c', '1', '-W', '1', address, check=False))
+
+    def python(self, code):
+        return self('python3', '-c', code, check=False).strip()
+
+    def connects(self, address, port):
+        return self.python('import socket; s = socket.create_connection((%r, %d), 1.5); '
+                           'print(s.recv(20).decode() or 1)' % (address, port))
+
+    def listen(self, port, kind='tcp'):
+        code = {'tcp': 'import socket\ns = socket.create_server(("", %d))\nprint(1, flush=True)\n'
+                       'while 1:\n c, a = s.accept(); c.send(a[0].encode())',
+                'udp': 'import socket\ns = socket.socket(2, 2)\ns.setsockopt(1, 6, 1)\ns.bind(("", %d))\ns.settimeout(3)\n'
+                       'print(1, flush=True)\ntry: print(s.recvfrom(99)[1][0], flush=True)\nexcept OSError: print("none")',
+                }[kind] % port
+        process = subprocess.Popen(['ip', 'netns', 'exec', self.name, 'python3', '-c', code], stdout=subprocess.PIPE,
+                                   text=True)
+        process.stdout.readline()
+        return process
+
+    def close(self):
+        run('ip', 'netns', 'pids', self.name, check=False)
+        run('ip', 'netns', 'del', self.name, check=False)
+        run('ip', 'link', 'del', self.vif['devname'], check=False)
+
+
+class Host(unit.Rig):
+    def __init__(self, path, **overrides):
+        octet = random.randrange(1, 250)
+        super().__init__(path, network__bridge='nt' + uuid.uuid4().hex[:8],
+                         network__default_cidr=f'10.203.{octet}.0/24', **overrides)
+        self.octet, self.guests, self.processes = octet, [], []
+        self.restart()
+
+    def restart(self):
+        self.driver = driver.LinuxDriver(self.conf)
+        self.manager = manager.NetworkManager(self.conf, self.db, 'host1', self.driver)
+        self.manager.start()
+
+    def boot(self, **kwargs):
+        project = kwargs.pop('project', unit.PROJECT)
+        instance = unit.make_instance(project)
+        guest = Guest(self.allocate(instance, **kwargs)[0], project)
+        guest.instance = instance
+        self.guests.append(guest)
+        return guest
+
+    def rule(self, **values):
+        """A rule for the default group of a project, loaded at once."""
+        ident = str(uuid.uuid4())
+        with self.db.writer() as conn:
+            group = unit.security_groups.ensure_default(conn, values.pop('project', unit.PROJECT))
+            networks.insert(conn, t.security_group_rules, [{
+                'id': ident, 'project_id': unit.PROJECT, 'security_group_id': group, 'direction': 'ingress',
+                'ethertype': 'IPv4', 'protocol': None, 'port_range_min': None, 'port_range_max': None,
+                'remote_ip_prefix': None, 'remote_group_id': None, 'description': '', **values}])
+        self.manager.refresh_security(self.context, port_ids=[])
+        return ident
+
+    def drop_rule(self, ident):
+        with self.db.writer() as conn:
+            networks.delete(conn, t.security_group_rules, ident)
+        self.manager.refresh_security(self.context, port_ids=[])
+
+    def listen(self, guest, *args):
+        process = guest.listen(*args)
+        self.processes.append(process)
+        return process
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for guest in self.guests:
+            guest.close()
+        self.driver.teardown()
+        self.db.dispose()
+
+
+@pytest.fixture
+def host(tmp_path):
+    rig = Host(tmp_path)
+    yield rig
+    rig.close()
+
+
+def test_dhcp_gives_each_guest_its_own_address(host):
+    a, b = host.boot(), host.boot()
+    gateway = f'10.203.{host.octet}.1'
+    assert a.dhcp() == f'{a.address}/24/{gateway}/{gateway}/1500' or a.dhcp().startswith(a.address)
+    assert b.dhcp().split('/')[0] == b.address != a.address
+
+
+def test_guests_of_the_same_group_reach_each_other(host):
+    a, b = host.boot().static(), host.boot().static()
+    host.listen(b, 8080)
+    assert a.pings(b.address) and a.connects(b.address, 8080) == a.address
+
+
+def test_a_spoofed_address_is_dropped(host):
+    a, b = host.boot(), host.boot().static()
+    host.rule()                                       # b takes anything, so only anti-spoofing is in the way
+    a.static(f'10.203.{host.octet}.250')
+    assert not a.pings(b.address) and not a.pings(a.gateway)
+    a.static()
+    assert a('ping', '-c1', '-W1', '-I', a.address, b.address, check=False) or a.pings(b.address)
+
+
+def test_another_guests_address_cannot_be_taken(host):
+    victim, thief, third = host.boot().static(), host.boot(), host.boot().static()
+    host.rule()
+    assert third.pings(victim.address)
+    victim('ip', 'link', 'set', 'eth0', 'down')
+    third('ip', 'neigh', 'flush', 'all')
+    thief.static(victim.address)
+    assert not third.pings(victim.address)
+
+
+def test_another_mac_is_dropped(host):
+    a, b = host.boot(), host.boot().static()
+    a.static()
+    assert a.pings(b.address)
+    a('ip', 'link', 'set', 'eth0', 'address', 'fa:16:3e:00:00:99')
+    a('ip', 'route', 'replace', 'default', 'via', a.gateway)
+    b('ip', 'neigh', 'flush', 'all')
+    assert not a.pings(b.address)
+
+
+def test_tagged_frames_are_dropped(host):
+    """A VLAN tag does not carry a packet past the filters."""
+    a, b = host.boot().static(), host.boot().static()
+    sent = pathlib.Path(f'/tmp/{a.name}.py')
+    sent.write_text('''
+import socket, struct, sys
+source, target, tag = sys.argv[1:4]
+mac = lambda text: bytes.fromhex(text.replace(":", ""))
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xffff)
+    return ~(total + (total >> 16)) & 0xffff
+def header(check):
+    return struct.pack("!BBHHHBBH4s4s", 69, 0, 29, 1, 0, 64, 17, check, socket.inet_aton(source), socket.inet_aton(target))
+packet = header(checksum(header(0))) + struct.pack("!4H", 9, 999, 9, 0) + b"x"
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+s.send(mac(sys.argv[5]) + mac(sys.argv[4]) + bytes.fromhex(tag) + packet)
+''')
+    try:
+        for source, tag, expected in ((a.address, '0800', a.address), ('10.99.9.9', '0800', 'none'),
+                                      ('10.99.9.9', '810000000800', 'none'),
+                                      ('10.99.9.9', '88a80000810000000800', 'none')):
+            listener = host.listen(b, 999, 'udp')
+            a('python3', str(sent), source, b.address, tag, a.mac, b.mac)
+            assert listener.stdout.readline().strip() == expected, (source, tag)
+    finally:
+        sent.unlink()
+
+
+def test_a_guest_cannot_play_dhcp_server(host):
+    a, b = host.boot().static(), host.boot().static()
+    listener = host.listen(b, 68, 'udp')
+    a.python('import socket; s = socket.socket(2, 2); s.bind(("", 67)); s.sendto(b"x", (%r, 68))' % b.address)
+    assert listener.stdout.readline().strip() == 'none'
+
+
+def test_ipv6_does_not_pass(host):
+    a, b = host.boot(), host.boot()
+    a('ip', 'address', 'add', 'fd00::1/64', 'dev', 'eth0', 'nodad')
+    b('ip', 'address', 'add', 'fd00::2/64', 'dev', 'eth0', 'nodad')
+    assert not a('ping', '-6', '-c1', '-W1', 'fd00::2', check=False) if shutil.which('ping') else not a.pings('fd00::2')
+
+
+def test_a_rule_takes_effect_and_its_removal_ends_the_connection(host):
+    """Security class M: filters follow the rules of running guests."""
+    a = host.boot(project='p2').static()
+    b = host.boot().static()
+    host.listen(b, 8080)
+    assert not a.pings(b.address) and not a.connects(b.address, 8080)
+    ident = host.rule(protocol='tcp', port_range_min=8000, port_range_max=8100)
+    assert a.connects(b.address, 8080) == a.address and not a.pings(b.address)
+    code = ('import socket, sys\ns = socket.create_connection((%r, 8080), 2)\ns.recv(20)\nprint(1, flush=True)\n'
+            'sys.stdin.readline()\ns.shutdown(1)\nprint(2, flush=True)\nsys.stdin.readline()' % b.address)
+    client = subprocess.Popen(['ip', 'netns', 'exec', a.name, 'python3', '-c', code], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    host.processes.append(client)
+    assert client.stdout.readline().strip() == '1'
+    host.drop_rule(ident)
+    assert not a.connects(b.address, 8080)
+    before = _counter(b)
+    client.stdin.write('\n')
+    client.stdin.flush()
+    client.stdout.readline()
+    assert _counter(b) == before                      # its FIN never arrived
+
+
+def _counter(guest):
+    return json.loads(guest('ip', '-json', '-s', 'link', 'show', 'eth0'))[0]['stats64']['rx']['packets']
+
+
+def test_rules_by_prefix_protocol_and_remote_group(host):
+    a = host.boot(project='p2').static()
+    b = host.boot().static()
+    host.rule(protocol='icmp', port_range_min=8, port_range_max=0, remote_ip_prefix=f'{a.address}/32')
+    assert a.pings(b.address)
+    c = host.boot(project='p2').static()
+    assert not c.pings(b.address)
+    with host.db.writer() as conn:
+        group = unit.security_groups.ensure_default(conn, 'p2')
+    host.rule(protocol='icmp', remote_group_id=group)
+    assert c.pings(b.address)
+    assert host.boot(project='p2').static().pings(b.address)         # a new member, without a new rule
+
+
+def test_the_host_is_filtered_like_any_other_sender(host):
+    a = host.boot().static()
+    assert not _host_pings(a.address)
+    host.rule(protocol='icmp')
+    assert _host_pings(a.address)
+
+
+def _host_pings(address):
+    return bool(run('busybox', 'ping', '-c', '1', '-W', '1', address, check=False))
+
+
+def test_metadata_is_redirected_with_the_guests_address(host):
+    a = host.boot().static()
+    port = _free_port(a.gateway)
+    host.conf.set_override('port', port, 'metadata')
+    host.restart()
+    with socket.create_server((a.gateway, port)) as server:
+        def serve():
+            connection, peer = server.accept()
+            connection.send(peer[0].encode())
+            connection.close()
+        threading.Thread(target=serve, daemon=True).start()
+        assert a.connects('169.254.169.254', 80) == a.address
+
+
+def test_services_of_the_host_are_out_of_reach(host):
+    a = host.boot().static()
+    port = _free_port(a.gateway)
+    with socket.create_server((a.gateway, port)) as server:
+        server.settimeout(5)
+        assert a.pings(a.gateway) and not a.connects(a.gateway, port)
+        host.conf.set_override('guest_to_host_ports', [port], 'network')
+        host.restart()
+        threading.Thread(target=lambda: server.accept()[0].send(b'hello'), daemon=True).start()
+        assert a.connects(a.gateway, port) == 'hello'
+
+
+def _free_port(address):
+    with socket.create_server((address, 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_networks_are_kept_apart(host):
+    a = host.boot().static()
+    other = host.add_network(cidr=f'10.204.{host.octet}.0/29')
+    b = host.boot(requested=[{'network_id': other}]).static()
+    host.rule()
+    assert b.pings(b.gateway) and not a.pings(b.address) and not b.pings(a.address)
+
+
+def test_a_restart_leaves_everything_alone(host):
+    a, b = host.boot().static(), host.boot().static()
+    server = dhcp.Dhcp(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
+    pid, link = server.pid(), bridge.show(run, host.conf.network.bridge)
+    lost = subprocess.Popen(['ip', 'netns', 'exec', a.name, 'busybox', 'ping', '-c', '10', '-i', '0.2', '-q', b.address],
+                            stdout=subprocess.PIPE, text=True)
+    for _ in range(3):
+        host.restart()
+    assert ' 0% packet loss' in lost.communicate(timeout=20)[0]
+    again = bridge.show(run, host.conf.network.bridge)
+    assert server.pid() == pid and pid and again['link']['ifindex'] == link['link']['ifindex']
+
+
+def test_start_mends_what_is_missing(host):
+    a, b = host.boot().static(), host.boot()
+    server = dhcp.Dhcp(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
+    os.kill(server.pid(), 9)
+    run('nft', 'delete', 'table', 'bridge', host.driver.table)
+    run('nft', 'delete', 'table', 'inet', host.driver.table)
+    deadline = time.monotonic() + 3
+    while server.pid() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    host.manager.sync()
+    assert server.pid() and b.dhcp().split('/')[0] == b.address
+    a.static(f'10.203.{host.octet}.251')
+    assert not a.pings(b.address)
+
+
+def test_deleted_server_loses_its_filters_and_lease(host):
+    a = host.boot()
+    assert a.dhcp()
+    host.deallocate(a.instance)
+    assert model.devname(a.vif['id']) not in run('nft', 'list', 'table', 'bridge', host.driver.table)
+    assert not a.dhcp()
+
+
+def test_teardown_leaves_nothing(host):
+    host.boot()
+    host.driver.teardown()
+    assert bridge.show(run, host.conf.network.bridge) is None
+    assert host.driver.table not in run('nft', 'list', 'tables')
+    assert not host.driver.directory.exists()
+    host.driver.teardown()

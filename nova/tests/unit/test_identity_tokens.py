@@ -1,0 +1,91 @@
+"""The seal of a token and the keys behind it."""
+import base64
+import datetime
+import os
+import threading
+
+import pytest
+
+from nova import exception
+from nova.identity import tokens
+
+NOW = datetime.datetime(2026, 11, 21, 6, 30, 0, 123456)
+
+
+def claims(**changes):
+    values = {'user_id': 'u', 'scope': 'project', 'scope_id': 'p', 'methods': ('password',), 'issued_at': NOW,
+              'expires_at': NOW + datetime.timedelta(hours=1), 'audit_ids': ('a', 'b'), 'credential_id': None}
+    return tokens.Claims(**values | changes)
+
+
+def test_a_token_says_what_was_sealed(tmp_path):
+    ring = tokens.KeyRing(str(tmp_path))
+    assert ring.open(ring.seal(claims())) == claims()
+    assert ring.open(ring.seal(claims(scope=None, scope_id=None, credential_id='c'))) == claims(
+        scope=None, scope_id=None, credential_id='c')
+
+
+def test_a_token_is_short_enough_for_any_header(tmp_path):
+    long_id = 'f' * 64
+    token = tokens.KeyRing(str(tmp_path)).seal(claims(user_id=long_id, scope_id=long_id, credential_id=long_id))
+    assert len(token) <= 600 < tokens.MAX_LENGTH
+
+
+def test_forged_truncated_and_mangled_tokens_open_to_nothing(tmp_path):
+    ring = tokens.KeyRing(str(tmp_path / 'ours'))
+    token = ring.seal(claims())
+    raw = bytearray(base64.urlsafe_b64decode(token))
+    raw[len(raw) // 2] ^= 1
+    foreign = tokens.KeyRing(str(tmp_path / 'theirs')).seal(claims())
+    for bad in ('', 'x', token[:-1], token[:40], token[1:], base64.urlsafe_b64encode(raw).decode(), foreign,
+                token + 'A' * 2000, 'é' * 40, token.replace('g', 'é', 1), '\0'):
+        assert ring.open(bad) is None, bad
+
+
+def test_every_single_byte_is_protected(tmp_path):
+    ring = tokens.KeyRing(str(tmp_path))
+    raw = base64.urlsafe_b64decode(ring.seal(claims()))
+    for place in range(len(raw)):
+        changed = raw[:place] + bytes([raw[place] ^ 0x80]) + raw[place + 1:]
+        assert ring.open(base64.urlsafe_b64encode(changed).decode()) is None, place
+
+
+def test_key_file_is_private_from_the_start(tmp_path):
+    old = os.umask(0)
+    try:
+        ring = tokens.KeyRing(str(tmp_path / 'keys'))
+        ring.rotate()
+    finally:
+        os.umask(old)
+    assert os.stat(ring.path).st_mode & 0o777 == 0o600
+    assert os.stat(tmp_path / 'keys').st_mode & 0o777 == 0o700
+    assert os.listdir(tmp_path / 'keys') == [tokens.KEY_FILE]
+
+
+def test_a_key_file_that_others_can_read_is_refused(tmp_path):
+    ring = tokens.KeyRing(str(tmp_path))
+    os.chmod(ring.path, 0o640)
+    with pytest.raises(exception.NovaException, match='chmod 600'):
+        tokens.KeyRing(str(tmp_path))
+
+
+def test_rotation_keeps_what_was_sealed_and_other_processes_follow(tmp_path):
+    ring, other = tokens.KeyRing(str(tmp_path)), tokens.KeyRing(str(tmp_path))
+    first = ring.seal(claims())
+    for _ in range(tokens.KEYS_KEPT - 1):
+        ring.rotate()
+        assert ring.open(first) and other.open(first)
+        assert other.open(ring.seal(claims())) and ring.open(other.seal(claims()))
+    ring.rotate()
+    assert ring.open(first) is None and other.open(first) is None
+
+
+def test_processes_that_start_together_agree_on_a_key(tmp_path):
+    rings = []
+    threads = [threading.Thread(target=lambda: rings.append(tokens.KeyRing(str(tmp_path)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(rings) == 8
+    assert all(ring.open(rings[0].seal(claims())) for ring in rings)

@@ -1,0 +1,406 @@
+"""Image cache, disks, config drive and console log: without libvirt, with the real qemu-img."""
+import os
+import shutil
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from nova import exception
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+from nova.virt.libvirt import configdrive
+from nova.virt.libvirt import console
+from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import storage
+
+MIB, GIB = 1024 ** 2, 1024 ** 3
+
+needs_qemu_img = pytest.mark.skipif(not shutil.which('qemu-img'), reason='qemu-img is not installed')
+pytestmark = needs_qemu_img
+
+
+class Images:
+    """An ImageSource over files."""
+
+    def __init__(self):
+        self.files, self.downloads, self.slow = {}, 0, 0
+
+    def add(self, image_id, path, disk_format, **properties):
+        self.files[image_id] = str(path)
+        return {'id': image_id, 'disk_format': disk_format, 'properties': properties}
+
+    def show(self, image_id):
+        return {'id': image_id, 'disk_format': 'aki', 'properties': {}}
+
+    def download(self, image_id, path):
+        self.downloads += 1
+        time.sleep(self.slow)
+        shutil.copyfile(self.files[image_id], path)
+
+
+@pytest.fixture
+def images():
+    return Images()
+
+
+@pytest.fixture
+def store(tmp_path, images):
+    made = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60))
+    made.prepare()
+    return made
+
+
+def qemu(*arguments):
+    subprocess.run(['qemu-img', *map(str, arguments)], check=True, capture_output=True)
+
+
+@pytest.fixture
+def raw(tmp_path):
+    path = tmp_path / 'raw'
+    path.write_bytes(b'boot' * 1024)
+    return path
+
+
+@pytest.fixture
+def qcow2(tmp_path):
+    path = tmp_path / 'image.qcow2'
+    qemu('create', '-f', 'qcow2', path, '8M')
+    return path
+
+
+def create(store, image, **values):
+    request = driver.SpawnRequest(image=image, network_info=[], config_drive=values.pop('config_drive', None),
+                                  block_devices=values.pop('block_devices', []))
+    instance = driver_contract.make_instance(**values)
+    return instance, store.create(instance, request)
+
+
+# ---- the image cache ------------------------------------------------------------------
+
+def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
+    image, images.slow = images.add('one', raw, 'raw'), 0.2
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(store.cache.fetch(image))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert images.downloads == 1 and len(set(found)) == 1 and len(found) == 5
+
+
+def refused(store, images, path, declared):
+    image = images.add('bad', path, declared)
+    with pytest.raises(exception.ImageUnacceptable) as caught:
+        store.cache.fetch(image)
+    left = [name for name in os.listdir(os.path.dirname(store.cache._directory + '/x')) if not name.endswith('.lock')]
+    assert left == []
+    return caught.value.kwargs['reason']
+
+
+def test_backing_file_is_refused(store, images, tmp_path):
+    """Class A."""
+    secret = tmp_path / 'secret'
+    secret.write_bytes(b's' * MIB)
+    qemu('create', '-f', 'qcow2', '-b', secret, '-F', 'raw', tmp_path / 'bad')
+    assert 'backing' in refused(store, images, tmp_path / 'bad', 'qcow2')
+
+
+def test_data_file_is_refused(store, images, tmp_path):
+    """Class A: CVE-2024-32498."""
+    qemu('create', '-f', 'qcow2', '-o', f'data_file={tmp_path}/secret,data_file_raw=on', tmp_path / 'bad', '1M')
+    assert 'data file' in refused(store, images, tmp_path / 'bad', 'qcow2')
+
+
+def test_header_is_checked_before_any_tool_reads(images, tmp_path, qcow2):
+    """The tool would open a data file that the header names."""
+    class NoTool:
+        def info(self, path, disk_format):
+            raise AssertionError('qemu-img was asked')
+
+    data = bytearray(qcow2.read_bytes())
+    struct.pack_into('>Q', data, 72, struct.unpack_from('>Q', data, 72)[0] | imagecache.QCOW2_DATA_FILE)
+    qcow2.write_bytes(data)
+    cache = imagecache.ImageCache(str(tmp_path), images, NoTool(), None, 60)
+    with pytest.raises(exception.ImageUnacceptable):
+        cache.fetch(images.add('bad', qcow2, 'qcow2'))
+
+
+@pytest.mark.parametrize('declared', ['raw', 'ami', 'aki'])
+def test_qcow2_declared_as_something_else_is_refused(store, images, qcow2, declared):
+    assert 'qcow2' in refused(store, images, qcow2, declared)
+
+
+def test_raw_declared_as_qcow2_is_refused(store, images, raw):
+    assert 'qcow2' in refused(store, images, raw, 'qcow2')
+
+
+def test_encrypted_is_refused(store, images, qcow2):
+    data = bytearray(qcow2.read_bytes())
+    struct.pack_into('>I', data, 32, 2)
+    qcow2.write_bytes(data)
+    assert 'encrypted' in refused(store, images, qcow2, 'qcow2')
+
+
+def test_truncated_header_is_refused(store, images, qcow2):
+    qcow2.write_bytes(qcow2.read_bytes()[:80])
+    assert refused(store, images, qcow2, 'qcow2')
+
+
+@pytest.mark.parametrize('declared', ['vmdk', 'vhdx', None, '../raw'])
+def test_unknown_format_is_refused(store, images, raw, declared):
+    assert 'not supported' in refused(store, images, raw, declared)
+
+
+@pytest.mark.parametrize('image_id', ['../../etc/passwd', '/etc/passwd', 'a/b', '', '.', 'a\0b', 'x' * 100])
+def test_image_id_is_no_path(store, image_id):
+    """Class D."""
+    with pytest.raises(exception.ImageUnacceptable):
+        store.cache.fetch({'id': image_id, 'disk_format': 'raw'})
+
+
+def test_injected_inspection_refuses(tmp_path, images, raw):
+    def inspect(path, declared):
+        raise exception.ImageUnacceptable(image_id='x', reason=f'{declared}: no')
+
+    store = storage.Storage(str(tmp_path / 'i'), images, qemu_img.QemuImg(60), inspect)
+    store.prepare()
+    assert refused(store, images, raw, 'raw') == 'raw: no'
+
+
+def test_a_download_that_crashed_is_begun_again(store, images, raw):
+    image = images.add('one', raw, 'raw')
+    part = os.path.join(store.directory, '_base', 'one.raw.part')
+    with open(part, 'w') as file:
+        file.write('half')
+    assert store.cache.fetch(image).virtual_size == 4096
+    assert not os.path.exists(part)
+
+
+def test_unused_images_go_and_used_ones_stay(store, images, qcow2, raw):
+    used, unused = images.add('used', qcow2, 'qcow2'), images.add('unused', raw, 'raw')
+    instance, (disks, _files) = create(store, used)
+    from nova.tests.unit import test_libvirt_xml
+    store.save(test_libvirt_xml.guest(uuid=instance.uuid, disks=disks))
+    paths = {name: store.cache.fetch(image).path for name, image in (('used', used), ('unused', unused))}
+    store.remove_unused_images()
+    assert all(os.path.exists(path) for path in paths.values()), 'young'
+    for path in paths.values():
+        os.utime(path, (1, 1))
+    store.remove_unused_images()
+    assert os.path.exists(paths['used']) and not os.path.exists(paths['unused'])
+    store.remove(instance.uuid)
+    store.remove_unused_images()
+    assert not os.path.exists(paths['used'])
+
+
+# ---- disks ------------------------------------------------------------------------------
+
+def test_root_is_an_overlay_with_explicit_format(store, images, raw):
+    instance, (disks, files_) = create(store, images.add('one', raw, 'raw'), root_gb=2)
+    info = qemu_img.QemuImg(60).info(disks[0].file, 'qcow2')
+    assert info['virtual-size'] == 2 * GIB
+    assert info['backing-filename-format'] == 'raw' and disks[0].backing_format == 'raw'
+    assert files_ == {}
+
+
+def test_root_gb_0_is_the_size_of_the_image(store, images, qcow2):
+    _instance, (disks, _files) = create(store, images.add('one', qcow2, 'qcow2'), root_gb=0)
+    assert qemu_img.QemuImg(60).info(disks[0].file, 'qcow2')['virtual-size'] == 8 * MIB
+
+
+def test_raw_root_is_a_copy_of_its_own(tmp_path, images, qcow2):
+    store = storage.Storage(str(tmp_path / 'i'), images, qemu_img.QemuImg(60), images_type='raw')
+    store.prepare()
+    _instance, (disks, _files) = create(store, images.add('one', qcow2, 'qcow2'))
+    assert disks[0].format == 'raw' and disks[0].backing_file is None
+    assert os.path.getsize(disks[0].file) == GIB
+
+
+@pytest.mark.parametrize('root_gb', [1, 0])
+def test_virtual_size_bomb_is_refused(store, images, tmp_path, root_gb):
+    """Class C: a few hundred KiB that claim to be 63 TiB."""
+    qemu('create', '-f', 'qcow2', '-o', 'cluster_size=2M', tmp_path / 'bomb', '63T')
+    with pytest.raises(exception.ImageUnacceptable):
+        create(store, images.add('bomb', tmp_path / 'bomb', 'qcow2'), root_gb=root_gb)
+
+
+def test_format_written_by_a_guest_is_not_believed(store, images, raw, tmp_path):
+    """Class B: a raw disk that carries a qcow2 header is copied as raw, with the header in it."""
+    secret = tmp_path / 'secret'
+    secret.write_bytes(b'secret' * 100000)
+    qemu('create', '-f', 'qcow2', '-b', secret, '-F', 'raw', tmp_path / 'header')
+    header = (tmp_path / 'header').read_bytes()
+    target = tmp_path / 'copy'
+    qemu_img.QemuImg(60).convert(tmp_path / 'header', 'raw', target, 'raw')
+    assert target.read_bytes()[:len(header)] == header and b'secret' * 100 not in target.read_bytes()
+
+
+def test_ephemeral_swap_and_config_drive(store, images, raw):
+    _instance, (disks, _files) = create(
+        store, images.add('one', raw, 'raw', hw_disk_bus='scsi'), ephemeral_gb=1, flavor={'swap': 16},
+        config_drive={'openstack/latest/meta_data.json': b'{}'})
+    assert [disk.target for disk in disks] == ['sda', 'sdb', 'sdc', 'sdd']
+    assert [os.path.basename(disk.file) for disk in disks] == [
+        'disk', 'disk.ephemeral0', 'disk.swap', 'disk.config']
+    assert [disk.readonly for disk in disks] == [False, False, False, True]
+    assert os.path.getsize(disks[1].file) == GIB and os.path.getsize(disks[2].file) == 16 * MIB
+    with open(disks[2].file, 'rb') as file:
+        assert b'SWAPSPACE2' in file.read(4096)
+
+
+def test_ephemeral_disks_that_were_asked_for(store, images, raw):
+    rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1, 'guest_format': None}] * 2
+    _instance, (disks, _files) = create(store, images.add('one', raw, 'raw'), ephemeral_gb=2, block_devices=rows)
+    assert [os.path.getsize(disk.file) for disk in disks[1:]] == [GIB, GIB]
+
+
+def test_kernel_and_ramdisk(store, images, raw):
+    images.add('k', raw, 'aki')
+    images.add('r', raw, 'ari')
+    instance, (_disks, found) = create(store, images.add('one', raw, 'ami', kernel_id='k'), ramdisk_id='r')
+    assert found == {name: store.path(instance.uuid, name) for name in ('kernel', 'ramdisk')}
+
+
+def test_too_many_ide_disks(store, images, raw):
+    rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1}] * 4
+    with pytest.raises(exception.BuildFailed):
+        create(store, images.add('one', raw, 'raw', hw_disk_bus='ide'), block_devices=rows)
+
+
+def test_unknown_bus_is_refused(store, images, raw):
+    with pytest.raises(exception.ImageUnacceptable):
+        create(store, images.add('one', raw, 'raw', hw_disk_bus='floppy'))
+
+
+@pytest.mark.parametrize('uuid', ['../x', '', 'abc', '/etc', '6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50/..',
+                                  '6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50\n'])
+def test_only_a_uuid_is_a_guest(store, uuid):
+    """Class D: a name that leads elsewhere would be removed with its directory."""
+    with pytest.raises(exception.VirtError):
+        store.remove(uuid)
+
+
+def test_removal_does_not_follow_links(store, images, raw, tmp_path):
+    instance, _made = create(store, images.add('one', raw, 'raw'))
+    (tmp_path / 'precious').mkdir()
+    (tmp_path / 'precious' / 'file').write_text('x')
+    os.symlink(tmp_path / 'precious', store.path(instance.uuid, 'link'))
+    store.remove(instance.uuid)
+    assert (tmp_path / 'precious' / 'file').exists() and not store.exists(instance.uuid)
+
+
+def test_prepare_removes_what_a_crash_left(store, images, raw):
+    instance, _made = create(store, images.add('one', raw, 'raw'))
+    with pytest.raises(KeyError), store.snapshot_path(instance.uuid) as path:
+        directory = os.path.dirname(path)
+        assert os.stat(directory).st_mode & 0o777 == 0o711
+        raise KeyError
+    assert not os.path.exists(directory)
+    os.mkdir(store.path(instance.uuid, 'snapshot-old'))
+    open(os.path.join(store.directory, '_base', 'x.raw.part'), 'w').close()
+    store.prepare()
+    assert not os.path.exists(store.path(instance.uuid, 'snapshot-old'))
+    assert 'x.raw.part' not in os.listdir(os.path.join(store.directory, '_base'))
+    assert os.path.exists(store.path(instance.uuid, 'disk'))
+
+
+def test_qemu_img_is_stopped_at_its_timeout(tmp_path, monkeypatch):
+    """Class C."""
+    tool = tmp_path / 'qemu-img'
+    tool.write_text('#!/bin/sh\nsleep 30\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+    began = time.monotonic()
+    with pytest.raises(exception.VirtError):
+        qemu_img.QemuImg(0.3).create(str(tmp_path / 'x'), 'raw', 1)
+    assert time.monotonic() - began < 10
+
+
+def test_qemu_img_cannot_take_all_memory(tmp_path, monkeypatch):
+    """Class C."""
+    tool = tmp_path / 'qemu-img'
+    tool.write_text('#!/bin/sh\nulimit -v >&2\nexit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+    with pytest.raises(exception.VirtError) as caught:
+        qemu_img.QemuImg(60).create(str(tmp_path / 'x'), 'raw', 1)
+    assert caught.value.kwargs['reason'] == str(qemu_img.MEMORY // 1024)
+
+
+def test_errors_of_qemu_img_name_no_directory(tmp_path):
+    with pytest.raises(exception.VirtError) as caught:
+        qemu_img.QemuImg(60).info(str(tmp_path / 'absent'), 'qcow2')
+    assert str(tmp_path) not in caught.value.message
+
+
+# ---- config drive, console, locks ---------------------------------------------------------
+
+def test_config_drive_is_read_back(tmp_path):
+    contents = {'openstack/latest/meta_data.json': b'{"a": 1}', 'openstack/content/0000': b'', 'ec2/x': b'\0' * 5000,
+                'openstack/latest/' + 'n' * 60: b'long'}
+    path = str(tmp_path / 'drive')
+    configdrive.write(path, contents)
+    with open(path, 'rb') as file:
+        file.seek(0x8000)
+        assert file.read(80)[1:6] == b'CD001'
+        file.seek(0x8000 + 40)
+        assert file.read(32).rstrip() == b'config-2'
+    import io
+
+    import pycdlib
+    iso = pycdlib.PyCdlib()
+    iso.open(path)
+    for name, data in contents.items():
+        for facade in ('rr_path', 'joliet_path'):
+            buffer = io.BytesIO()
+            iso.get_file_from_iso_fp(buffer, **{facade: '/' + name})
+            assert buffer.getvalue() == data
+    iso.close()
+
+
+@pytest.mark.parametrize('name', ['/etc/passwd', '../x', 'a/../b', 'a//b', '', 'a/', 'a\0b', './a', 'n' * 65])
+def test_config_drive_paths_stay_inside(tmp_path, name):
+    """Class D."""
+    with pytest.raises(ValueError):
+        configdrive.write(str(tmp_path / 'drive'), {name: b''})
+
+
+def test_config_drive_is_bounded(tmp_path):
+    with pytest.raises(ValueError):
+        configdrive.write(str(tmp_path / 'drive'), {'a': bytes(configdrive.MAX_BYTES + 1)})
+
+
+def test_console_tail_reaches_into_the_rotated_log(tmp_path):
+    path = tmp_path / 'console.log'
+    assert console.tail(str(path)) == b''
+    path.write_bytes(b'new')
+    assert console.tail(str(path)) == b'new'
+    (tmp_path / 'console.log.0').write_bytes(b'x' * 200 * 1024 + b'old')
+    assert console.tail(str(path), 6) == b'oldnew'
+    assert len(console.tail(str(path))) == console.TAIL
+
+
+def test_lock_is_exclusive_and_survives_removal(tmp_path):
+    path = str(tmp_path / 'lock')
+    with files.lock(path) as held:
+        assert held
+        with files.lock(path, wait=False) as second:
+            assert not second
+        os.unlink(path)
+        with files.lock(path, wait=False) as fresh:
+            assert fresh
+    with files.lock(path, wait=False) as again:
+        assert again
+
+
+def test_json_is_replaced_whole(tmp_path):
+    path = str(tmp_path / 'x.json')
+    assert files.read_json(path) is None
+    files.write_json(path, {'a': 1})
+    assert files.read_json(path) == {'a': 1} and os.listdir(tmp_path) == ['x.json']
+    assert os.stat(path).st_mode & 0o777 == 0o600

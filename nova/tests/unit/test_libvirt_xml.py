@@ -1,0 +1,114 @@
+"""The domain XML against libvirt's own schema, and against hostile names."""
+import dataclasses
+import json
+import shutil
+import subprocess
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+
+UUID = '6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50'
+HOSTILE = '</name><devices><disk/></devices> & "\' \x00\x1b\ud800\uffff é'
+
+
+def guest(**values):
+    disks = [xml.Disk('/i/disk', 'qcow2', 'vda', cache='none', backing_file='/i/_base/x.raw', backing_format='raw'),
+             xml.Disk('/i/disk.config', 'raw', 'vdb', readonly=True)]
+    return xml.Guest(**{
+        'uuid': UUID, 'name': 'instance-' + UUID, 'owner': '/i', 'virt_type': 'qemu', 'vcpus': 2, 'memory_mb': 512,
+        'console_log': '/i/console.log', 'disks': disks, 'facts': {'name': 'x', 'flavor': 'm1'}, **values})
+
+
+VARIANTS = {
+    'plain': {},
+    'kvm': {'virt_type': 'kvm'},
+    'kernel': {'kernel': '/i/kernel', 'ramdisk': '/i/ramdisk', 'cmdline': 'root=/dev/vda console=ttyS0'},
+    'kernel alone': {'kernel': '/i/kernel', 'cmdline': 'x'},
+    'network': {'interfaces': [xml.Interface('fa:16:3e:00:00:01', 'br0', 'tap0123', 'e1000', 1450)]},
+    'agent and q35': {'agent': True, 'machine': 'q35'},
+    'scsi': {'disks': [xml.Disk('/i/disk', 'raw', 'sda', 'scsi')]},
+    'hostile': {'facts': dict.fromkeys(('name', 'flavor', 'project_id', 'user_id', 'image_id'), HOSTILE),
+                'kernel': '/i/kernel', 'cmdline': HOSTILE},
+}
+
+
+@pytest.mark.parametrize('name', VARIANTS)
+def test_domain_follows_the_schema(name, tmp_path):
+    if not (shutil.which('virt-xml-validate') and shutil.which('xmllint')):
+        pytest.skip('virt-xml-validate (libvirt-clients) or xmllint (libxml2-utils) is not installed')
+    file = tmp_path / 'domain.xml'
+    file.write_text(xml.domain(guest(**VARIANTS[name])))
+    done = subprocess.run(['virt-xml-validate', str(file), 'domain'], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_never_become_markup():
+    root = etree.fromstring(xml.domain(guest(**VARIANTS['hostile'])))
+    assert len(root.findall('./devices')) == 1 and len(root.findall('./devices/disk')) == 2
+    assert root.findtext(f'.//{{{xml.NAMESPACE}}}name') == '</name><devices><disk/></devices> & "\'  é'
+
+
+def test_every_disk_names_its_format_and_the_end_of_its_chain():
+    """Class B: libvirt probes a chain that is not named to its end, and a guest can write any header."""
+    root = etree.fromstring(xml.domain(guest()))
+    for disk in root.findall('./devices/disk'):
+        assert disk.find('driver').get('type') in ('qcow2', 'raw')
+        store = disk.find('backingStore')
+        while len(store):
+            assert store.find('format').get('type') == 'raw'
+            store = store.find('backingStore')
+        assert not store.attrib
+
+
+def test_owner_is_read_back():
+    root = etree.fromstring(xml.domain(guest(owner='/a "dir" & more')))
+    element = root.find(f'./metadata/{{{xml.OWNER_NAMESPACE}}}owner')
+    assert xml.owner_of(etree.tostring(element, encoding='unicode')) == '/a "dir" & more'
+
+
+def test_a_guest_survives_its_record():
+    made = guest(**VARIANTS['network'])
+    assert xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(made)))) == made
+
+
+class FakeStorage:
+    directory = '/i'
+
+    def path(self, uuid, name):
+        return f'/i/{uuid}/{name}'
+
+
+def made_from(properties, boot_files=None, bus='virtio'):
+    request = driver.SpawnRequest(image={'id': 'image', 'properties': properties}, network_info=[])
+    return spec.guest(driver_contract.make_instance(), request, 'qemu', FakeStorage(),
+                      [xml.Disk('/i/disk', 'raw', 'vda', bus)], boot_files or {})
+
+
+@pytest.mark.parametrize('properties', [
+    {'hw_vif_model': 'evil"/>'}, {'hw_machine_type': 'pc,accel=kvm'}, {'hw_machine_type': 'q35\n'}])
+def test_unknown_hardware_is_refused(properties):
+    with pytest.raises(exception.ImageUnacceptable):
+        made_from(properties)
+
+
+def test_q35_has_no_ide():
+    with pytest.raises(exception.ImageUnacceptable):
+        made_from({'hw_machine_type': 'q35'}, bus='ide')
+
+
+def test_command_line():
+    boot_files = {'kernel': '/k', 'ramdisk': '/r'}
+    assert made_from({}, boot_files).cmdline == 'root=/dev/vda console=ttyS0'
+    assert made_from({'os_command_line': 'mine'}, boot_files).cmdline == 'mine'
+    assert made_from({'os_command_line': 'mine'}).cmdline is None
+
+
+def test_a_port_of_another_type_is_refused():
+    with pytest.raises(exception.VirtError):
+        spec.interfaces([{'type': 'ovs', 'address': 'x', 'devname': 'tap', 'network': {}}], 'virtio')

@@ -1,0 +1,298 @@
+"""The network service's database side: ports, addresses and groups of servers."""
+import threading
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import objects
+from nova.db import engine
+from nova.db import networks
+from nova.db import ports
+from nova.db import security_groups
+from nova.db import tables_api
+from nova.db import tables_network as t
+from nova.network import fake
+from nova.network import interface
+from nova.network import manager
+from nova.network import model
+from nova.network import setup
+
+PROJECT = 'p1'
+
+
+def make_instance(project=PROJECT):
+    return objects.Instance(uuid=str(uuid.uuid4()), project_id=project, availability_zone=None)
+
+
+class Rig:
+    def __init__(self, path, **overrides):
+        self.conf = nova_conf.new(files=[], network__driver='fake', **overrides)
+        self.db = engine.Database(f'sqlite:///{path}/api.sqlite')
+        tables_api.metadata.create_all(self.db.engine)
+        self.network_id = setup.bootstrap(self.conf, self.db)
+        self.manager = manager.NetworkManager(self.conf, self.db, 'host1', fake.FakeDriver(self.conf))
+        self.context = context.admin_context()
+
+    def allocate(self, instance=None, requested=None, groups=None, host='host1'):
+        return self.manager.allocate_for_instance(
+            self.context, instance=instance or make_instance(), requested_networks=requested,
+            security_groups=groups, host=host)
+
+    def deallocate(self, instance):
+        self.manager.deallocate_for_instance(self.context, instance_uuid=instance.uuid, host='host1')
+
+    def add_network(self, project=PROJECT, cidr='10.9.0.0/29', shared=False):
+        ident = str(uuid.uuid4())
+        with self.db.writer() as conn:
+            networks.insert(conn, t.networks, [{
+                'id': ident, 'project_id': project, 'name': 'n', 'shared': shared, 'is_default': False,
+                'admin_state_up': True, 'bridge': 'br' + ident[:11], 'mtu': 1500, 'description': ''}])
+            networks.insert(conn, t.subnets, [{
+                'id': str(uuid.uuid4()), 'project_id': project, 'network_id': ident, 'name': '', 'cidr': cidr,
+                'ip_version': 4, 'gateway_ip': cidr.rpartition('.')[0] + '.1', 'enable_dhcp': True,
+                'allocation_pools': [{'start': cidr.rpartition('.')[0] + '.2',
+                                      'end': cidr.rpartition('.')[0] + '.6'}],
+                'dns_nameservers': [], 'host_routes': [], 'description': ''}])
+        return ident
+
+    def add_port(self, network_id, project=PROJECT):
+        ident = str(uuid.uuid4())
+        with self.db.writer() as conn:
+            networks.insert(conn, t.ports, [{
+                'id': ident, 'project_id': project, 'network_id': network_id, 'name': 'mine',
+                'mac_address': manager.new_mac(), 'admin_state_up': True, 'status': 'DOWN', 'device_id': '',
+                'device_owner': '', 'host': '', 'position': 0, 'tag': None, 'made_for_server': False,
+                'description': ''}])
+        return ident
+
+
+@pytest.fixture
+def rig(tmp_path):
+    rig = Rig(tmp_path, network__default_cidr='10.44.0.0/24')
+    yield rig
+    rig.db.dispose()
+
+
+def address(vif):
+    return model.fixed_ips(vif)[0][0]
+
+
+def test_manager_has_every_row_of_the_interface(rig):
+    for method in interface.INTERFACE.methods.values():
+        function = getattr(rig.manager, method.name)
+        names = function.__code__.co_varnames[:function.__code__.co_argcount]
+        assert names == ('self', 'context', *method.arguments)
+
+
+def test_bootstrap_is_made_once(rig):
+    assert setup.bootstrap(rig.conf, rig.db) == rig.network_id
+    assert setup.metadata_address(rig.conf, rig.db) == ('10.44.0.1', rig.conf.metadata.port)
+
+
+def test_network_info_has_the_form_of_the_model(rig):
+    vif, = rig.allocate()
+    assert vif['address'].startswith('fa:16:3e:') and vif['devname'] == 'tap' + vif['id'][:11]
+    assert len(vif['devname']) <= 15 and vif['type'] == 'bridge' and vif['active'] is True and vif['tag'] is None
+    subnet, = vif['network']['subnets']
+    assert vif['network']['bridge'] == rig.conf.network.bridge and vif['network']['label'] == 'private'
+    assert subnet['gateway'] == subnet['dhcp_server'] == '10.44.0.1' and subnet['dns'] == ['10.44.0.1']
+    assert subnet['ips'][0]['type'] == 'fixed' and address(vif).startswith('10.44.0.')
+
+
+def test_allocation_is_idempotent(rig):
+    instance = make_instance()
+    first = rig.allocate(instance)
+    assert rig.allocate(instance) == first
+    moved = rig.allocate(instance, host='host2')
+    assert moved == first
+    with rig.db.reader() as conn:
+        assert [row['host'] for row in ports.of_device(conn, instance.uuid)] == ['host2']
+
+
+def test_allocation_takes_few_statements_and_one_transaction(rig):
+    rig.allocate()
+    seen = []
+    sa.event.listen(rig.db.engine, 'before_cursor_execute', lambda *args: seen.append(args[2]))
+    rig.allocate()
+    assert len([statement for statement in seen if 'BEGIN' not in statement]) <= 8, seen
+    assert len([statement for statement in seen if 'BEGIN' in statement]) == 1
+
+
+def test_fifty_threads_never_share_an_address(rig):
+    found, errors = [], []
+
+    def one():
+        try:
+            found.append(address(rig.allocate()[0]))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one) for _ in range(50)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not errors and len(set(found)) == 50
+
+
+def test_fifty_threads_for_one_server_make_one_port(rig):
+    instance, found = make_instance(), []
+    threads = [threading.Thread(target=lambda: found.append(rig.allocate(instance)[0]['id'])) for _ in range(50)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(found) == 50 and len(set(found)) == 1
+
+
+def test_none_and_empty_give_nothing(rig):
+    assert rig.allocate(requested='none') == [] and rig.allocate(requested=[]) == []
+
+
+def test_auto_is_the_default_network(rig):
+    rig.add_network(shared=True)
+    assert rig.allocate(requested='auto')[0]['network']['id'] == rig.network_id
+
+
+def test_several_networks_and_no_default_are_ambiguous(rig):
+    with rig.db.writer() as conn:
+        networks.update(conn, t.networks, rig.network_id, {'is_default': False})
+    rig.add_network()
+    with pytest.raises(exception.NetworkAmbiguous):
+        rig.allocate()
+
+
+def test_two_networks_in_the_order_asked_for(rig):
+    other = rig.add_network()
+    vifs = rig.allocate(requested=[{'network_id': other, 'tag': 'a'}, {'network_id': rig.network_id}])
+    assert [vif['network']['id'] for vif in vifs] == [other, rig.network_id]
+    assert [vif['tag'] for vif in vifs] == ['a', None]
+
+
+def test_another_projects_network_is_not_found(rig):
+    other = rig.add_network(project='p2')
+    for ident in (other, str(uuid.uuid4())):
+        with pytest.raises(exception.NetworkNotFound):
+            rig.allocate(requested=[{'network_id': ident}])
+
+
+def test_fixed_ip(rig):
+    request = [{'network_id': rig.network_id, 'fixed_ip': '10.44.0.77'}]
+    assert address(rig.allocate(requested=request)[0]) == '10.44.0.77'
+    with pytest.raises(exception.FixedIpInUse):
+        rig.allocate(requested=request)
+    with pytest.raises(exception.FixedIpInUse):
+        rig.allocate(requested=[{'network_id': rig.network_id, 'fixed_ip': '10.44.0.1'}])
+    for bad in ('10.45.0.1', '10.44.0.0', '10.44.0.255', 'x', '::1'):
+        with pytest.raises(exception.NetworkRequestInvalid):
+            rig.allocate(requested=[{'network_id': rig.network_id, 'fixed_ip': bad}])
+
+
+def test_failed_request_leaves_nothing(rig):
+    with pytest.raises(exception.NetworkNotFound):
+        rig.allocate(requested=[{'network_id': rig.network_id}, {'network_id': 'nowhere'}])
+    with rig.db.reader() as conn:
+        assert conn.execute(sa.select(t.ports)).all() == [] and conn.execute(sa.select(t.addresses)).all() == []
+
+
+def test_users_port_outlives_the_server(rig):
+    port, instance = rig.add_port(rig.network_id), make_instance()
+    vif, = rig.allocate(instance, requested=[{'port_id': port}])
+    assert vif['id'] == port
+    with pytest.raises(exception.PortInUse):
+        rig.allocate(requested=[{'port_id': port}])
+    rig.deallocate(instance)
+    with rig.db.reader() as conn:
+        row = networks.get(conn, t.ports, port)
+    assert row['device_id'] == '' and row['host'] == '' and row['status'] == 'DOWN'
+
+
+def test_same_port_twice_in_a_request(rig):
+    port = rig.add_port(rig.network_id)
+    with pytest.raises(exception.PortInUse):
+        rig.allocate(requested=[{'port_id': port}, {'port_id': port}])
+
+
+def test_another_projects_port_is_not_found(rig):
+    port = rig.add_port(rig.network_id, project='p2')
+    with pytest.raises(exception.PortNotFound):
+        rig.allocate(requested=[{'port_id': port}])
+
+
+def test_released_address_rests_and_the_oldest_is_taken_when_all_rest(rig):
+    small = [{'network_id': rig.add_network()}]
+    instances = [make_instance() for _ in range(5)]
+    given = [address(rig.allocate(instance, small)[0]) for instance in instances]
+    assert len(set(given)) == 5
+    with pytest.raises(exception.NoMoreFixedIps):
+        rig.allocate(requested=small)
+    for instance in instances[:3]:
+        rig.deallocate(instance)
+        rig.deallocate(instance)
+    assert address(rig.allocate(requested=small)[0]) == given[0]
+    assert address(rig.allocate(requested=small)[0]) == given[1]
+
+
+def test_a_fresh_address_is_preferred_to_a_resting_one(rig):
+    small = [{'network_id': rig.add_network()}]
+    instance, seen = make_instance(), set()
+    for _ in range(5):
+        seen.add(address(rig.allocate(instance, small)[0]))
+        rig.deallocate(instance)
+    assert len(seen) == 5
+
+
+def test_security_groups(rig):
+    with rig.db.writer() as conn:
+        networks.insert(conn, t.security_groups, [
+            {'id': ident, 'project_id': project, 'name': name, 'description': ''}
+            for ident, project, name in (('g1', PROJECT, 'web'), ('g2', PROJECT, 'twice'), ('g3', PROJECT, 'twice'),
+                                         ('g4', 'p2', 'theirs'))])
+    vif, = rig.allocate(groups=['web', 'default'])
+    with rig.db.reader() as conn:
+        groups = security_groups.of_ports(conn, [vif['id']])[vif['id']]
+        assert 'g1' in groups and len(groups) == 2
+        rules = networks.many(conn, t.security_group_rules, [g for g in groups if g != 'g1'], 'security_group_id')
+    assert sorted((r['direction'], r['ethertype'], r['remote_group_id'] is not None) for r in rules) == [
+        ('egress', 'IPv4', False), ('egress', 'IPv6', False), ('ingress', 'IPv4', True), ('ingress', 'IPv6', True)]
+    for name, error in (('theirs', exception.SecurityGroupNotFound), ('g4', exception.SecurityGroupNotFound),
+                        ('twice', exception.SecurityGroupAmbiguous)):
+        with pytest.raises(error):
+            rig.allocate(groups=[name])
+
+
+def test_setup_gives_what_allocate_gave(rig):
+    instance = make_instance()
+    vifs = rig.allocate(instance)
+    assert rig.manager.setup_for_instance(rig.context, instance=instance, host='host1') == vifs
+    assert rig.manager.setup_for_instance(rig.context, instance=make_instance(), host='host1') == []
+
+
+def test_audit_gives_back_ports_of_servers_that_are_gone(rig, monkeypatch):
+    live, gone = make_instance(), make_instance()
+    rig.allocate(live), rig.allocate(gone)
+    assert rig.manager.audit([live.uuid]) == []                 # too young
+    monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
+    assert rig.manager.audit([live.uuid]) == [gone.uuid]
+    assert rig.allocate(live) and rig.manager.audit([live.uuid]) == []
+
+
+def test_combined_runs_cover_callers_that_wait():
+    entered, go, runs = threading.Event(), threading.Event(), []
+
+    def work():
+        runs.append(1)
+        entered.set()
+        go.wait(5)
+
+    combined = manager.Combined(work)
+    first = threading.Thread(target=combined)
+    first.start()
+    entered.wait(5)
+    rest = [threading.Thread(target=combined) for _ in range(10)]
+    [thread.start() for thread in rest]
+    while combined._asked < 11:
+        pass
+    go.set()
+    [thread.join() for thread in [first, *rest]]
+    assert len(runs) == 2

@@ -1,0 +1,291 @@
+"""The bus over the in-process driver: what arrives, what comes back, what happens when nobody answers."""
+import datetime
+import itertools
+import statistics
+import threading
+import time
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import objects
+from nova.rpc import bus
+from nova.rpc import serializer
+from nova.rpc.interface import Interface
+from nova.rpc.interface import Method
+
+ECHO = Interface('echo', '1.2',
+                 Method('echo', ('value',), call=True),
+                 Method('seen_by', ('value',), call=True),
+                 Method('whoami', (), call=True),
+                 Method('fail', ('kind',), call=True),
+                 Method('slow', ('seconds',), call=True, timeout=0.2),
+                 Method('remember', ('value',)),
+                 Method('newer', (), call=True, since='1.2'))
+
+_names = itertools.count()
+
+
+class Manager:
+    def __init__(self, name='a'):
+        self.name = name
+        self.remembered = []
+        self.event = threading.Event()
+
+    def echo(self, context, value):
+        return value
+
+    def seen_by(self, context, value):
+        value['seen'] = True
+        return self.name
+
+    def whoami(self, context):
+        return context.to_dict()
+
+    def fail(self, context, kind):
+        if kind == 'domain':
+            raise exception.InstanceInvalidState(instance_id='i', method='stop', attr='vm_state', state='paused')
+        raise ZeroDivisionError('secret-canary')
+
+    def slow(self, context, seconds):
+        time.sleep(seconds)
+        self.event.set()
+        return 'late'
+
+    def remember(self, context, value):
+        self.remembered.append(value)
+        self.event.set()
+
+    def newer(self, context):
+        return 'new'
+
+
+def make_bus(name=None):
+    name = name or f'test{next(_names)}'
+    return bus.Bus(nova_conf.new(files=[]), f'nova-inprocess:///{name}')
+
+
+@pytest.fixture
+def served():
+    """(client, manager, bus) with one server 'one'."""
+    made = make_bus()
+    manager = Manager()
+    server = made.serve(ECHO, manager, 'one')
+    server.start()
+    yield made.client(ECHO), manager, made
+    server.stop()
+    server.wait(5)
+
+
+CONTEXT = context.RequestContext(user_id='u', project_id='p', roles=['member'], overwrite=False,
+                                 request_id='req-' + str(uuid.uuid4()), remote_address='192.0.2.1')
+
+
+@pytest.mark.parametrize('value', [
+    None, 1, 'text', [1, {'a': [None, True]}], {'deep': {'er': ['x']}}, datetime.datetime(2026, 11, 21, 6, 30, 1, 5),
+    {'launched_at': datetime.datetime(2026, 11, 21)}, b'\x00\xff', [b'', {'k': b'x'}],
+])
+def test_values_come_back_as_they_went(served, value):
+    client, _manager, _bus = served
+    assert client.echo(CONTEXT, value=value) == value
+
+
+def test_objects_travel_and_are_copies(served):
+    client, _manager, _bus = served
+    instance = objects.Instance(uuid=str(uuid.uuid4()), host='h', metadata={'a': ['b']},
+                                created_at=datetime.datetime(2026, 1, 2, 3, 4, 5))
+    back, = client.echo(CONTEXT, value=[instance])
+    assert isinstance(back, objects.Instance)
+    assert back is not instance and back.metadata is not instance.metadata
+    assert back.as_dict() == instance.as_dict()
+
+
+def test_a_receiver_cannot_change_what_the_sender_holds(served):
+    client, _manager, _bus = served
+    value = {'seen': False}
+    client.seen_by(CONTEXT, value=value)
+    assert value == {'seen': False}
+
+
+@pytest.mark.parametrize('value', [object(), {1, 2}, {'f': len}])
+def test_what_cannot_travel_is_refused_at_the_sender(served, value):
+    client, _manager, _bus = served
+    with pytest.raises(TypeError):
+        client.echo(CONTEXT, value=value)
+
+
+def test_the_context_goes_along(served):
+    client, _manager, _bus = served
+    seen = context.RequestContext.from_dict(client.whoami(CONTEXT), overwrite=False)
+    for name in ('request_id', 'user_id', 'project_id', 'roles', 'remote_address', 'is_admin'):
+        assert getattr(seen, name) == getattr(CONTEXT, name), name
+
+
+def test_an_unknown_argument_is_a_type_error(served):
+    client, _manager, _bus = served
+    with pytest.raises(TypeError, match='colour'):
+        client.echo(CONTEXT, value=1, colour='red')
+
+
+def test_a_domain_error_comes_back_as_its_class(served):
+    client, _manager, _bus = served
+    with pytest.raises(exception.InstanceInvalidState) as caught:
+        client.fail(CONTEXT, kind='domain')
+    assert type(caught.value) is exception.InstanceInvalidState
+    assert str(caught.value) == "Cannot 'stop' instance i while it is in vm_state paused"
+    assert caught.value.kwargs['state'] == 'paused'
+
+
+def test_any_other_error_comes_back_without_its_text(served):
+    client, _manager, _bus = served
+    with pytest.raises(exception.RemoteError) as caught:
+        client.fail(CONTEXT, kind='other')
+    assert 'canary' not in str(caught.value)
+    assert caught.value.kwargs['type'] == 'ZeroDivisionError'
+
+
+def test_no_answer_in_time(served):
+    client, _manager, _bus = served
+    begun = time.monotonic()
+    with pytest.raises(exception.ServiceUnavailable):
+        client.slow(CONTEXT, seconds=0.6)
+    assert 0.15 < time.monotonic() - begun < 0.5
+
+
+def test_a_call_that_nobody_took_is_not_done_later():
+    """A server that starts after the caller gave up does not run the stale request."""
+    made = make_bus()
+    client = made.client(Interface('echo', '1.0', Method('slow', ('seconds',), call=True, timeout=0.1),
+                                   Method('remember', ('value',))))
+    with pytest.raises(exception.Unavailable):
+        client.slow(CONTEXT, seconds=0)
+    client.remember(CONTEXT, value='kept')
+    manager = Manager()
+    server = made.serve(ECHO, manager, 'one')
+    server.start()
+    assert manager.event.wait(5)
+    server.stop()
+    assert server.wait(5)
+    assert manager.remembered == ['kept']
+
+
+def test_an_unreachable_compute_is_named():
+    compute = Interface('compute', '1.0', Method('ping', (), call=True, timeout=0.05))
+    with pytest.raises(exception.HostUnavailable, match='host9'):
+        make_bus().client(compute).ping(CONTEXT, server='host9')
+
+
+def test_a_server_gets_its_own_messages_and_the_topic_is_shared():
+    made = make_bus()
+    servers = []
+    for name in ('one', 'two'):
+        server = made.serve(ECHO, Manager(name), name)
+        server.start()
+        servers.append(server)
+    client = made.client(ECHO)
+    assert {client.seen_by(CONTEXT, server='two', value={}) for _ in range(4)} == {'two'}
+    assert {client.seen_by(CONTEXT, value={}) for _ in range(4)} == {'one', 'two'}
+    servers[0].stop()
+    assert {client.seen_by(CONTEXT, value={}) for _ in range(4)} == {'two'}
+    servers[0].wait(5)
+    servers[1].stop()
+    servers[1].wait(5)
+
+
+def test_buses_of_other_names_do_not_hear_each_other(served):
+    _client, manager, _bus = served
+    make_bus().client(ECHO).remember(CONTEXT, value='elsewhere')
+    time.sleep(0.05)
+    assert manager.remembered == []
+
+
+def test_a_stopping_server_finishes_what_runs():
+    made = make_bus()
+    manager = Manager()
+    server = made.serve(ECHO, manager, 'one')
+    server.start()
+    with pytest.raises(exception.Unavailable):
+        made.client(ECHO).slow(CONTEXT, seconds=0.5)
+    server.stop()
+    assert server.wait(0.01) is False
+    assert server.wait(5) is True
+    assert manager.event.is_set()
+
+
+def test_messages_wait_for_the_next_server(served):
+    client, manager, made = served
+    client.remember(CONTEXT, server='late', value=7)
+    late = Manager()
+    server = made.serve(ECHO, late, 'late')
+    server.start()
+    assert late.event.wait(5)
+    assert late.remembered == [7] and manager.remembered == []
+    server.stop()
+    server.wait(5)
+
+
+def test_a_server_of_an_older_version_refuses_a_newer_method():
+    made = make_bus()
+    older = Interface('echo', '1.1', *ECHO.methods.values())
+    server = made.serve(older, Manager(), 'one')
+    server.start()
+    with pytest.raises(exception.RemoteError) as caught:
+        made.client(ECHO).newer(CONTEXT)
+    assert caught.value.kwargs['type'] == 'UnsupportedVersion'
+    with pytest.raises(exception.Unsupported):
+        made.client(ECHO, version_cap='1.1').newer(CONTEXT)
+    server.stop()
+    server.wait(5)
+
+
+def test_a_manager_must_have_every_method():
+    with pytest.raises(TypeError, match='Half lacks .*echo'):
+        make_bus().serve(ECHO, type('Half', (), {})(), 'one')
+
+
+def test_only_the_rows_can_be_called(served):
+    _client, _manager, made = served
+    sneaky = made.client(Interface('echo', '1.0', Method('__init__', (), call=True),
+                                   Method('name', (), call=True)))
+    for name in ('__init__', 'name'):
+        with pytest.raises(exception.RemoteError):
+            sneaky._send(sneaky._interface.methods[name], CONTEXT)
+
+
+def test_concurrent_calls_get_their_own_answers(served):
+    client, _manager, _bus = served
+    wrong = []
+
+    def run(offset):
+        for number in range(offset, offset + 50):
+            if client.echo(CONTEXT, value=number) != number:
+                wrong.append(number)
+    threads = [threading.Thread(target=run, args=(1000 * index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_round_trip_takes_less_than_a_millisecond(served):
+    client, _manager, _bus = served
+    times = []
+    for _ in range(500):
+        begun = time.perf_counter()
+        client.echo(CONTEXT, value={'a': 1})
+        times.append(time.perf_counter() - begun)
+    assert statistics.median(times) < 0.001
+
+
+def test_the_serializer_refuses_what_json_lacks():
+    with pytest.raises(TypeError, match='complex'):
+        serializer.to_primitive({'x': 1j})
+
+
+def test_a_bad_transport_url_is_a_sentence():
+    with pytest.raises(exception.InvalidInput, match='nosuch'):
+        bus.Bus(nova_conf.new(files=[]), 'nosuch://host/')

@@ -1,0 +1,213 @@
+"""Lifecycle: heartbeat, periodic tasks, signals, graceful stop."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from oslo_context import context
+
+from nova import conf as nova_conf
+from nova import context as nova_context
+from nova import exception
+from nova import service
+from nova.rpc import bus
+from nova.rpc.interface import Interface
+from nova.rpc.interface import Method
+
+WORK = Interface('work', '1.0', Method('job', ('seconds',)))
+
+
+class Manager:
+    def __init__(self, tasks=()):
+        self.calls, self.tasks, self.finished = [], tasks, threading.Event()
+        self.begun = threading.Event()
+
+    def start(self):
+        self.calls.append('start')
+
+    def stop(self):
+        self.calls.append('stop')
+
+    def periodic_tasks(self):
+        return self.tasks
+
+    def job(self, context, seconds):
+        self.begun.set()
+        time.sleep(seconds)
+        self.finished.set()
+
+
+def make(manager, reporter=None, **options):
+    conf = nova_conf.new(files=[], **options)
+    transport = bus.Bus(conf, f'nova-inprocess:///service{id(manager)}')
+    return service.Service(conf, 'nova-work', 'host1', WORK, manager, transport, reporter), transport.client(WORK)
+
+
+def wait_for(condition, timeout=5):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, 'waited too long'
+        time.sleep(0.01)
+
+
+def test_a_service_reports_at_start_and_again():
+    reports = []
+    made, _client = make(Manager(), lambda context, **values: reports.append(values), report_interval=1)
+    made.start()
+    assert reports == [{'host': 'host1', 'binary': 'nova-work', 'topic': 'work', 'version': service.VERSION}]
+    wait_for(lambda: len(reports) > 1)
+    assert made.stop(5)
+    seen = len(reports)
+    time.sleep(1.2)
+    assert len(reports) == seen
+
+
+def test_a_conductor_that_is_away_does_not_end_a_service():
+    tries = []
+
+    def reporter(context, **values):
+        tries.append(1)
+        raise exception.ServiceUnavailable(service='conductor')
+    made, _client = make(Manager(), reporter, report_interval=1)
+    made.start()
+    wait_for(lambda: len(tries) > 1)
+    assert made.stop(5)
+
+
+def test_periodic_tasks_survive_errors_and_never_overlap():
+    runs, active, overlaps = [], [], []
+
+    def task():
+        current = context.get_current()
+        assert current.is_admin
+        if active:
+            overlaps.append(1)
+        active.append(1)
+        time.sleep(0.05)
+        active.pop()
+        runs.append(current.request_id)
+        raise ValueError('every time')
+    made, _client = make(Manager([('task', 0.01, task)]))
+    made.start()
+    wait_for(lambda: len(runs) >= 4)
+    assert made.stop(5)
+    assert not overlaps and len(set(runs)) == len(runs)
+
+
+def test_stop_finishes_what_runs():
+    manager = Manager()
+    made, client = make(manager)
+    made.start()
+    client.job(nova_context.admin_context(), seconds=0.3)
+    manager.begun.wait(5)
+    assert made.stop(5) is True
+    assert manager.finished.is_set() and manager.calls == ['start', 'stop']
+
+
+def test_stop_gives_up_after_its_time():
+    manager = Manager()
+    made, client = make(manager)
+    made.start()
+    client.job(nova_context.admin_context(), seconds=2)
+    manager.begun.wait(5)
+    begun = time.monotonic()
+    assert made.stop(0.2) is False
+    assert time.monotonic() - begun < 1.5
+    assert manager.finished.wait(5)
+
+
+# ---- a process of its own, and its signals
+
+SCRIPT = '''
+from nova import concurrency
+concurrency.setup()
+import sys, threading, time
+from nova import conf, log, service
+made = conf.new(files=[sys.argv[1]])
+log.setup(made, 'nova-test')
+class Part:
+    def start(self):
+        print('started', flush=True)
+    def stop(self, timeout):
+        time.sleep(float(sys.argv[2]))
+        print('stopped', flush=True)
+        return True
+    def reload(self):
+        print('reloaded', made.debug, flush=True)
+sys.exit(service.Process(made, 'nova-test', [Part()]).run())
+'''
+
+
+@pytest.fixture
+def process(tmp_path):
+    """start(stop seconds, environment) -> (process, configuration file)"""
+    running = []
+
+    def start(seconds=0, **environment):
+        config = tmp_path / 'test.conf'
+        config.write_text('[DEFAULT]\ndebug = false\n[database]\nconnection = sqlite:////canary-secret\n')
+        running.append(subprocess.Popen(
+            [sys.executable, '-W', 'ignore', '-c', SCRIPT, str(config), str(seconds)], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment}))
+        assert running[-1].stdout.readline() == 'started\n'
+        return running[-1], config
+    yield start
+    for item in running:
+        item.kill()
+        item.communicate()
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_gracefully(process, number):
+    running, _config = process(0.3)
+    running.send_signal(number)
+    out, _err = running.communicate(timeout=10)
+    assert out == 'stopped\n' and running.returncode == 0
+
+
+def test_a_second_signal_stops_at_once(process):
+    running, _config = process(30)
+    running.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(5) == 1
+
+
+def test_sighup_reads_the_configuration_again(process):
+    running, config = process()
+    config.write_text('[DEFAULT]\ndebug = true\n')
+    running.send_signal(signal.SIGHUP)
+    assert running.stdout.readline() == 'reloaded True\n'
+
+
+def test_sigusr1_writes_a_report_without_secrets(process):
+    running, _config = process()
+    running.send_signal(signal.SIGUSR1)
+    lines = []
+    while not lines or 'service_down_time' not in lines[-1]:
+        lines.append(running.stderr.readline())
+    report = ''.join(lines)
+    assert 'Guru Meditation' in report and 'Threads' in report
+    assert 'graceful_shutdown_timeout = 60' in report
+    running.send_signal(signal.SIGTERM)
+    out, rest = running.communicate(timeout=20)
+    assert out == 'stopped\n'
+    assert 'connection = ***' in report + rest and 'canary-secret' not in report + rest
+
+
+def test_systemd_hears_of_start_and_stop(process, tmp_path):
+    address = str(tmp_path / 'notify')
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        listener.settimeout(10)
+        running, _config = process(0, NOTIFY_SOCKET=address, WATCHDOG_USEC='200000')
+        heard = [listener.recv(100) for _ in range(4)]
+        assert heard == [b'READY=1', b'WATCHDOG=1', b'WATCHDOG=1', b'WATCHDOG=1']
+        running.send_signal(signal.SIGTERM)
+        while (word := listener.recv(100)) == b'WATCHDOG=1':
+            pass
+        assert word == b'STOPPING=1'

@@ -1,0 +1,202 @@
+"""The HTTP server of either thread model, over real sockets."""
+import http.client
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from nova import exception
+from nova import wsgi
+
+
+def echo(environ, start_response):
+    """Answers with the length of the body, read in pieces as it arrives."""
+    length = 0
+    while chunk := environ['wsgi.input'].read(65536):
+        length += len(chunk)
+    body = json.dumps({'script': environ.get('SCRIPT_NAME', ''), 'path': environ['PATH_INFO'], 'length': length,
+                       'terminated': bool(environ.get('wsgi.input_terminated'))}).encode()
+    start_response('200 OK', [('Content-Type', 'application/json'), ('Content-Length', str(len(body)))])
+    return [body]
+
+
+class Slow:
+    def __init__(self):
+        self.begun = threading.Event()
+
+    def __call__(self, environ, start_response):
+        self.begun.set()
+        time.sleep(0.4)
+        start_response('200 OK', [('Content-Length', '4')])
+        return [b'done']
+
+
+def broken(environ, start_response):
+    raise RuntimeError('secret-canary')
+
+
+def stream(environ, start_response):
+    start_response('200 OK', [('Content-Type', 'application/octet-stream')])
+    for _ in range(64):
+        yield b'x' * 65536
+
+
+@pytest.fixture
+def served():
+    """start(application) -> server; all are stopped at the end."""
+    servers = []
+
+    def start(application):
+        server = wsgi.Server(application, '127.0.0.1', 0, threads=4)
+        servers.append(server)
+        server.start()
+        return server
+    yield start
+    for server in servers:
+        server.stop(1)
+
+
+def ask(server, method='GET', path='/', body=None, connection=None, **more):
+    connection = connection or http.client.HTTPConnection('127.0.0.1', server.port, timeout=10)
+    connection.request(method, path, body, **more)
+    response = connection.getresponse()
+    return response.status, response.read(), response
+
+
+def test_a_connection_is_kept(served):
+    server = served(echo)
+    connection = http.client.HTTPConnection('127.0.0.1', server.port, timeout=10)
+    connection.connect()
+    mine = connection.sock.getsockname()
+    for _ in range(3):
+        status, _body, response = ask(server, connection=connection)
+        assert status == 200 and response.version == 11
+        assert connection.sock is not None and connection.sock.getsockname() == mine
+
+
+def test_uploads_of_unknown_length_arrive(served):
+    status, body, _response = ask(served(echo), 'PUT', '/image', (b'y' * 100_000 for _ in range(30)),
+                                  encode_chunked=True, headers={'Transfer-Encoding': 'chunked'})
+    assert (status, json.loads(body)['length'], json.loads(body)['terminated']) == (200, 3_000_000, True)
+
+
+def test_an_upload_is_seen_while_it_is_sent(served):
+    """Nothing collects the body before the application gets it."""
+    first = threading.Event()
+
+    def application(environ, start_response):
+        assert environ['wsgi.input'].read(10) == b'a' * 10
+        first.set()
+        rest = environ['wsgi.input'].read(10)
+        start_response('200 OK', [('Content-Length', str(len(rest)))])
+        return [rest]
+    server = served(application)
+    with socket.create_connection(('127.0.0.1', server.port), timeout=10) as sock:
+        sock.sendall(b'PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\nConnection: close\r\n\r\n' + b'a' * 10)
+        assert first.wait(5)
+        sock.sendall(b'b' * 10)
+        answer = b''
+        while piece := sock.recv(65536):
+            answer += piece
+    assert answer.endswith(b'b' * 10)
+
+
+def test_downloads_are_streamed(served):
+    status, body, _response = ask(served(stream))
+    assert status == 200 and len(body) == 64 * 65536
+
+
+def test_a_broken_application_tells_nothing(served):
+    status, body, response = ask(served(broken))
+    assert status == 500
+    assert b'canary' not in body and b'Traceback' not in body
+    assert 'canary' not in str(response.headers)
+
+
+def test_stop_finishes_the_running_request(served):
+    slow = Slow()
+    server = served(slow)
+    answers = []
+    client = threading.Thread(target=lambda: answers.append(ask(server)[:2]))
+    client.start()
+    assert slow.begun.wait(5)
+    assert server.stop(5) is True
+    client.join()
+    assert answers == [(200, b'done')]
+    with pytest.raises(OSError):
+        ask(server)
+
+
+def test_an_idle_connection_does_not_delay_stop(served):
+    server = served(echo)
+    connection = http.client.HTTPConnection('127.0.0.1', server.port, timeout=10)
+    ask(server, connection=connection)
+    begun = time.monotonic()
+    assert server.stop(10) is True
+    assert time.monotonic() - begun < 3
+
+
+def test_a_taken_port_is_a_sentence(served):
+    server = served(echo)
+    with pytest.raises(exception.InvalidInput, match=f'Cannot listen on 127.0.0.1:{server.port}'):
+        wsgi.Server(echo, '127.0.0.1', server.port).start()
+
+
+def test_huge_headers_are_refused(served):
+    server = served(echo)
+    with socket.create_connection(('127.0.0.1', server.port), timeout=10) as sock:
+        try:
+            sock.sendall(b'GET / HTTP/1.1\r\nHost: x\r\nX-Big: ' + b'a' * 2_000_000 + b'\r\n\r\n')
+            status = sock.recv(100).split(b' ')[1:2]
+        except ConnectionError:
+            status = []                    # closed before all of it was sent
+    assert status in ([], [b'400'], [b'413'], [b'431'])
+    assert ask(server)[0] == 200
+
+
+# ---- mounts
+
+MOUNTS = wsgi.Mounts([wsgi.Mount('/image', echo, max_body=None), wsgi.Mount('/compute', echo, max_body=1000),
+                      wsgi.Mount('/v2.1', echo, strip=False)], lambda url: {'at': url})
+
+
+@pytest.mark.parametrize('path, script, rest', [
+    ('/image/v2/images', '/image', '/v2/images'), ('/compute', '/compute', ''), ('/compute/', '/compute', '/'),
+    ('/v2.1/servers', '', '/v2.1/servers')])
+def test_the_longest_mount_answers(served, path, script, rest):
+    _status, body, _response = ask(served(MOUNTS), path=path)
+    assert (json.loads(body)['script'], json.loads(body)['path']) == (script, rest)
+
+
+def test_index_and_unknown_paths(served):
+    server = served(MOUNTS)
+    assert json.loads(ask(server)[1]) == {'at': f'http://127.0.0.1:{server.port}'}
+    for path in ('/imagery', '/nothing'):
+        status, body, _response = ask(server, path=path)
+        assert (status, json.loads(body)['error']['code']) == (404, 404)
+
+
+def test_a_body_over_the_mount_s_bound_is_refused(served):
+    server = served(MOUNTS)
+    status, body, _response = ask(server, 'POST', '/compute/v2.1/servers', b'z' * 1001)
+    assert (status, json.loads(body)['error']['code']) == (413, 413)
+    assert ask(server, 'POST', '/compute/v2.1/servers', b'z' * 1000)[0] == 200
+    assert ask(server, 'POST', '/image/x', b'z' * 5_000_000)[0] == 200
+
+
+def test_an_undeclared_body_over_the_bound_raises(served):
+    seen = []
+
+    def reads_all(environ, start_response):
+        try:
+            environ['wsgi.input'].read()
+        except exception.TooLarge as error:
+            seen.append(error.code)
+        start_response('413 Too Large', [('Content-Length', '0'), ('Connection', 'close')])
+        return []
+    server = served(wsgi.Mounts([wsgi.Mount('/a', reads_all, max_body=1000)], dict))
+    status, _body, _response = ask(server, 'POST', '/a', (b'q' * 600 for _ in range(3)), encode_chunked=True,
+                                   headers={'Transfer-Encoding': 'chunked'})
+    assert (status, seen) == (413, [413])

@@ -1,0 +1,173 @@
+"""A hypervisor without guests: every feature, nothing behind it.
+
+Many hosts fit into one process, each with a driver object of its own. Operations can be made slow or made to fail;
+with a state file the guests outlive the process, as real ones do.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import tempfile
+import threading
+import time
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+
+
+class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot):
+    """See virt/driver.py.
+
+    delays     {operation: seconds}; operations are names of methods
+    failures   {operation: share of the calls that fail, or an exception to raise}
+    """
+
+    def __init__(self, conf, host, images):
+        super().__init__(conf, host, images)
+        self.delays = {name: float(seconds) for name, seconds in conf.fake.delays.items()}
+        self.failures = {name: float(share) for name, share in conf.fake.failures.items()}
+        self._lock = threading.RLock()
+        self._guests = {}
+        directory = conf.fake.state_dir
+        self._file = pathlib.Path(directory, f'{host}.json') if directory else None
+
+    def init_host(self):
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            if self._file.exists():
+                with self._lock:
+                    self._guests = json.loads(self._file.read_text())
+
+    def resources(self):
+        options = self.conf.fake
+        used = sum(guest['disk_gb'] for guest in list(self._guests.values()))
+        return [driver.NodeResources(
+            node=self.host, vcpus=options.vcpus, memory_mb=options.memory_mb, local_gb=options.local_gb,
+            hypervisor_type='fake', hypervisor_version=1000, host_ip=self.conf.my_ip,
+            cpu_info={'arch': 'x86_64', 'model': 'fake', 'vendor': 'nova', 'features': [],
+                      'topology': {'cores': options.vcpus, 'threads': 1, 'sockets': 1}},
+            disk_available_least=max(0, options.local_gb - used),
+            supported_instances=[['x86_64', 'fake', 'hvm']])]
+
+    def guests(self):
+        with self._lock:
+            return {uuid: guest['power_state'] for uuid, guest in self._guests.items()}
+
+    def power_state(self, instance):
+        return self._guest(instance)['power_state']
+
+    def spawn(self, context, instance, request):
+        with self._operation('spawn', instance):
+            for path, _content in request.injected_files:
+                if '\0' in path:
+                    raise exception.BuildFailed(instance_id=instance.uuid, reason='a file name with a NUL')
+            self._put(instance, states.RUNNING, request.network_info, 'booted')
+
+    def destroy(self, context, instance, network_info, keep_disks=False):
+        with self._operation('destroy', instance):
+            with self._lock:
+                self._guests.pop(instance.uuid, None)
+                self._save()
+
+    def power_on(self, context, instance, network_info):
+        with self._operation('power_on', instance):
+            self._put(instance, states.RUNNING, network_info, 'booted')
+
+    def power_off(self, instance, timeout=0):
+        with self._operation('power_off', instance):
+            self._set(instance, states.SHUTDOWN, 'powered off')
+
+    def reboot(self, context, instance, network_info, hard):
+        with self._operation('reboot', instance):
+            if hard:
+                self._put(instance, states.RUNNING, network_info, 'booted')
+            else:
+                self._set(instance, states.RUNNING, 'booted')
+
+    def console_output(self, instance):
+        with self._operation('console_output', instance):
+            return ''.join(line + '\n' for line in self._guest(instance)['console']).encode()
+
+    def pause(self, instance):
+        with self._operation('pause', instance):
+            self._set(instance, states.POWER_PAUSED, 'paused')
+
+    def unpause(self, instance):
+        with self._operation('unpause', instance):
+            self._set(instance, states.RUNNING, 'unpaused')
+
+    def suspend(self, instance):
+        with self._operation('suspend', instance):
+            self._set(instance, states.POWER_SUSPENDED, 'suspended')
+
+    def resume(self, context, instance, network_info):
+        with self._operation('resume', instance):
+            self._set(instance, states.RUNNING, 'resumed')
+
+    def snapshot(self, context, instance, image_id, progress):
+        with self._operation('snapshot', instance):
+            self._guest(instance)
+            progress(states.IMAGE_PENDING_UPLOAD)
+            directory = self._file.parent if self._file is not None else None
+            with _disk(directory) as path:
+                progress(states.IMAGE_UPLOADING)
+                self.images.upload(image_id, path, 'raw')
+
+    def change_by_itself(self, uuid, power_state):
+        """What a guest does without being asked: shut down, crash."""
+        with self._lock:
+            self._guests[uuid]['power_state'] = power_state
+            self._save()
+        self.on_event(uuid, power_state)
+
+    # ---- inside ----
+
+    @contextlib.contextmanager
+    def _operation(self, name, instance):
+        """Take as long as configured, and fail as often."""
+        if self.delays.get(name):
+            time.sleep(self.delays[name])
+        failure = self.failures.get(name)
+        if isinstance(failure, Exception):
+            raise failure
+        if failure and random.random() < failure:
+            raise exception.VirtError(operation=name, reason='a failure was configured')
+        yield
+
+    def _guest(self, instance):
+        with self._lock:
+            if instance.uuid not in self._guests:
+                raise exception.GuestNotFound(instance_id=instance.uuid)
+            return self._guests[instance.uuid]
+
+    def _put(self, instance, power_state, network_info, line):
+        with self._lock:
+            guest = self._guests.setdefault(instance.uuid, {'console': []})
+            guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
+            guest['networks'] = [vif['id'] for vif in network_info]
+            self._set(instance, power_state, line)
+
+    def _set(self, instance, power_state, line):
+        with self._lock:
+            guest = self._guest(instance)
+            guest['power_state'] = power_state
+            guest['console'] = [*guest['console'], f'{instance.hostname}: {line}'][-1000:]
+            self._save()
+        self.on_event(instance.uuid, power_state)
+
+    def _save(self):
+        if self._file is not None:
+            fresh = self._file.with_suffix('.new')
+            fresh.write_text(json.dumps(self._guests))
+            os.replace(fresh, self._file)
+
+
+@contextlib.contextmanager
+def _disk(directory):
+    """The file of a small raw disk."""
+    with tempfile.NamedTemporaryFile(dir=directory, prefix='snapshot-') as file:
+        file.write(b'fake disk'.ljust(1024 * 1024, b'\0'))
+        file.flush()
+        yield file.name

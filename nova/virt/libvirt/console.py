@@ -1,0 +1,23 @@
+"""What a guest printed on its serial console: the log that libvirt's virtlogd writes and rotates."""
+import os
+
+TAIL = 100 * 1024                        # bytes that the compute API gives
+
+
+def tail(path, size=TAIL):
+    """The last ``size`` bytes of a log and, where it is shorter, of the one rotated before; b'' without a log."""
+    data = b''
+    for name in (path, path + '.0'):
+        if len(data) < size:
+            data = _tail(name, size - len(data)) + data
+    return data
+
+
+def _tail(path, size):
+    try:
+        with open(path, 'rb') as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - size))
+            return file.read(size)
+    except FileNotFoundError:
+        return b''

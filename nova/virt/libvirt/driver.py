@@ -1,0 +1,289 @@
+"""The driver for QEMU and KVM guests through libvirt."""
+import contextlib
+import logging
+import os
+import threading
+import time
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+from nova.virt.libvirt import console
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import host as hosts
+from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+
+LOG = logging.getLogger(__name__)
+
+POLL = 0.2                               # seconds between two looks at something that a guest does
+ASK_AGAIN = 10                           # seconds after which a guest is asked once more to shut down
+IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
+
+
+class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot):
+    """See the contract in nova/virt/driver.py.
+
+    :param inspect_image: called with (path, declared format) for every downloaded image before a tool reads it;
+                          raises when the image must not be used
+    """
+
+    def __init__(self, conf, host, images, inspect_image=None):
+        super().__init__(conf, host, images)
+        options = conf.libvirt
+        self._qemu_img = qemu_img.QemuImg(options.qemu_img_timeout)
+        self.storage = storage.Storage(
+            storage.instances_directory(conf.state_path), images, self._qemu_img, inspect_image,
+            options.images_type, options.remove_unused_base_images_after)
+        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
+        self.virt_type = None
+        self._lock = threading.Lock()
+        self._busy, self._pending = {}, set()
+        self._images_looked_at = 0
+
+    def init_host(self):
+        self.storage.prepare()
+        self.hypervisor.connect()
+        capabilities = self.hypervisor.facts()['capabilities']
+        wanted, offered = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
+        if wanted == 'kvm' and not offered:
+            raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
+                                      '[libvirt] virt_type = auto falls back to emulation')
+        self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
+        LOG.info('Guests run with %s below %s.', self.virt_type, self.storage.directory)
+        self._remove_unused_images()
+
+    def stop(self):
+        self.hypervisor.close()
+
+    # ---- events ---------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _operation(self, uuid):
+        """While we change a guest ourselves its events wait, so that no state between is told to anybody."""
+        with self._lock:
+            self._busy[uuid] = self._busy.get(uuid, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy[uuid] -= 1
+                over = not self._busy[uuid]
+                changed = over and uuid in self._pending
+                if over:
+                    del self._busy[uuid]
+                    self._pending.discard(uuid)
+            if changed:
+                self.hypervisor.tell(uuid)
+
+    def _changed(self, uuid):
+        """libvirt says that a guest changed: tell the state that it has now."""
+        with self._lock:
+            if uuid in self._busy:
+                self._pending.add(uuid)
+                return
+        if not self.storage.exists(uuid):
+            return
+        with contextlib.suppress(exception.GuestNotFound):
+            self.on_event(uuid, self.hypervisor.power_state(uuid))
+
+    # ---- the host ---------------------------------------------------------------------
+
+    def resources(self):
+        facts = self.hypervisor.facts()
+        return [driver.NodeResources(
+            node=self.host, vcpus=facts['vcpus'], memory_mb=facts['memory_mb'],
+            local_gb=self.storage.total_bytes() // storage.GIB,
+            disk_available_least=self.storage.free_bytes() // storage.GIB,
+            hypervisor_type='QEMU', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
+            cpu_info=spec.cpu_info(facts['capabilities']),
+            supported_instances=spec.supported_instances(facts['capabilities'], self.virt_type),
+            uptime=spec.uptime())]
+
+    def guests(self):
+        return self.hypervisor.guests()
+
+    def power_state(self, instance):
+        try:
+            return self.hypervisor.power_state(instance.uuid)
+        except exception.GuestNotFound:
+            if self.storage.load(instance.uuid):     # its disks are here: it is off and can be defined again
+                return states.SHUTDOWN
+            raise
+
+    # ---- life -------------------------------------------------------------------------
+
+    def spawn(self, context, instance, request):
+        uuid = instance.uuid
+        if request.image is None:
+            raise exception.BuildFailed(instance_id=uuid, reason='this host cannot boot from a volume')
+        with self._operation(uuid):
+            self._remove(uuid)           # what an attempt left that did not come to its end
+            try:
+                disks, boot_files = self.storage.create(instance, request)
+                guest = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files)
+                self.storage.save(guest)
+                self._define_and_start(guest)
+            except Exception as error:
+                self._undo(uuid)
+                if isinstance(error, OSError):
+                    raise exception.BuildFailed(instance_id=uuid, reason=error.strerror) from error
+                if isinstance(error, exception.VirtError):
+                    raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
+                raise
+
+    def _undo(self, uuid):
+        try:
+            self._remove(uuid)
+        except (exception.VirtError, OSError):
+            LOG.exception('What a failed build left of %s could not be removed.', uuid)
+
+    def destroy(self, context, instance, network_info, keep_disks=False):
+        with self._operation(instance.uuid):
+            self._remove(instance.uuid, keep_disks)
+        self._remove_unused_images()
+
+    def _remove(self, uuid, keep_disks=False):
+        with contextlib.suppress(exception.GuestNotFound):
+            self.hypervisor.guest('remove the guest', uuid, guests.undefine)
+        if not keep_disks:
+            self.storage.remove(uuid)
+
+    def _remove_unused_images(self):
+        if time.monotonic() - self._images_looked_at > IMAGE_CACHE_INTERVAL or not self._images_looked_at:
+            self._images_looked_at = time.monotonic()
+            self.storage.remove_unused_images()
+
+    # ---- power ------------------------------------------------------------------------
+
+    def power_on(self, context, instance, network_info):
+        uuid = instance.uuid
+        with self._operation(uuid):
+            try:
+                state = self.hypervisor.power_state(uuid)
+            except exception.GuestNotFound:
+                state = states.SHUTDOWN
+            if state == states.SHUTDOWN:
+                self._define_and_start(self._recorded(uuid, network_info))
+            else:
+                self.hypervisor.guest('start the guest', uuid, guests.start)
+
+    def power_off(self, instance, timeout=0):
+        uuid = instance.uuid
+        with self._operation(uuid):
+            try:
+                if not self._shut_down(uuid, timeout):
+                    self.hypervisor.guest('stop the guest', uuid, guests.stop)
+            except exception.GuestNotFound:
+                if self.storage.load(uuid) is None:
+                    raise
+
+    def reboot(self, context, instance, network_info, hard):
+        uuid = instance.uuid
+        with self._operation(uuid):
+            guest = self._recorded(uuid, network_info)
+            with contextlib.suppress(exception.GuestNotFound):
+                if hard or not self._shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
+                    self.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
+            self._define_and_start(guest)
+
+    def _shut_down(self, uuid, timeout):
+        """Ask a running guest to shut down; True when it is off within ``timeout`` seconds.
+
+        :raises GuestNotFound: libvirt has no such guest
+        """
+        deadline = time.monotonic() + timeout
+        ask_at = 0
+        while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
+            if time.monotonic() >= ask_at:           # a guest that is still booting does not hear it
+                self.hypervisor.guest('ask the guest to shut down', uuid, guests.ask_to_shut_down)
+                ask_at = time.monotonic() + ASK_AGAIN
+            time.sleep(POLL)
+        return self.hypervisor.power_state(uuid) == states.SHUTDOWN
+
+    def _recorded(self, uuid, network_info):
+        """The guest as it was built, on the networks that it has now.
+
+        :raises GuestNotFound: nothing is recorded
+        """
+        guest = self.storage.load(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        guest.virt_type = self.virt_type
+        guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        self.storage.save(guest)
+        return guest
+
+    def _define_and_start(self, guest):
+        self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, xml.domain(guest))
+
+    # ---- features ---------------------------------------------------------------------
+
+    def pause(self, instance):
+        with self._operation(instance.uuid):
+            self.hypervisor.guest('pause the guest', instance.uuid, guests.pause)
+
+    def unpause(self, instance):
+        with self._operation(instance.uuid):
+            self.hypervisor.guest('unpause the guest', instance.uuid, guests.unpause)
+
+    def suspend(self, instance):
+        with self._operation(instance.uuid):
+            self.hypervisor.guest('suspend the guest', instance.uuid, guests.save)
+
+    def resume(self, context, instance, network_info):
+        self.power_on(context, instance, network_info)
+
+    def snapshot(self, context, instance, image_id, progress):
+        uuid = instance.uuid
+        guest = self.storage.load(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        progress(states.IMAGE_PENDING_UPLOAD)
+        try:
+            with self.storage.snapshot_path(uuid) as path:
+                self._copy_root(guest, path)
+                progress(states.IMAGE_UPLOADING)
+                self.images.upload(image_id, path, 'qcow2')
+        except OSError as error:
+            raise exception.VirtError(operation='make a snapshot', reason=error.strerror) from error
+
+    def _copy_root(self, guest, path):
+        """The root disk as it is at this moment, as one qcow2 file."""
+        root, *others = guest.disks
+        if self._is_active(guest.uuid):
+            if self._backup(guest.uuid, xml.backup(root, others, path)):
+                return
+            if self._is_active(guest.uuid):
+                raise exception.VirtError(operation='make a snapshot', reason='the copy of the disk failed')
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)          # the guest went off meanwhile: its disk rests now
+        self._qemu_img.convert(root.file, root.format, path, 'qcow2')
+
+    def _is_active(self, uuid):
+        try:
+            return self.hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED)
+        except exception.GuestNotFound:
+            return False
+
+    def _backup(self, uuid, text):
+        """True when QEMU has copied the disk while the guest went on."""
+        operation, deadline = 'make a snapshot', time.monotonic() + self.conf.libvirt.qemu_img_timeout
+        try:
+            self.hypervisor.guest(operation, uuid, guests.begin_backup, text)
+            while time.monotonic() < deadline:
+                done = self.hypervisor.guest(operation, uuid, guests.backup_done)
+                if done is not None:
+                    return done
+                time.sleep(POLL)
+            self.hypervisor.guest(operation, uuid, guests.abort_job)
+        except exception.VirtError as error:
+            LOG.warning('Copying the disk of %s failed: %s', uuid, error)
+        return False
+
+    def console_output(self, instance):
+        if not self.storage.exists(instance.uuid):
+            raise exception.GuestNotFound(instance_id=instance.uuid)
+        return console.tail(self.storage.path(instance.uuid, 'console.log'))

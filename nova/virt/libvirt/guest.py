@@ -1,0 +1,90 @@
+"""What is done to one domain. Each function gets libvirt's connection or domain and runs through ``Host.run`` or
+``Host.guest``: it takes no lock, writes no log, and does nothing when it is done already.
+"""
+import contextlib
+
+import libvirt
+
+_UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+             | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
+KILL_ATTEMPTS = 3                        # libvirt gives up after 15 s each when a process does not die
+
+
+def define_and_start(connection, _uuid, text):
+    domain = connection.defineXML(text)
+    if not domain.isActive():
+        domain.create()
+
+
+def start(domain):
+    """Start it; goes on where it was when its memory was saved, or when it is paused."""
+    if not domain.isActive():
+        domain.create()
+    elif domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
+        domain.resume()
+
+
+def stop(domain):
+    """Switch it off at once."""
+    for attempt in range(1, KILL_ATTEMPTS + 1):
+        if not domain.isActive():
+            return
+        try:
+            domain.destroy()
+        except libvirt.libvirtError:
+            if attempt == KILL_ATTEMPTS and domain.isActive():
+                raise
+
+
+def stop_and_forget(domain):
+    """Switch it off and drop its saved memory: the next start is from the beginning."""
+    stop(domain)
+    if domain.hasManagedSaveImage():
+        domain.managedSaveRemove()
+
+
+def undefine(domain):
+    stop(domain)
+    domain.undefineFlags(_UNDEFINE)
+
+
+def ask_to_shut_down(domain):
+    """Press the power button (or ask the guest's agent); nothing when it is off already."""
+    with contextlib.suppress(libvirt.libvirtError):
+        domain.shutdown()
+
+
+def pause(domain):
+    if domain.state()[0] != libvirt.VIR_DOMAIN_PAUSED:
+        domain.suspend()
+
+
+def unpause(domain):
+    if domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
+        domain.resume()
+
+
+def save(domain):
+    """Memory to disk, off."""
+    if domain.isActive():
+        domain.managedSave()
+
+
+def begin_backup(domain, text):
+    """Begin to copy a disk; a copy that a crashed process began is given up first."""
+    if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
+        domain.abortJob()
+    domain.backupBegin(text, None)
+
+
+def backup_done(domain):
+    """None while the copy goes on, then whether it succeeded."""
+    if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
+        return None
+    ended = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
+    return ended.get('type') == libvirt.VIR_DOMAIN_JOB_COMPLETED and bool(ended.get('success', True))
+
+
+def abort_job(domain):
+    with contextlib.suppress(libvirt.libvirtError):
+        domain.abortJob()

@@ -1,0 +1,231 @@
+"""The connection to libvirt: kept alive, opened again when libvirtd restarts, and the events that come over it."""
+import contextlib
+import fcntl
+import logging
+import os
+import random
+import threading
+import time
+from xml.etree import ElementTree as etree
+
+import libvirt
+
+from nova import concurrency
+from nova import exception
+from nova import states
+from nova.virt.libvirt import events
+from nova.virt.libvirt import xml
+
+LOG = logging.getLogger(__name__)
+
+KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
+RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
+KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
+
+POWER_STATES = {
+    libvirt.VIR_DOMAIN_NOSTATE: states.NOSTATE,
+    libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
+    libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
+    libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # being shut down: an event tells when it is
+    libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
+    libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
+    libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
+}
+_CLOSED = object()
+_STOP = object()
+
+
+class Host:
+    """
+    :param uri: libvirt's
+    :param owner: directory of the deployment's guests; only guests that carry it are seen
+    :param on_change: called with a uuid when that guest may have changed, on a thread of ours
+    """
+
+    def __init__(self, uri, owner, on_change):
+        self._uri, self._owner, self._on_change = uri, owner, on_change
+        self._lock = threading.Lock()
+        self._connection = None
+        self._mailbox = None
+        self._stopped = False
+
+    def connect(self):
+        """Open the connection and begin to listen.
+
+        :raises VirtError: libvirt does not answer
+        """
+        events.start_loop()
+        self._mailbox = concurrency.Mailbox()
+        self._stopped = False
+        self.run('connect to libvirt', lambda connection: connection.getVersion())
+        concurrency.spawn('libvirt-events', self._listen)
+
+    def close(self):
+        self._stopped = True
+        if self._mailbox:
+            self._mailbox.put(_STOP)
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection:
+            concurrency.blocking(_close, connection)
+
+    def run(self, operation, function, *args):
+        """``function(connection, *args)`` away from the green threads; it may make many calls of libvirt.
+
+        It must take no lock and write no log. It is called again, once, when the connection turns out to be broken.
+        :raises GuestNotFound: libvirt has no such guest
+        :raises VirtError: anything else that libvirt says
+        """
+        for attempt in (1, 2):
+            connection = None
+            try:
+                connection = self._open()
+                return concurrency.blocking(function, connection, *args)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    raise exception.GuestNotFound(instance_id=args[0] if args else '') from error
+                if attempt == 2 or connection is None or concurrency.blocking(_alive, connection):
+                    raise exception.VirtError(operation=operation, reason=error.get_error_message()) from error
+
+    def _open(self):
+        with self._lock:
+            if self._connection is None or not concurrency.blocking(_alive, self._connection):
+                self._connection = concurrency.blocking(_open, self._uri, self._mailbox)
+            return self._connection
+
+    # ---- events ---------------------------------------------------------------------
+
+    def _listen(self):
+        while True:
+            item = self._mailbox.get()
+            if item is _STOP or self._stopped:
+                return
+            if item is _CLOSED:
+                self._reconnect()
+            else:
+                self._changed(item)
+
+    def _changed(self, uuid):
+        try:
+            self._on_change(uuid)
+        except Exception:
+            LOG.exception('An event of guest %s was not handled.', uuid)
+
+    def tell(self, uuid):
+        """Have ``on_change`` called for a guest, on the thread of the events."""
+        self._mailbox.put(uuid)
+
+    def _reconnect(self):
+        """Open the connection again and tell about every guest: events were lost meanwhile."""
+        LOG.warning('The connection to libvirt closed.')
+        wait = RECONNECT_MIN
+        while not self._stopped:
+            try:
+                found = self.guests()
+            except exception.VirtError:
+                time.sleep(wait * random.uniform(0.5, 1.5))
+                wait = min(wait * 2, RECONNECT_MAX)
+                continue
+            LOG.info('Connected to libvirt again.')
+            for uuid in found:
+                self._changed(uuid)
+            return
+
+    # ---- questions --------------------------------------------------------------------
+
+    def guests(self):
+        """{uuid: power state} of the deployment's guests."""
+        return self.run('list the guests', _guests, self._owner)
+
+    def power_state(self, uuid):
+        return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
+
+    def guest(self, operation, uuid, function, *args):
+        """``function(domain, *args)`` on the guest's domain; see ``run``."""
+        return self.run(operation, lambda connection, uuid: function(_find(connection, uuid), *args), uuid)
+
+    def facts(self):
+        """{'version', 'vcpus', 'memory_mb', 'capabilities'}: capabilities is the root of libvirt's document."""
+        return self.run('describe the host', _facts)
+
+
+def kvm_offered(capabilities):
+    """Whether guests can use the processor's support: it has it, /dev/kvm opens, and libvirt offers it."""
+    if capabilities.find("./guest/arch/domain[@type='kvm']") is None:
+        return False
+    with open('/proc/cpuinfo') as file:
+        flags = next((line.split() for line in file if line.startswith('flags')), [])
+    if not {'vmx', 'svm'} & set(flags):
+        return False
+    with contextlib.suppress(OSError):
+        fd = os.open('/dev/kvm', os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return fcntl.ioctl(fd, KVM_GET_API_VERSION, 0) == KVM_API
+        finally:
+            os.close(fd)
+    return False
+
+
+def state_of(domain):
+    """The power state of a domain; one whose memory was saved to disk is suspended."""
+    state = domain.state()[0]
+    if state == libvirt.VIR_DOMAIN_SHUTOFF and domain.hasManagedSaveImage():
+        return states.POWER_SUSPENDED
+    return POWER_STATES.get(state, states.NOSTATE)
+
+
+def _open(uri, mailbox):
+    connection = libvirt.open(uri)
+    connection.setKeepAlive(KEEPALIVE_SECONDS, KEEPALIVE_COUNT)
+    connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, _lifecycle, mailbox)
+    connection.registerCloseCallback(_closed, mailbox)
+    return connection
+
+
+def _lifecycle(_connection, domain, event, _detail, mailbox):
+    """Called on libvirt's native thread."""
+    if event not in (libvirt.VIR_DOMAIN_EVENT_DEFINED, libvirt.VIR_DOMAIN_EVENT_UNDEFINED):
+        mailbox.put(domain.UUIDString())
+
+
+def _closed(_connection, reason, mailbox):
+    if reason != libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT:
+        mailbox.put(_CLOSED)
+
+
+def _close(connection):
+    with contextlib.suppress(libvirt.libvirtError):
+        connection.unregisterCloseCallback()
+    with contextlib.suppress(libvirt.libvirtError):
+        connection.close()
+
+
+def _alive(connection):
+    try:
+        return bool(connection.isAlive())
+    except libvirt.libvirtError:
+        return False
+
+
+def _find(connection, uuid):
+    return connection.lookupByUUIDString(uuid)
+
+
+def _guests(connection, owner):
+    found = {}
+    for domain in connection.listAllDomains():
+        try:
+            metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
+            if xml.owner_of(metadata) == owner:
+                found[domain.UUIDString()] = state_of(domain)
+        except libvirt.libvirtError as error:        # not ours, or gone since the listing
+            if error.get_error_code() not in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_DOMAIN_METADATA):
+                raise
+    return found
+
+
+def _facts(connection):
+    info = connection.getInfo()
+    return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': info[1],
+            'capabilities': etree.fromstring(connection.getCapabilities())}

@@ -1,0 +1,152 @@
+"""Images on this host: downloaded once, checked before any tool reads them, removed when unused for long.
+
+A cached image is ``<directory>/<image id>.<format>`` with the format that it was checked to be. It appears by a
+rename after the check, so that what has that name is whole and good.
+"""
+import dataclasses
+import logging
+import os
+import re
+import struct
+import time
+
+from nova import exception
+from nova.virt.libvirt import files
+
+LOG = logging.getLogger(__name__)
+
+# Format declared for an image: format of its file on this host.
+FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw'}
+IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
+MODE = 0o640                             # the group is QEMU's once libvirt has taken the file over
+SCRATCH = ('.part', '.lock')
+
+QCOW2_MAGIC = b'QFI\xfb'
+QCOW2_DATA_FILE = 1 << 2                 # incompatible feature bit 2, docs/interop/qcow2.rst of QEMU
+
+
+@dataclasses.dataclass(frozen=True)
+class Base:
+    path: str
+    format: str
+    virtual_size: int                    # bytes
+
+
+class ImageCache:
+    """
+    :param directory: where the cached images lie
+    :param images: an ImageSource
+    :param qemu_img: a QemuImg
+    :param inspect: called with (path, declared format) after a download; raises when the image must not be used
+    :param max_age: seconds after which an unused image is removed
+    """
+
+    def __init__(self, directory, images, qemu_img, inspect, max_age):
+        self._directory, self._images, self._qemu_img = directory, images, qemu_img
+        self._inspect, self._max_age = inspect, max_age
+
+    def fetch(self, image):
+        """The Base of an image, downloaded when it is not here yet.
+
+        :param image: dict as ImageSource.show gives it
+        :raises ImageUnacceptable: its format is not supported, or it is not what it is declared as
+        """
+        image_id, declared = image['id'], image.get('disk_format')
+        if not IMAGE_ID.match(image_id):
+            raise exception.ImageUnacceptable(image_id='', reason='its id is not valid')
+        if declared not in FORMATS:
+            raise exception.ImageUnacceptable(image_id=image_id,
+                                              reason=f'disk format {declared} is not supported by this host')
+        path = os.path.join(self._directory, f'{image_id}.{FORMATS[declared]}')
+        with files.lock(path + '.lock'):
+            if not os.path.exists(path):
+                self._download(image_id, declared, path)
+            os.utime(path)               # last use: what remove_unused goes by
+        return Base(path, FORMATS[declared], _virtual_size(path, FORMATS[declared]))
+
+    def _download(self, image_id, declared, path):
+        part = path + '.part'
+        files.remove(part)               # of a download that a crash ended
+        try:
+            self._images.download(image_id, part)
+            os.chmod(part, MODE)
+            self._check(image_id, declared, part)
+            os.replace(part, path)
+        finally:
+            files.remove(part)
+
+    def _check(self, image_id, declared, path):
+        disk_format = FORMATS[declared]
+        reason = header_refusal(path, disk_format)
+        if not reason and self._inspect:
+            self._inspect(path, declared)
+        if not reason:
+            reason = self._tool_refusal(path, disk_format)
+        if reason:
+            raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
+
+    def _tool_refusal(self, path, disk_format):
+        """A second opinion: what qemu-img makes of the image."""
+        try:
+            info = self._qemu_img.info(path, disk_format)
+        except exception.VirtError as error:
+            LOG.warning('qemu-img refuses an image: %s', error)
+            return f'it cannot be read as {disk_format}'
+        data = info.get('format-specific', {}).get('data', {})
+        if info.get('backing-filename') or info.get('full-backing-filename'):
+            return 'it has a backing file'
+        if data.get('data-file'):
+            return 'it has an external data file'
+        return 'it is encrypted' if info.get('encrypted') else None
+
+    def remove_unused(self, in_use):
+        """Remove images that nothing uses and nobody asked for lately, and what crashed downloads left.
+
+        :param in_use: set of paths that disks of guests refer to
+        """
+        oldest = time.time() - self._max_age
+        for entry in list(os.scandir(self._directory)):
+            if entry.name.endswith(SCRATCH) or entry.path in in_use or entry.stat().st_mtime > oldest:
+                continue
+            with files.lock(entry.path + '.lock', wait=False) as held:
+                if held and os.stat(entry.path).st_mtime <= oldest:
+                    LOG.info('Removing the cached image %s: unused.', entry.name)
+                    files.remove(entry.path)
+                    files.remove(entry.path + '.lock')
+
+    def clean(self):
+        """Remove what downloads left that ended with their process."""
+        for entry in list(os.scandir(self._directory)):
+            if entry.name.endswith('.part'):
+                with files.lock(entry.path.removesuffix('.part') + '.lock', wait=False) as held:
+                    if held:
+                        files.remove(entry.path)
+
+
+def header_refusal(path, disk_format):
+    """Why no tool may open this file as ``disk_format``: a sentence, or None. Reads the header only."""
+    with open(path, 'rb') as file:
+        header = file.read(112)
+    is_qcow2 = header.startswith(QCOW2_MAGIC)
+    if disk_format != 'qcow2':
+        return f'it is declared as {disk_format}, but its data is qcow2' if is_qcow2 else None
+    if not is_qcow2 or len(header) < 72:
+        return 'it is declared as qcow2, but its data is not'
+    version, backing_offset, backing_size = struct.unpack_from('>IQI', header, 4)
+    encryption, = struct.unpack_from('>I', header, 32)
+    if version not in (2, 3) or (version == 3 and len(header) < 104):
+        return 'its qcow2 header is not valid'
+    features, = struct.unpack_from('>Q', header, 72) if version == 3 else (0,)
+    if backing_offset or backing_size:
+        return 'it has a backing file'
+    if features & QCOW2_DATA_FILE:
+        return 'it has an external data file'
+    return 'it is encrypted' if encryption else None
+
+
+def _virtual_size(path, disk_format):
+    """Bytes of the disk that a guest sees. The file was checked when it came in."""
+    if disk_format == 'raw':
+        return os.path.getsize(path)
+    with open(path, 'rb') as file:
+        return struct.unpack_from('>Q', file.read(32), 24)[0]

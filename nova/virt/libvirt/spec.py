@@ -1,0 +1,90 @@
+"""From what the compute service knows to what libvirt is told, and back: pure functions but for ``uptime``."""
+import os
+
+from nova import exception
+from nova.virt.libvirt import xml
+
+DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
+MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
+TRUE = ('1', 'true', 'yes', 'on')
+
+
+def guest(instance, request, virt_type, storage, disks, boot_files):
+    """The Guest of an instance.
+
+    :param boot_files: {'kernel': path, 'ramdisk': path}, empty when the root disk boots by itself
+    :raises ImageUnacceptable: the image asks for hardware that is not known
+    """
+    image = request.image
+    properties = image.get('properties') or {}
+    vif_model = _known(image, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
+    machine = _known(image, 'hw_machine_type', xml.DEFAULT_MACHINE, xml.MACHINE_TYPE.match)
+    if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
+    made = xml.Guest(
+        uuid=instance.uuid, name=instance.name, owner=storage.directory, virt_type=virt_type,
+        vcpus=instance.vcpus, memory_mb=max(instance.memory_mb, MEMORY_MINIMUM),
+        console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
+        interfaces=interfaces(request.network_info, vif_model), machine=machine,
+        agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
+        facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
+               'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
+    if 'kernel' in boot_files:
+        made.kernel, made.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
+        made.cmdline = properties.get('os_command_line') or DEFAULT_CMDLINE.format(root=disks[0].target)
+    return made
+
+
+def interfaces(network_info, model):
+    """[Interface] of VIFs (nova/network/model.py).
+
+    :raises VirtError: a VIF is of a type that this driver cannot plug
+    """
+    made = []
+    for vif in network_info or ():
+        if vif['type'] != 'bridge':
+            raise exception.VirtError(operation='plug a port', reason=f'its type {vif["type"]} is not supported')
+        network = vif['network']
+        made.append(xml.Interface(mac=vif['address'], bridge=network['bridge'], devname=vif['devname'],
+                                  model=model, mtu=network.get('mtu')))
+    return made
+
+
+def _known(image, name, default, is_known):
+    value = (image.get('properties') or {}).get(name) or default
+    if not is_known(value):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its {name} is not known')
+    return value
+
+
+def cpu_info(capabilities):
+    """{'arch', 'model', 'vendor', 'topology', 'features'} of the host's processor, as hypervisor details show it."""
+    cpu = capabilities.find('./host/cpu')
+    topology = cpu.find('topology')
+    return {
+        'arch': cpu.findtext('arch'),
+        'model': cpu.findtext('model'),
+        'vendor': cpu.findtext('vendor'),
+        'topology': {name: int(topology.get(name)) for name in ('sockets', 'cores', 'threads')}
+        if topology is not None else {},
+        'features': sorted(feature.get('name') for feature in cpu.findall('feature')),
+    }
+
+
+def supported_instances(capabilities, virt_type):
+    """[[arch, hypervisor type, vm mode]] that guests can be of."""
+    found = []
+    for element in capabilities.findall('./guest'):
+        arch = element.find('arch')
+        mode = element.findtext('os_type')
+        if arch.find(f"./domain[@type='{virt_type}']") is not None:
+            found.append([arch.get('name'), virt_type, mode])
+    return found
+
+
+def uptime():
+    """One line in the form that uptime(1) prints."""
+    with open('/proc/uptime') as file:
+        minutes = int(float(file.read().split()[0])) // 60
+    load = ', '.join(f'{value:.2f}' for value in os.getloadavg())
+    return f'up {minutes // 1440} days, {minutes // 60 % 24}:{minutes % 60:02}, load average: {load}'

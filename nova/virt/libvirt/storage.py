@@ -1,0 +1,272 @@
+"""The directory of each guest: its disks, and the record of what they are.
+
+    <instances>/<uuid>/guest.json       the Guest (xml.py): disks with their formats, written by us only
+                       disk             root: qcow2 overlay on a cached image, or raw
+                       disk.ephemeral0, disk.swap      raw
+                       disk.config      config drive
+                       kernel, ramdisk  of images that come in three parts
+                       console.log
+    <instances>/_base/                  the image cache
+
+A guest may write any header into its disks, so a format is never read from a disk: it stands in the record.
+"""
+import contextlib
+import dataclasses
+import glob
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from nova import exception
+from nova.virt.libvirt import configdrive
+from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import xml
+
+LOG = logging.getLogger(__name__)
+
+GIB = 1024 ** 3
+MIB = 1024 ** 2
+RECORD = 'guest.json'
+BASE = '_base'
+SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
+# QEMU runs as another user: it may pass through these directories to files that are given to it.
+DIRECTORY_MODE = 0o711
+UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
+
+
+def instances_directory(state_path):
+    """Where the guests of a deployment lie.
+
+    :param state_path: [DEFAULT] state-path; None means its default
+    """
+    default = '/var/lib/nova' if os.geteuid() == 0 else '~/.local/share/nova'
+    return os.path.join(os.path.realpath(os.path.expanduser(state_path or default)), 'instances')
+
+
+class Storage:
+    """
+    :param directory: of all guests of this deployment on this host
+    :param images: an ImageSource
+    :param qemu_img: a QemuImg
+    :param inspect: see ImageCache
+    :param images_type: 'qcow2' or 'raw': form of the root disks
+    :param max_age: seconds; see ImageCache
+    """
+
+    def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400):
+        self.directory = directory
+        self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
+        self._base = os.path.join(directory, BASE)
+        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age)
+        self.disk_cache = 'writeback'
+
+    def prepare(self):
+        """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
+        os.makedirs(self._base, exist_ok=True)
+        for path in (self.directory, self._base):
+            os.chmod(path, DIRECTORY_MODE)
+        for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
+            shutil.rmtree(path, ignore_errors=True)
+        self.cache.clean()
+        self.disk_cache = 'none' if _direct_io(self.directory) else 'writeback'
+
+    def path(self, uuid, name=''):
+        """Path of a guest's directory or of a file in it.
+
+        :raises VirtError: the uuid is none
+        """
+        if not UUID.match(uuid):
+            raise exception.VirtError(operation='find the disks', reason='the instance id is not a UUID')
+        return os.path.join(self.directory, uuid, name) if name else os.path.join(self.directory, uuid)
+
+    def load(self, uuid):
+        """The recorded Guest, or None."""
+        values = files.read_json(self.path(uuid, RECORD))
+        return xml.Guest.from_dict(values) if values else None
+
+    def save(self, guest):
+        files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
+
+    def remove(self, uuid):
+        """Remove a guest's directory with all that is in it; no error when there is none."""
+        path = self.path(uuid)
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            if os.path.lexists(path):    # something else removed a file at the same time: once more
+                shutil.rmtree(path)
+
+    def exists(self, uuid):
+        return os.path.isdir(self.path(uuid))
+
+    @contextlib.contextmanager
+    def snapshot_path(self, uuid):
+        """Path of a file that a snapshot may be written to; it is gone afterwards."""
+        directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))
+        try:
+            os.chmod(directory, DIRECTORY_MODE)
+            yield os.path.join(directory, 'disk.qcow2')
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def create(self, instance, request):
+        """Make all files of a guest in a new directory.
+
+        :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} where there are such images
+        :raises ImageUnacceptable: the image cannot be used
+        :raises BuildFailed: what was asked for cannot be made here
+        """
+        uuid = instance.uuid
+        os.mkdir(self.path(uuid))
+        os.chmod(self.path(uuid), DIRECTORY_MODE)
+        boot_files = self._boot_files(instance, request.image)
+        bus = _bus(request.image)
+        targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz')
+        disks = [self._root(instance, request.image, next(targets), bus)]
+        for number, size in enumerate(_ephemerals(instance, request.block_devices)):
+            disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus,
+                                     ['mkfs.ext4', '-q', '-F', '-L', f'ephemeral{number}']))
+        swap_mib = int((instance.flavor or {}).get('swap') or 0)
+        if swap_mib:
+            disks.append(self._blank(uuid, 'disk.swap', swap_mib * MIB, next(targets), bus, ['mkswap', '-q']))
+        if request.config_drive is not None:
+            disks.append(self._config_drive(uuid, request.config_drive, next(targets), bus))
+        if bus == 'ide' and len(disks) > xml.IDE_DISKS:
+            raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
+        return disks, boot_files
+
+    def _root(self, instance, image, target, bus):
+        base = self.cache.fetch(image)
+        size = max(instance.root_gb * GIB, _aligned(base.virtual_size))
+        limit = instance.root_gb * GIB or self.total_bytes()
+        if base.virtual_size > limit:
+            raise exception.ImageUnacceptable(
+                image_id=image['id'],
+                reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
+        path = self.path(instance.uuid, 'disk')
+        if self._images_type == 'qcow2':
+            self._qemu_img.create(path, 'qcow2', size, base.path, base.format)
+            disk = xml.Disk(path, 'qcow2', target, bus, cache=self.disk_cache,
+                            backing_file=base.path, backing_format=base.format)
+        else:
+            self._qemu_img.convert(base.path, base.format, path, 'raw')
+            os.truncate(path, size)
+            disk = xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
+        os.chmod(path, imagecache.MODE)
+        return disk
+
+    def _blank(self, uuid, name, size, target, bus, make):
+        path = self.path(uuid, name)
+        with open(path, 'xb') as file:
+            file.truncate(size)
+        os.chmod(path, imagecache.MODE)
+        environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
+        done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        if done.returncode:
+            LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
+            raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
+        return xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
+
+    def _config_drive(self, uuid, contents, target, bus):
+        path = self.path(uuid, 'disk.config')
+        try:
+            configdrive.write(path, contents)
+        except ValueError as error:
+            raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
+        os.chmod(path, imagecache.MODE)
+        return xml.Disk(path, 'raw', target, bus, readonly=True)
+
+    def _boot_files(self, instance, image):
+        properties = image.get('properties') or {}
+        found = {}
+        for part in ('kernel', 'ramdisk'):
+            image_id = getattr(instance, f'{part}_id', None) or properties.get(f'{part}_id')
+            if image_id:
+                base = self.cache.fetch(self._images.show(image_id))
+                if base.format != 'raw':
+                    raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
+                found[part] = self.path(instance.uuid, part)
+                # A copy: libvirt changes the owner of what it gives to a guest, and takes it away again at its end.
+                shutil.copyfile(base.path, found[part])
+                os.chmod(found[part], imagecache.MODE)
+        if 'ramdisk' in found and 'kernel' not in found:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason='it has a ramdisk, but no kernel')
+        return found
+
+    # ---- the whole host -----------------------------------------------------------
+
+    def total_bytes(self):
+        status = os.statvfs(self.directory)
+        return status.f_frsize * status.f_blocks
+
+    def free_bytes(self):
+        """Bytes that are free and not promised to a guest: disks are sparse and will grow."""
+        status = os.statvfs(self.directory)
+        promised = 0
+        for guest in self.records():
+            for disk in guest.disks:
+                promised += max(0, _promised(disk))
+        return status.f_frsize * status.f_bavail - promised
+
+    def records(self):
+        """The recorded Guest of every directory."""
+        found = []
+        for name in os.listdir(self.directory):
+            if UUID.match(name):
+                guest = self.load(name)
+                if guest:
+                    found.append(guest)
+        return found
+
+    def remove_unused_images(self):
+        self.cache.remove_unused({disk.backing_file for guest in self.records() for disk in guest.disks})
+
+
+def _bus(image):
+    bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio')
+    if bus not in xml.DISK_BUSES:
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not known')
+    return bus
+
+
+def _ephemerals(instance, block_devices):
+    """Bytes of each ephemeral disk: those that were asked for one by one, else the flavor's."""
+    asked = [row['volume_size'] for row in block_devices
+             if row.get('source_type') == 'blank' and row.get('destination_type') == 'local'
+             and row.get('guest_format') != 'swap']
+    sizes = asked or [instance.ephemeral_gb]
+    return [size * GIB for size in sizes if size]
+
+
+def _aligned(size):
+    """Disks are whole sectors."""
+    return (size + 511) // 512 * 512
+
+
+def _promised(disk):
+    """Bytes that a disk may still take."""
+    try:
+        status = os.stat(disk.file)
+        size = status.st_size
+        if disk.format == 'qcow2':       # header made by us; a guest writes behind it
+            with open(disk.file, 'rb') as file:
+                size = int.from_bytes(file.read(32)[24:32])
+        return size - status.st_blocks * 512
+    except OSError:
+        return 0
+
+
+def _direct_io(directory):
+    """Whether files here can be opened without the page cache, which some file systems refuse."""
+    path = os.path.join(directory, '.direct-io')
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))
+        return True
+    except OSError:
+        return False
+    finally:
+        files.remove(path)

@@ -1,0 +1,210 @@
+"""HTTP: one server over either thread model, and the table of applications behind its paths."""
+import contextlib
+import logging
+import socket
+
+import orjson
+
+from nova import concurrency
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+THREADS = 32                        # requests served at once by native threads; an upload takes one for its time
+GREEN_THREADS = 1000
+BACKLOG = 1024
+IDLE_S = 75                         # a kept-alive connection is closed after this silence, a slow sender too
+MAX_HEADER = 65536                  # bytes of request line and headers; tokens of large catalogs fit
+MAX_BODY = 1 << 20                  # bytes of a body where a mount allows no more
+
+
+class Server:
+    """Serves one WSGI application on one address. Uploads and downloads are streamed.
+
+    :param port: 0 takes a free one; ``port`` is the true one after ``start``
+    """
+
+    def __init__(self, application, host, port, *, threads=THREADS):
+        self.application, self.host, self.port = application, host, port
+        self._threads = threads
+        self._server = None
+
+    def listen(self):
+        """Take the address; who connects waits until ``start``.
+
+        :raises InvalidInput: the address cannot be had
+        """
+        make = _Green if concurrency.model() == 'eventlet' else _Native
+        try:
+            self._server = make(_Terminated(self.application), self.host, self.port, self._threads)
+        except OSError as error:
+            raise exception.InvalidInput(
+                f'Cannot listen on {self.host}:{self.port}: {error.strerror or error}.') from None
+        self.port = self._server.port
+
+    def start(self):
+        """Serve in the background."""
+        if self._server is None:
+            self.listen()
+        self._server.start()
+
+    def stop(self, timeout=0):
+        """Take no new connection, finish the requests that run; True when they ended within ``timeout`` s."""
+        server, self._server = self._server, None
+        if server is None:
+            return True
+        stopping = concurrency.spawn('http-stop', server.stop, timeout)
+        stopping.join(timeout + 1)
+        return not stopping.is_alive()
+
+
+class _Native:
+    def __init__(self, application, host, port, threads):
+        from cheroot import wsgi
+
+        self._http = wsgi.Server((host, port), application, numthreads=threads, server_name='nova',
+                                 request_queue_size=BACKLOG, timeout=IDLE_S)
+        self._http.software = 'nova'
+        self._http.max_request_header_size = MAX_HEADER
+        self._http.error_log = _log
+        self._http.keep_alive_conn_limit = GREEN_THREADS
+        self._http.prepare()
+        self.port = self._http.bind_addr[1]
+        self._thread = None
+
+    def start(self):
+        self._thread = concurrency.spawn('http', self._http.serve)
+
+    def stop(self, timeout):
+        self._http.shutdown_timeout = timeout
+        self._http.stop()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+
+class _Green:
+    def __init__(self, application, host, port, threads):
+        import eventlet
+
+        family = socket.AF_INET6 if ':' in host else socket.AF_INET
+        self._application = application
+        self._listener = eventlet.listen((host, port), family=family, backlog=BACKLOG, reuse_port=False)
+        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port = self._listener.getsockname()[1]
+        self._thread = None
+
+    def start(self):
+        import eventlet.wsgi
+
+        self._thread = eventlet.spawn(
+            eventlet.wsgi.server, self._listener, self._application, max_size=GREEN_THREADS,
+            log=logging.getLogger('eventlet.wsgi'), log_output=False, debug=False, socket_timeout=IDLE_S,
+            keepalive=True, url_length_limit=MAX_HEADER)
+
+    def stop(self, timeout):
+        import eventlet
+
+        if self._thread is None:
+            self._listener.close()
+            return
+        with eventlet.Timeout(timeout or 0.01, False), contextlib.suppress(Exception):
+            self._thread.kill()          # leaves accept(), closes idle connections, waits for the busy ones
+            self._thread.wait()
+
+
+def _log(message='', level=logging.INFO, traceback=False):
+    LOG.log(level, '%s', message, exc_info=traceback)
+
+
+class _Terminated:
+    """Says that the end of a chunked body is known, so that applications may read it to its end."""
+
+    def __init__(self, application):
+        self._application = application
+
+    def __call__(self, environ, start_response):
+        if environ.get('HTTP_TRANSFER_ENCODING', '').lower() == 'chunked':
+            environ['wsgi.input_terminated'] = True
+            environ.pop('CONTENT_LENGTH', None)
+        return self._application(environ, start_response)
+
+
+class Mount:
+    """An application below a path.
+
+    :param strip: the application does not see the path, but gets it as SCRIPT_NAME
+    :param max_body: bytes of a request body; None: no bound here
+    """
+
+    def __init__(self, path, application, *, strip=True, max_body=MAX_BODY):
+        self.path, self.application, self.strip, self.max_body = path, application, strip, max_body
+
+
+class Mounts:
+    """Picks the application by the longest path; '/' is an index of them.
+
+    :param index: what GET / answers, or a function of the host's URL
+    """
+
+    def __init__(self, mounts, index):
+        self._mounts = sorted(mounts, key=lambda mount: -len(mount.path))
+        self._index = index
+
+    def __call__(self, environ, start_response):
+        path = environ.get('PATH_INFO') or '/'
+        for mount in self._mounts:
+            if path == mount.path or path.startswith(mount.path + '/'):
+                break
+        else:
+            if path == '/' and environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
+                url = f"{environ['wsgi.url_scheme']}://{environ.get('HTTP_HOST') or environ['SERVER_NAME']}"
+                return _json(environ, start_response, '200 OK', self._index(url))
+            return _error(environ, start_response, '404 Not Found', 'Nothing is served at this path.')
+        if mount.strip:
+            environ['SCRIPT_NAME'] = environ.get('SCRIPT_NAME', '') + mount.path
+            environ['PATH_INFO'] = path[len(mount.path):]
+        if mount.max_body is not None:
+            length = environ.get('CONTENT_LENGTH') or ''
+            if length.isdigit() and int(length) > mount.max_body:
+                return _error(environ, start_response, '413 Request Entity Too Large',
+                              f'The request is larger than {mount.max_body} bytes.', [('Connection', 'close')])
+            if environ.get('wsgi.input_terminated'):
+                environ['wsgi.input'] = _Capped(environ['wsgi.input'], mount.max_body)
+        return mount.application(environ, start_response)
+
+
+class _Capped:
+    """A request body without a declared length, up to a limit."""
+
+    def __init__(self, body, limit):
+        self._body, self._limit, self._left = body, limit, limit
+
+    def _counted(self, data):
+        self._left -= len(data)
+        if self._left < 0:
+            raise exception.TooLarge(limit=self._limit)
+        return data
+
+    def _size(self, size):
+        return self._left + 1 if size is None or size < 0 else min(size, self._left + 1)
+
+    def read(self, size=-1):
+        return self._counted(self._body.read(self._size(size)))
+
+    def readline(self, size=-1):
+        return self._counted(self._body.readline(self._size(size)))
+
+    def __iter__(self):
+        return iter(self.readline, b'')
+
+
+def _json(environ, start_response, status, document, headers=()):
+    body = orjson.dumps(document)
+    start_response(status, [('Content-Type', 'application/json'), ('Content-Length', str(len(body))), *headers])
+    return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+
+def _error(environ, start_response, status, message, headers=()):
+    code, title = status.split(' ', 1)
+    return _json(environ, start_response, status,
+                 {'error': {'code': int(code), 'title': title, 'message': message}}, headers)
