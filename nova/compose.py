@@ -4,6 +4,8 @@ Each function builds one service and imports only what that service is made of: 
 code.
 """
 import os
+import pathlib
+import sys
 
 from nova import exception
 from nova import service
@@ -117,6 +119,53 @@ def image_store(conf, api_db):
     from nova.db import cells
     from nova.image import api
     return api.new_store(conf, api_db, os.path.join(cells.state_path(conf), 'images'))
+
+
+def identity(conf, api_db, base_url):
+    """The embedded identity service."""
+    from nova.db import cells
+    from nova.embedded.identity import catalog
+    from nova.embedded.identity import service as identity_service
+    return identity_service.IdentityService(conf, api_db, os.path.join(cells.state_path(conf), 'keys'),
+                                            catalog.for_base(base_url))
+
+
+def api(conf, bus, api_db, cells, images, identity_service=None):
+    """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
+
+    :param identity_service: the embedded one, when it is the backend
+    """
+    from paste import deploy
+
+    from nova import policy
+    from nova.api import app
+    from nova.compute import interface as compute_interface
+    from nova.identity import auth
+    from nova.network import api as network_api
+    from nova.network import interface as network_interface
+
+    services = app.Services(
+        conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
+        conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
+        network=bus.client(network_interface.INTERFACE), images=images, networks=network_api.API(api_db))
+    offered = {'api_services': app.offer(services)}
+    if identity_service is not None:
+        offered['identity_service'] = auth.offer(identity_service)
+    return deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend, global_conf=offered)
+
+
+def paste_file(conf):
+    """The path of the file with the pipelines.
+
+    :raises InvalidInput: it is nowhere
+    """
+    name = conf.http.paste_config
+    places = [conf.find_file(name), pathlib.Path(sys.prefix, 'etc', 'nova', name),
+              pathlib.Path(__file__).parents[1] / 'etc' / 'nova' / name]
+    for place in places:
+        if place and os.path.exists(place):
+            return str(place)
+    raise exception.InvalidInput(f'{name} was not found; it belongs to /etc/nova.')
 
 
 def metadata(conf, api_db, cells):

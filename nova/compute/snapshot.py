@@ -1,4 +1,6 @@
 """Images of servers, and their consoles."""
+import contextlib
+
 from nova import exception
 from nova import states
 
@@ -31,10 +33,8 @@ class Snapshot:
             raise exception.VirtError(operation='make the image', reason='the service was restarted meanwhile')
 
     def _remove_image(self, image_id):
-        try:
+        with contextlib.suppress(exception.ImageNotFound):
             self.images.delete(image_id)
-        except exception.ImageNotFound:
-            pass
 
     def get_console_output(self, ctx, instance, length):
         """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.

@@ -44,13 +44,19 @@ class Sync:
             with self._events_lock:
                 uuids, self._events = self._events, set()
             for uuid in uuids:
-                self.queue.submit(uuid, self._report_power, uuid)
+                self.queue.submit(uuid, self._report_changed, uuid)
+
+    def _report_changed(self, uuid):
+        """Report what an event told of, unless a task has written it already."""
+        if uuid not in self.power_states or self.power_states[uuid] != self.driver.guests().get(uuid):
+            self._report_power(uuid)
 
     def _report_power(self, uuid):
         try:
             power_state = self.driver.guests().get(uuid, states.NOSTATE)
             self.conductor.report_power_states(context.admin_context(), host=self.host,
                                                states={uuid: power_state})
+            self.power_states[uuid] = power_state
         except exception.NovaException as error:
             LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
 

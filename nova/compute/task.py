@@ -24,13 +24,16 @@ class Task:
     """What the body of a task holds.
 
     instance   the server as it was when the task began
+    values     columns that the end sets
+    ended      True once the end was written
     """
 
     def __init__(self, conductor, ctx, event, host, instance, holds):
         self._conductor, self._ctx, self._event, self._host = conductor, ctx, event, host
         self.instance = instance
         self._holds = tuple(holds)           # task states in which the row is ours
-        self._values = {'task_state': None}
+        self.values = {'task_state': None}
+        self.ended = False
         self._undo = []
         self._finish = self._write_end
 
@@ -40,7 +43,7 @@ class Task:
 
     def ends(self, **values):
         """Columns to set when all went well."""
-        self._values.update(values)
+        self.values.update(values)
 
     def ends_with(self, function):
         """Call this instead of the usual last write."""
@@ -66,11 +69,12 @@ class Task:
 
     def end(self):
         _persist(self._finish)
+        self.ended = True
 
     def _write_end(self):
         self._conductor.end_task(
             self._ctx, instance_uuid=self.instance.uuid, event=self._event, host=self._host,
-            values=self._values, expect={'task_state': list(self._holds), 'host': [self._host]},
+            values=self.values, expect={'task_state': list(self._holds), 'host': [self._host]},
             fault=None, traceback=None)
 
     def failed(self, error, values):

@@ -78,7 +78,7 @@ class Builder:
             self.build_instances(ctx, [instance_uuid])
 
     def fail_build(self, uuid, fault):
-        """A server that is being built ends in ERROR, its host and claim given back; a delete meanwhile wins."""
+        """A server that is being built ends in ERROR, its host and claim given back; False when a delete has won."""
         fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
 
         def write(conn):
@@ -94,6 +94,8 @@ class Builder:
             self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
             LOG.info('Server %s was deleted or changed while its build failed.', uuid)
+            return False
+        return True
 
     def delete_instance(self, ctx, instance_uuid):
         """Delete a server here and now, unless its host lives: then that host does it.

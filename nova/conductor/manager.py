@@ -1,8 +1,14 @@
 """The conductor: a table of contents. Building in build.py, writes in state.py, lost work in reconcile.py."""
+import datetime
+
+from nova import utils
 from nova.compute import interface as compute_interface
 from nova.conductor import build
 from nova.conductor import reconcile
 from nova.conductor import state
+from nova.db import instance_actions
+
+TAKE_UP_S = 15
 
 
 class ConductorManager(state.StateWriter, build.Builder, reconcile.Reconciler):
@@ -23,7 +29,12 @@ class ConductorManager(state.StateWriter, build.Builder, reconcile.Reconciler):
         self.drift = 0           # differences that the audit has mended: should stay 0
 
     def start(self):
-        pass
+        """What waits for a conductor may have waited for one that died: it is looked after soon.
+
+        Not at once, because after a restart of everything the hosts need a moment to report.
+        """
+        soon = utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S)
+        self._cell_db.run(instance_actions.hasten, soon)
 
     def stop(self):
         pass

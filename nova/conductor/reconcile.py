@@ -104,7 +104,9 @@ class Reconciler:
         if row['vm_state'] == states.BUILDING:
             message = ('The host went down while the server was being built.' if row['host']
                        else 'The server was waiting for a host for too long.')
-            self.fail_build(row['uuid'], faults.fault(error, message))
+            if self.fail_build(row['uuid'], faults.fault(error, message)) and row['host']:
+                self._network.deallocate_for_instance(_context(action), instance_uuid=row['uuid'],
+                                                      host=row['host'])
         else:
             fault = faults.fault(error, 'The host did not finish the operation.')
             self.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
@@ -126,25 +128,29 @@ class Reconciler:
                                             **arguments)
 
     def remove_lost_mappings(self):
-        """Mappings and specs of servers whose rows were never written, or are deleted; the number removed."""
+        """Mappings and specs of servers whose rows were never written, or are deleted; the number removed.
+
+        A row that is missing may be about to be written, unless the history has it.
+        """
         before = utils.utcnow() - datetime.timedelta(seconds=MAPPING_AGE_S)
         marker, removed = '', 0
         while True:
-            page = sa.select(instance_mappings.c.instance_uuid).where(
-                instance_mappings.c.created_at < before, instance_mappings.c.instance_uuid > marker).order_by(
+            page = sa.select(instance_mappings.c.instance_uuid, instance_mappings.c.created_at).where(
+                instance_mappings.c.instance_uuid > marker).order_by(
                 instance_mappings.c.instance_uuid).limit(PAGE)
             with self._api_db.reader() as conn:
-                uuids = list(conn.execute(page).scalars())
-            if not uuids:
+                created = {row.instance_uuid: row.created_at for row in conn.execute(page)}
+            if not created:
                 return removed
             with self._cell_db.reader() as conn:
-                known = instances.existing(conn, uuids)
-            lost = [uuid for uuid in uuids if uuid not in known]
+                missing = list(created.keys() - instances.existing(conn, list(created)))
+                deleted = history.deleted(conn, missing)
+            lost = [uuid for uuid in missing if uuid in deleted or created[uuid] < before]
             if lost:
                 LOG.warning('%d servers have a mapping and no row; removing the mappings.', len(lost))
                 self._api_db.run(state.forget, lost)
                 removed += len(lost)
-            marker = uuids[-1]
+            marker = max(created)
 
     def audit(self):
         """Compare the nodes' usage with their servers; what differed is mended and counted in ``drift``."""

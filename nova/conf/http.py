@@ -12,6 +12,8 @@ OPTIONS = [
     cfg.IntOpt('threads', default=32, min=2, max=1000,
                help='Requests served at once under native threads. An image upload or download holds one for as '
                     'long as it takes.'),
+    cfg.StrOpt('paste_config', default='api-paste.ini',
+               help='File with the pipelines of the compute API, below /etc/nova or with its whole path.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],
                help='URL by which clients reach the all-in-one, for the service catalog and clouds.yaml, where it '
                     'differs from where it listens.'),

@@ -4,21 +4,25 @@ from oslo_config import cfg
 GROUP = 'identity'
 
 OPTIONS = [
+    cfg.StrOpt('backend', default='embedded', choices=['embedded', 'keystone'],
+               help='embedded: this deployment keeps its users itself. keystone: the Identity service that the '
+                    '[keystone_authtoken] section names.'),
     cfg.IntOpt('token_expiration', default=3600, min=60, max=604800,
-               help='Seconds that a token is valid. A longer life spares logins and keeps a stolen token useful '
-                    'for longer.'),
+               help='Seconds that a token is valid. A longer life spares logins and keeps a stolen token '
+                    'useful for longer.'),
     cfg.IntOpt('allow_expired_window', default=172800, min=0, max=1209600,
-               help='Seconds after its end in which a service may still validate the token of a request that it '
-                    'was given in time, so that long operations can finish. 0 allows none.'),
+               help='Seconds after its end in which a service may still validate the token of a request '
+                    'that it was given in time, so that long operations can finish. 0 allows none.'),
     cfg.IntOpt('password_hash_rounds', default=11, min=4, max=18,
-               help='Cost of bcrypt, as a power of two: 11 takes about 0.1 s a login. Less than 10 is for tests.'),
+               help='Cost of bcrypt, as a power of two: 11 takes about 0.1 s a login. '
+                    'Less than 10 is for tests.'),
     cfg.IntOpt('max_login_failures', default=10, min=1, max=100000,
-               help='Failed logins for one user from one address within login_failure_window after which further '
-                    'ones are refused (429) until the window ends.'),
+               help='Failed logins for one user from one address within login_failure_window after which '
+                    'further ones are refused (429) until the window ends.'),
     cfg.IntOpt('login_failure_window', default=300, min=1, max=86400,
                help='Seconds over which failed logins are counted.'),
     cfg.IntOpt('validation_cache_time', default=5, min=0, max=300,
-               help='Seconds for which a process trusts a token that it has validated. Revocations by the same '
-                    'process take effect at once, those by others after at most this time. 0 asks the database '
-                    'for every request.'),
+               help='Seconds for which a process trusts a token that it has validated. Revocations by the '
+                    'same process take effect at once, those by others after at most this time. '
+                    '0 asks the database for every request.'),
 ]

@@ -8,28 +8,29 @@ OPTIONS = [
                help='linux: bridges, dnsmasq and nftables on this host; needs root. '
                     'fake: addresses and ports are real rows, the host is left alone.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
-               help="Bridge of the default network. Other names on the host derive from it: two clouds on one "
-                    'machine need two names.'),
+               help='Bridge of the default network. Other names on the host derive from it: two clouds on '
+                    'one machine need two names.'),
     cfg.StrOpt('default_network_name', default='private', max_length=255,
                help='Name of the network that the first start makes, shared by all projects.'),
     cfg.StrOpt('default_cidr', default='10.44.0.0/24',
-               help='Addresses of the default network; the first one is the gateway, on the bridge of every host. '
-                    'Read on the first start only. Must not overlap a network that the host is in.'),
+               help='Addresses of the default network; the first one is the gateway, on the bridge of every '
+                    'host. Read on the first start only. Must not overlap a network that the host is in.'),
     cfg.ListOpt('dns_servers', default=[], item_type=cfg.types.IPAddress(version=4),
-                help='Name servers given to guests of networks that name none. Empty: the gateway, which asks '
-                     "the host's own name servers."),
+                help='Name servers given to guests of networks that name none. Empty: the gateway, which '
+                     "asks the host's own name servers."),
     cfg.IntOpt('mtu', default=1500, min=576, max=65535,
                help='Largest packet, in bytes, of networks made without one.'),
     cfg.IntOpt('dhcp_lease_time', default=600, min=120, max=86400 * 30,
-               help='Seconds that a DHCP lease lasts. A released address rests as long, so that no two guests '
-                    'believe that they own it.'),
+               help='Seconds that a DHCP lease lasts. A released address rests as long, so that no two '
+                    'guests believe that they own it.'),
     cfg.HostAddressOpt('metadata_host', version=4,
-                       help='Where requests of guests to 169.254.169.254 go, at [metadata] port. Empty: the gateway '
-                            'of the default network.'),
+                       help='Where requests of guests to 169.254.169.254 go, at [metadata] port. Empty: '
+                            'the gateway of the default network.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=cfg.types.Port(),
                 help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
                      'The port of the compute API belongs here when programs in guests use it.'),
     cfg.Opt('quota', type=cfg.types.Dict(cfg.types.Integer(min=-1)),
-            default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10, 'security_group_rule': 100},
+            default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
+                     'security_group_rule': 100},
             help='What one project may make through the network API. -1: no limit.'),
 ]

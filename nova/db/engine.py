@@ -13,10 +13,12 @@ import time
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import engines
+from oslo_db.sqlalchemy import exc_filters
 
 LOG = logging.getLogger(__name__)
 
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
+POOL_TIMEOUT_S = 30              # a request waits this long for a connection
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
 
 
@@ -31,9 +33,9 @@ class Database:
     def __init__(self, url, *, pool_size=10, max_overflow=40):
         self.url = sa.make_url(url)
         self.sqlite = self.url.get_backend_name() == 'sqlite'
-        self.engine = (_sqlite_engine(self.url) if self.sqlite else
+        self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
                        engines.create_engine(url, max_pool_size=pool_size, max_overflow=max_overflow,
-                                             pool_timeout=30, connection_recycle_time=1800))
+                                             pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800))
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
 
@@ -41,6 +43,8 @@ class Database:
     def reader(self):
         """A connection for SELECTs that see one moment."""
         with self.engine.connect() as conn:
+            if self.sqlite:
+                conn.exec_driver_sql('BEGIN')
             yield conn
 
     @contextlib.contextmanager
@@ -48,7 +52,6 @@ class Database:
         """A connection in a transaction: committed at the end of the block, rolled back when it raises."""
         with self._one_writer, self.engine.connect() as conn:
             if self.sqlite:
-                conn.info['in_transaction'] = True       # oslo.db would send a BEGIN of its own, a deferred one
                 conn.exec_driver_sql('BEGIN IMMEDIATE')
             yield conn
             conn.commit()
@@ -68,9 +71,13 @@ class Database:
         self.engine.dispose()
 
 
-def _sqlite_engine(url):
-    """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot."""
-    engine = engines.create_engine(url, sqlite_synchronous=True, sqlite_fk=False)
+def _sqlite_engine(url, pool_size, max_overflow):
+    """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot.
+
+    Connections are kept: oslo.db's own engine opens one per transaction, which takes longer than most queries.
+    """
+    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S)
+    exc_filters.register_engine(engine)
 
     @sa.event.listens_for(engine, 'connect')
     def configure(dbapi_connection, _record):

@@ -55,8 +55,10 @@ def page(conn, *, project_id=None, is_public=None, min_memory_mb=None, min_root_
         (name, lambda text: flavors.c.name.contains(text, autoescape=True)),
     ) if wanted is not None]
     column = flavors.c[SORT_KEYS[sort_key]]
-    order = [column.desc() if descending else column.asc(),
-             flavors.c.id.desc() if descending else flavors.c.id.asc()]
+    order = [key.desc() if descending else key.asc() for key in (column, flavors.c.id)]
+    if column.nullable:                # databases differ in where they put NULL
+        empty = column.is_(None)
+        order.insert(0, empty.asc() if descending else empty.desc())
     if marker is not None:
         conditions.append(_after(conn, column, descending, marker, conditions))
     statement = sa.select(flavors).where(*conditions).order_by(*order).limit(limit)

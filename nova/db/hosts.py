@@ -25,4 +25,4 @@ def workloads(conn):
     rows = conn.execute(sa.select(instances.c.node, sa.func.count())
                         .where(instances.c.task_state.is_not(None), instances.c.node.is_not(None))
                         .group_by(instances.c.node))
-    return dict(rows.tuples().all())
+    return {node: number for node, number in rows}

@@ -50,7 +50,8 @@ def delete_project(conn, project_id):
     _delete_assignments(conn, target_type='project', target_id=project_id)
     credentials, users = tables.identity_application_credentials, tables.identity_users
     conn.execute(credentials.delete().where(credentials.c.project_id == project_id))
-    conn.execute(users.update().where(users.c.default_project_id == project_id).values(default_project_id=None))
+    conn.execute(users.update().where(users.c.default_project_id == project_id)
+                 .values(default_project_id=None))
     return _delete(conn, 'project', project_id)
 
 
@@ -79,7 +80,8 @@ def _delete(conn, noun, row_id):
 
 def _delete_assignments(conn, **match):
     table = tables.identity_assignments
-    return conn.execute(table.delete().where(*(table.c[name] == value for name, value in match.items()))).rowcount
+    conditions = (table.c[name] == value for name, value in match.items())
+    return conn.execute(table.delete().where(*conditions)).rowcount
 
 
 def assign(conn, user_id, target_type, target_id, role_id):
@@ -105,7 +107,8 @@ def assignments(conn, **match):
                        roles.c.name.label('role_name'))
              .join(users, users.c.id == table.c.user_id)
              .join(roles, roles.c.id == table.c.role_id)
-             .outerjoin(projects, sa.and_(table.c.target_type == 'project', projects.c.id == table.c.target_id))
+             .outerjoin(projects, sa.and_(table.c.target_type == 'project',
+                                          projects.c.id == table.c.target_id))
              .where(*(table.c[name] == value for name, value in match.items()))
              .order_by(table.c.user_id, table.c.target_type, table.c.target_id, table.c.role_id))
     return [dict(row) for row in conn.execute(query).mappings()]

@@ -23,9 +23,10 @@ def insert(conn, values, properties, tags):
     return True
 
 
-def get(conn, image_id):
-    """The image, or None."""
-    row = conn.execute(sa.select(t.images).where(t.images.c.id == image_id)).mappings().first()
+def get(conn, image_id, lock=False):
+    """The image, or None; ``lock`` keeps its row for this transaction."""
+    query = sa.select(t.images).where(t.images.c.id == image_id)
+    row = conn.execute(query.with_for_update() if lock else query).mappings().first()
     return _with_relations(conn, [row])[0] if row else None
 
 

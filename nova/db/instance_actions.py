@@ -7,6 +7,7 @@ from nova import exception
 from nova import utils
 from nova.db.tables_cell import instance_action_events
 from nova.db.tables_cell import instance_actions
+from nova.db.tables_cell import instances
 
 DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
 
@@ -131,6 +132,15 @@ def postpone(conn, row, deadline):
         instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
         instance_actions.c.deadline == row['deadline']).values(deadline=deadline)
     return bool(conn.execute(statement).rowcount)
+
+
+def hasten(conn, deadline):
+    """Give the open actions of servers without a host this deadline, unless theirs comes first."""
+    table = instance_actions
+    homeless = sa.select(instances.c.uuid).where(
+        instances.c.host.is_(None), instances.c.task_state.is_not(None))
+    conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
+                                        table.c.instance_uuid.in_(homeless)).values(deadline=deadline))
 
 
 def overdue(conn, now, limit=200):

@@ -1,8 +1,8 @@
 """Listing servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
 
 Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows. Regular
-expressions of users never reach a database: text that a database compares safely becomes an SQL condition, the
-rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows.
+expressions of users never reach a database: text that a database compares safely becomes an SQL condition,
+the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows.
 """
 import dataclasses
 import datetime
@@ -65,7 +65,8 @@ def _status(columns, wanted):
         if tasks is not None:
             clause = sa.and_(clause, columns.task_state.in_(tasks))
         elif excluded:
-            clause = sa.and_(clause, sa.or_(columns.task_state.is_(None), columns.task_state.not_in(excluded)))
+            clause = sa.and_(clause, sa.or_(columns.task_state.is_(None),
+                                            columns.task_state.not_in(excluded)))
         clauses.append(clause)
     return sa.or_(sa.false(), *clauses)
 
@@ -175,7 +176,8 @@ def _text_condition(columns, name, pattern):
 
 
 def _addresses(row, version):
-    return [address for vif in row['network_info'] for address, kind in model.fixed_ips(vif) if kind == version]
+    return [address for vif in row['network_info'] for address, kind in model.fixed_ips(vif)
+            if kind == version]
 
 
 _TEXTS = {'ip': lambda row: _addresses(row, 4), 'ip6': lambda row: _addresses(row, 6)}
@@ -238,7 +240,7 @@ def merge(pages, sort, limit):
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
         for name, direction in reversed(_complete(sort, 'all')):
-            rows.sort(key=lambda row, name=name: (row[name] is None, row[name] if row[name] is not None else 0),
+            rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
                       reverse=direction == 'desc')
     return rows[:limit]
 
@@ -254,8 +256,8 @@ def _complete(sort, rows):
 def _source(rows, names, clauses):
     """A SELECT without order; JSON as text, so that equal texts are parsed once."""
     def select(table):
-        columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON else table.c[name]
-                   for name in names]
+        columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
+                   else table.c[name] for name in names]
         return sa.select(*columns).where(*(clause(table.c) for clause in clauses))
     if rows == 'all':
         union = sa.union_all(select(LIVE), select(HISTORY)).subquery()
@@ -277,7 +279,7 @@ def _marker(conn, query, sort):
 
 
 def _keys(columns, sort):
-    """[(expression, descending)] to order by: where a column may be NULL, the NULLs come last when ascending."""
+    """[(expression, descending)] to order by; the NULLs of a column come last when ascending."""
     for name, direction in sort:
         column = columns[name]
         if LIVE.c[name].nullable:
@@ -299,7 +301,9 @@ def _after(columns, sort, place):
         if value is not None:
             clauses.append(sa.and_(*equal, key < value if descending else key > value))
             equal.append(key == value)
-    return sa.or_(*clauses)
+    # The first key by itself again: what lets every database seek in its index.
+    key, descending = next(_keys(columns, sort))
+    return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
 
 
 def _rows(conn, source, sort, place, limit):

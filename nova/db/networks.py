@@ -55,12 +55,12 @@ def visible(context):
     return sa.or_(t.networks.c.project_id == (context.project_id or ''), t.networks.c.shared)
 
 
-def usable(conn, project_id, idents=None):
-    """{network id: (network, [subnet])} that a project may use, the subnets locked until the transaction ends.
+def usable(conn, project_id, idents=None, lock=False):
+    """{network id: (network, [subnet])} that a project may use.
 
-    The lock makes requests for addresses of one subnet queue up instead of collide.
-
-    :param idents: only these; None: all of them.
+    :param idents: exactly these, whose they may be; None: all that the project may use
+    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not
+            collide
     """
     condition = sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
     if idents is not None:
@@ -70,10 +70,12 @@ def usable(conn, project_id, idents=None):
     # an outer join cannot be locked on PostgreSQL, so the lock comes first and by itself
     locked = sa.select(t.subnets.c.id).where(t.subnets.c.network_id.in_(
         sa.select(t.networks.c.id).where(condition))).order_by(t.subnets.c.id).with_for_update()
-    if conn.dialect.name != 'sqlite':
+    if lock and conn.dialect.name != 'sqlite':           # SQLite has one writer
         conn.execute(locked).all()
     found = {}
-    for row in conn.execute(both.order_by(t.networks.c.id, t.subnets.c.created_at, t.subnets.c.id)).mappings():
+    for row in conn.execute(
+        both.order_by(t.networks.c.id, t.subnets.c.created_at, t.subnets.c.id)
+    ).mappings():
         network = {column.name: row[column.name] for column in t.networks.c}
         entry = found.setdefault(network['id'], (network, []))
         if row['subnet_id'] is not None:

@@ -14,6 +14,11 @@ def of_device(conn, device_id):
         sa.select(t.ports).where(c.device_id == device_id).order_by(c.position, c.id)).mappings()]
 
 
+def of_ids(conn, idents):
+    """{id: port} of these ports."""
+    return {row['id']: row for row in networks.many(conn, t.ports, idents)}
+
+
 def on_host(conn, host):
     c = t.ports.c
     return [dict(row) for row in conn.execute(
@@ -24,14 +29,21 @@ def lock_many(conn, idents):
     """{id: port} of these ports, locked until the transaction ends."""
     if not idents:
         return {}
-    statement = sa.select(t.ports).where(t.ports.c.id.in_(list(idents))).order_by(t.ports.c.id).with_for_update()
+    statement = (
+        sa.select(t.ports).where(t.ports.c.id.in_(list(idents))).order_by(t.ports.c.id).with_for_update()
+    )
     return {row['id']: dict(row) for row in conn.execute(statement).mappings()}
 
 
 def bind(conn, ident, values):
     """Give a port that no device has to a server; False when a device has it."""
-    return bool(conn.execute(sa.update(t.ports).where(t.ports.c.id == ident, t.ports.c.device_id == '').values(
-        **values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)).rowcount)
+    return bool(
+        conn.execute(
+            sa.update(t.ports)
+            .where(t.ports.c.id == ident, t.ports.c.device_id == '')
+            .values(**values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)
+        ).rowcount
+    )
 
 
 def move(conn, device_id, host):
@@ -43,7 +55,9 @@ def move(conn, device_id, host):
 def give_back(conn, device_ids):
     """Remove the ports made for these servers, unbind the users' own; return how many ports there were."""
     c = t.ports.c
-    rows = conn.execute(sa.select(c.id, c.made_for_server).where(c.device_id.in_(device_ids)).with_for_update()).all()
+    rows = conn.execute(
+        sa.select(c.id, c.made_for_server).where(c.device_id.in_(device_ids)).with_for_update()
+    ).all()
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
     if made:

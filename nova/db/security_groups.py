@@ -30,9 +30,12 @@ def ensure_default(conn, project_id):
         return conn.execute(known.with_for_update()).scalar()
     networks.insert(conn, t.security_groups, [
         {'id': ident, 'project_id': project_id, 'name': DEFAULT, 'description': 'Default security group'}])
-    networks.insert(conn, t.security_group_rules,
-                    egress_rules(ident, project_id) + [
-                        _rule(ident, project_id, 'ingress', ethertype, ident) for ethertype in ('IPv4', 'IPv6')])
+    networks.insert(
+        conn,
+        t.security_group_rules,
+        egress_rules(ident, project_id)
+        + [_rule(ident, project_id, 'ingress', ethertype, ident) for ethertype in ('IPv4', 'IPv6')],
+    )
     return ident
 
 
@@ -75,7 +78,9 @@ def of_ports(conn, port_ids):
 def in_use(conn, group_id):
     """Whether a port is in the group."""
     c = t.port_security_groups.c
-    return conn.execute(sa.select(c.port_id).where(c.security_group_id == group_id).limit(1)).first() is not None
+    return (
+        conn.execute(sa.select(c.port_id).where(c.security_group_id == group_id).limit(1)).first() is not None
+    )
 
 
 def remove(conn, group_id):
@@ -100,7 +105,7 @@ def members(conn, group_ids):
     return found
 
 
-def names_of_devices(conn, device_ids):
+def of_devices(conn, device_ids):
     """{server uuid: [group row]}: the groups of its ports, each once, by name."""
     binding, port = t.port_security_groups, t.ports.c
     if not device_ids:

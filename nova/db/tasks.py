@@ -24,7 +24,7 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     conditions = _allowed('vm_state', action.vm_states) + _allowed('task_state', action.task_states)
     if action.locked and not admin:
         conditions.append(table.c.locked.is_(sa.false()))
-    if action.host:
+    if _needs_host(action):
         conditions.append(table.c.host.is_not(None))
     values = dict(values or {})
     if action.running is not None:
@@ -37,6 +37,11 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     return row
 
 
+def _needs_host(action):
+    """What a compute does needs one; a delete is done without where there is none."""
+    return action.host or action.method is not None and action.after != states.DELETED
+
+
 def _refuse(row, action, admin):
     """Raise why ``action`` cannot begin on this row."""
     uuid, name = row['uuid'], action.event or action.name
@@ -45,6 +50,6 @@ def _refuse(row, action, admin):
     for attr, allowed in (('vm_state', action.vm_states), ('task_state', action.task_states)):
         if allowed is not states.ANY and row[attr] not in allowed:
             raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=row[attr])
-    if action.host and row['host'] is None:
+    if _needs_host(action) and row['host'] is None:
         raise exception.InstanceNotReady(instance_id=uuid)
     raise exception.InstanceChanged(instance_id=uuid)       # it was refused, and is allowed by now

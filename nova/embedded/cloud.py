@@ -14,19 +14,13 @@ import pathlib
 
 from nova import compose
 from nova import exception
-from nova import policy
 from nova import wsgi
-from nova.api import app as api_app
-from nova.compute import interface as compute_interface
-from nova.conductor import interface as conductor_interface
 from nova.db import cells as db_cells
 from nova.db import migration
 from nova.embedded import bootstrap
 from nova.embedded import drivers
 from nova.embedded.identity import app as identity_app
 from nova.embedded.identity import bootstrap as identity_bootstrap
-from nova.embedded.identity import catalog
-from nova.embedded.identity import service as identity_service
 from nova.embedded.image import app as image_app
 from nova.embedded.network import app as network_app
 from nova.identity import auth
@@ -70,6 +64,7 @@ class Cloud:
         try:
             self._take_directory()
             http = self._listen()
+            self._started.append(http)       # only its address is taken so far
             self._open()
             self._compose()
             for part in self.services:
@@ -77,7 +72,7 @@ class Cloud:
                 part.start()
             http.application.set(self._application())
             http.start()
-            self._started.append(http)
+            self._started.append(self._started.pop(0))       # stops before the services behind it
             for part in compose.metadata(self.conf, self.api_db, self.cells):
                 self._started.append(part)
                 part.start()
@@ -139,8 +134,7 @@ class Cloud:
         migration.sync(self.api_db, 'api')
         migration.sync(self.cell_db, 'cell')
         self.cells = db_cells.Cells(conf, self.api_db, self.cell_db)
-        self.identity = identity_service.IdentityService(conf, self.api_db, str(self.state_path / 'keys'),
-                                                         catalog.for_base(self.url))
+        self.identity = compose.identity(conf, self.api_db, self.url)
         made = identity_bootstrap.bootstrap(self.identity, self._write_clouds_yaml)
         if not made:
             self._write_clouds_yaml()
@@ -155,7 +149,6 @@ class Cloud:
                                f'{inprocess.SCHEME}:///{self.state_path}')
         self.store = compose.image_store(conf, self.api_db)
         self.images = image_api.new(conf, self.store)
-        self.policy = policy.Policy(conf)
         self.services = [
             compose.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
             compose.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
@@ -164,26 +157,19 @@ class Cloud:
         ]
 
     def _application(self):
-        conf = self.conf
-        self.api_services = api_app.Services(
-            conf=conf, api_db=self.api_db, cells=self.cells, policy=self.policy,
-            conductor=self.bus.client(conductor_interface.INTERFACE),
-            compute=self.bus.client(compute_interface.INTERFACE),
-            network=self.bus.client(network_interface.INTERFACE), images=self.images)
-        compute = self._authenticated(api_app.Application(self.api_services))
-        image = self._authenticated(image_app.Application(self.store), auth.identity_fault)
-        network = self._authenticated(network_app.Application(self.api_services), auth.identity_fault)
+        compute = compose.api(self.conf, self.bus, self.api_db, self.cells, self.images, self.identity)
+        network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
         return wsgi.Mounts([
             wsgi.Mount('/identity', identity_app.Application(self.identity)),
-            wsgi.Mount('/image', image, max_body=None),
-            wsgi.Mount('/network', network),
+            wsgi.Mount('/image', self._authenticated(image_app.Application(self.store)), max_body=None),
+            wsgi.Mount('/network', self._authenticated(network)),
             wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
         ], index)
 
-    def _authenticated(self, application, fault=auth.compute_fault):
-        return auth.EmbeddedAuth(application, self.identity, public=_public, fault=fault)
+    def _authenticated(self, application):
+        return auth.EmbeddedAuth(application, self.identity, public=_public, fault=auth.identity_fault)
 
 
 class _Late:

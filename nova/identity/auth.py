@@ -25,8 +25,9 @@ from nova import exception
 
 # Headers by which a proxy or auth_token tells an application who asks. From a client they are lies.
 IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
-                     'HTTP_X_IDENTITY', 'HTTP_X_IS_ADMIN', 'HTTP_X_SERVICE_', 'HTTP_X_SYSTEM', 'HTTP_X_KEYSTONE',
-                     'HTTP_X_TOKEN_INFO', 'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
+                     'HTTP_X_IDENTITY', 'HTTP_X_IS_ADMIN', 'HTTP_X_SERVICE_', 'HTTP_X_SYSTEM',
+                     'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
+                     'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
 
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
@@ -108,7 +109,8 @@ def _host(environ):
 
 def _request_of(environ):
     """What a context says of the request itself."""
-    return {'request_id': environ.get('openstack.request_id'), 'global_request_id': _inbound_request_id(environ),
+    return {'request_id': environ.get('openstack.request_id'),
+            'global_request_id': _inbound_request_id(environ),
             'remote_address': environ.get('REMOTE_ADDR'), 'overwrite': True}
 
 
@@ -149,7 +151,7 @@ class KeystoneContext(_Middleware):
         if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
             raise exception.Unauthorized()
         facts = _request_of(environ)
-        if environ.get('HTTP_X_SERVICE_TOKEN') and environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
+        if environ.get(KEEP) and environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
             raise exception.Unauthorized()
         facts['service_roles'] = [role for role in environ.get('HTTP_X_SERVICE_ROLES', '').split(',') if role]
         return context.RequestContext.from_environ(environ, is_admin=None, **facts)
@@ -180,7 +182,7 @@ def _settings(local):
     return settings
 
 
-# Paste hands over strings alone: the services of this process by name, for as long as somebody else keeps them.
+# Paste hands over strings alone: the services of this process by name, for as long as somebody keeps them.
 _offered = weakref.WeakValueDictionary()
 
 

@@ -1,7 +1,7 @@
 """Tokens: what one says, how it is sealed, and the keys that seal it.
 
-A token is a Fernet message (AES-CBC and HMAC-SHA256) around a short JSON list: it carries who and for what, never
-roles or a catalog, so that what a user may do is always read from the database.
+A token is a Fernet message (AES-CBC and HMAC-SHA256) around a short JSON list: it carries who and for what,
+never roles or a catalog, so that what a user may do is always read from the database.
 """
 import dataclasses
 import datetime
@@ -73,7 +73,7 @@ def new_audit_id():
 
 
 class KeyRing:
-    """The keys in a file of one key a line, newest first; made when there is none, read again when it changes.
+    """The keys in a file of one key a line, newest first; made when missing, read again when it changes.
 
     :param directory: where the file lies; made with mode 0700. Hosts that share tokens share the file.
     :raises NovaException: others than the owner may read the file

@@ -122,7 +122,7 @@ class Store:
     def _update(self, conn, ctx, image_id, change):
         image = self._owned(conn, ctx, image_id)
         values, properties, tags = change(image)
-        added = {name: value for name, value in properties.items() if image['properties'].get(name) != value}
+        added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
         _check_rights(ctx, image, values)
         if image['status'] != 'queued' and any(image[name] != values.get(name, image[name])
@@ -262,8 +262,8 @@ class Store:
 
     # ---- who may what --------------------------------------------------------
 
-    def _visible(self, conn, ctx, image_id):
-        image = db_images.get(conn, image_id.lower()) if fields.is_uuid(image_id) else None
+    def _visible(self, conn, ctx, image_id, lock=False):
+        image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
         if image and (_may_change(ctx, image) or image['visibility'] in ('public', 'community')
                       or (image['visibility'] == 'shared'
                           and db_images.members(conn, image['id'], ctx.project_id or ''))):
@@ -271,8 +271,11 @@ class Store:
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 
     def _owned(self, conn, ctx, image_id):
-        """The image, when the caller may change it: 404 for who may not see it, 403 for who may only see it."""
-        image = self._visible(conn, ctx, image_id)
+        """The image, locked, when the caller may change it.
+
+        404 for who may not see it, 403 for who may only see it.
+        """
+        image = self._visible(conn, ctx, image_id, lock=True)
         if not _may_change(ctx, image):
             raise exception.Forbidden('You are not the owner of this image.')
         _check_writer(ctx)

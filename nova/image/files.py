@@ -1,4 +1,5 @@
 """The bytes of the embedded image store: one file an upload, named by an id that the store made up."""
+import contextlib
 import errno
 import fcntl
 import hashlib
@@ -71,10 +72,8 @@ class Files:
     def remove(self, data_id):
         """Remove the file and what an upload left of it; no error when there is none."""
         for path in (self.path(data_id) + PART, self.path(data_id)):
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-            except FileNotFoundError:
-                pass
 
     def keep_only(self, data_ids):
         """Remove every file that belongs to no image: what a crash left."""

@@ -24,7 +24,8 @@ def _read(offset, length):
 # ---- qcow2 -------------------------------------------------------------------
 
 QCOW2_FEATURES = 0b11111         # dirty, corrupt, external data file, compression type, extended L2
-QCOW2_EXTENSIONS_MAX = 64
+QCOW2_EXTENSIONS_MAX = 48
+QCOW2_HEADER_MAX = 64 * 1024        # bytes of the first cluster that extensions may fill
 QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
@@ -54,13 +55,15 @@ def qcow2(report):
             report.findings.append('it uses qcow2 features that are not known')
         if first < 104 or first % 8 or first > end:
             raise Malformed('its qcow2 header length is not valid')
-    yield from _qcow2_extensions(report, first, min(end, 60 * 1024))
+    yield from _qcow2_extensions(report, first, end)
 
 
 def _qcow2_extensions(report, offset, end):
     for _count in range(QCOW2_EXTENSIONS_MAX):
         if offset + 8 > end:
             return
+        if offset + 8 > QCOW2_HEADER_MAX:
+            raise Malformed('its qcow2 header is larger than any tool writes it')
         data = yield offset, 8
         if len(data) < 8:
             return

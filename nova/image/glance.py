@@ -12,7 +12,7 @@ from nova.image import files
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
 PAGE = 1000
-SERVICE_TYPES = 'image'
+SERVICE_TYPE = 'image'            # in the catalog, unless [glance] names another
 ERRORS = {400: exception.BadRequest, 401: exception.Unauthorized, 403: exception.Forbidden, 409: exception.Conflict,
           410: exception.Gone, 413: exception.TooLarge, 415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')
@@ -32,8 +32,8 @@ class GlanceImages(api.Images):
         self.max_virtual_size = conf.image.max_virtual_size * api.GIB
         self._auth = auth or (loading.load_auth_from_conf_options(conf, 'glance') if conf.glance.auth_type else None)
         session = session or loading.load_session_from_conf_options(conf, 'glance', auth=self._auth)
-        # Without a name in [glance] the catalog's service type is that of the Image service.
-        self._adapter = adapter.Adapter(session, auth=self._auth, service_type=conf.glance.service_type or SERVICE_TYPES,
+        self._adapter = adapter.Adapter(session, auth=self._auth,
+                                        service_type=conf.glance.service_type or SERVICE_TYPE,
                                         interface=conf.glance.valid_interfaces or None,
                                         region_name=conf.glance.region_name,
                                         endpoint_override=conf.glance.endpoint_override)

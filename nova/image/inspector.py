@@ -12,7 +12,6 @@ input says.
 """
 import dataclasses
 import os
-import re
 
 from nova import exception
 from nova.image import formats
@@ -61,9 +60,6 @@ SIGNATURES = (
 )
 # (format, bytes from the end, bytes)
 TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b'koly'))
-
-# A VMDK descriptor is a text: comments and blank lines, then its version.
-DESCRIPTOR = re.compile(rb'(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*version[ \t]*=')
 
 
 @dataclasses.dataclass
@@ -188,11 +184,20 @@ def _matches(head):
     found = [name for name, offset, magic in SIGNATURES if head.startswith(magic, offset)]
     if head.startswith(b'QFI\xfb'):
         found.append('qcow' if head[4:8] == b'\0\0\0\x01' else 'qcow2')
-    if head[:21].lower() == b'# disk descriptorfile' or DESCRIPTOR.match(head[:4096]):
+    if head[:21].lower() == b'# disk descriptorfile' or _is_descriptor(head[:4096]):
         found.append('vmdk-descriptor')
     if head[510:512] == b'\x55\xaa' and 'kernel' not in found and _partitioned(head[446:510]):
         found.append('mbr')
     return sorted(set(found), key=lambda name: (name in CONTENTS, name))
+
+
+def _is_descriptor(head):
+    """A VMDK descriptor is a text: comments and blank lines, then its version."""
+    for line in head.split(b'\n'):
+        line = line.strip()
+        if line and not line.startswith(b'#'):
+            return line.lower().startswith(b'version') and line[7:].lstrip().startswith(b'=')
+    return False
 
 
 def _partitioned(table):
@@ -227,9 +232,8 @@ def refusal(report, disk_format, max_virtual_size=None):
     accepted = ACCEPTS.get(disk_format)
     if accepted is None:
         return f'disk format {disk_format} is not supported'
-    if len(report.matches) <= 1 or not report.findings:
-        if report.format not in accepted:
-            return f'it is declared as {disk_format}, but its data is {report.format}'
+    if report.format not in accepted and (len(report.matches) <= 1 or not report.findings):
+        return f'it is declared as {disk_format}, but its data is {report.format}'
     if report.findings:
         return report.findings[0]
     if max_virtual_size and (report.virtual_size or 0) > max_virtual_size:

@@ -63,21 +63,40 @@ def load(conn, host, devname):
     rules = {group: [] for group in used}
     for rule in networks.many(conn, t.security_group_rules, used, 'security_group_id'):
         rules[rule['security_group_id']].append(rule)
-    remote = {rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']}
+    remote = {
+        rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']
+    }
     known = {row['id']: row for row in
              networks.page(conn, t.networks, t.networks.c.bridge != '', [('id', 'asc')], None, None)}
     subnets = {}
     for row in networks.many(conn, t.subnets, known, 'network_id'):
         subnets.setdefault(row['network_id'], []).append(
-            Subnet(row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']))
+            Subnet(
+                row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']
+            )
+        )
     return HostState(
-        networks=[Network(row['id'], row['bridge'], row['mtu'], row['is_default'],
-                          subnets.get(ident, []))
-                  for ident, row in known.items()],
-        ports=[Port(row['id'], devname(row['id']), row['mac_address'], known[row['network_id']]['bridge'],
-                    [entry['ip_address'] for entry in fixed.get(row['id'], [])] if row['admin_state_up'] else [],
-                    groups.get(row['id'], []))
-               for row in rows if row['network_id'] in known],
+        networks=[
+            Network(row['id'], row['bridge'], row['mtu'], row['is_default'], subnets.get(ident, []))
+            for ident, row in known.items()
+        ],
+        ports=[
+            Port(
+                row['id'],
+                devname(row['id']),
+                row['mac_address'],
+                known[row['network_id']]['bridge'],
+                [entry['ip_address'] for entry in fixed.get(row['id'], [])] if row['admin_state_up'] else [],
+                groups.get(row['id'], []),
+            )
+            for row in rows
+            if row['network_id'] in known
+        ],
         rules={group: sorted(of_group, key=lambda rule: rule['id']) for group, of_group in rules.items()},
-        members={group: sorted(found) for group, found in
-                 ({group: [] for group in remote} | security_groups.members(conn, remote)).items()})
+        members={
+            group: sorted(found)
+            for group, found in (
+                {group: [] for group in remote} | security_groups.members(conn, remote)
+            ).items()
+        },
+    )

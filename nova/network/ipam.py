@@ -1,11 +1,15 @@
 """Addresses: which one a port gets. The database's key arbitrates; this room only chooses well.
 
-An address that was released rests before another port gets it, so that no guest meets a neighbour's DHCP lease
+An address that was released rests before another port gets it, so that no guest meets a neighbour's DHCP
+lease
 or ARP entry; when nothing else is left, the one that rested longest is taken.
 """
 import datetime
+import functools
 import ipaddress
 import random
+
+from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import utils
@@ -108,10 +112,25 @@ def check_fixed(subnets, address):
     raise exception.InvalidInput(reason=f'IP address {address} is not in a subnet of the network.')
 
 
+def check_free(conn, subnets, address):
+    """(subnet, row or None) of an address asked for.
+
+    :raises InvalidInput: it is none of a guest there
+    :raises FixedIpInUse:
+    """
+    subnet = check_fixed(subnets, address)
+    number = int(ipaddress.ip_address(address))
+    known = networks.numbers(conn, subnet['id'], number, number, 1)
+    if known and known[0].port_id is not None:
+        raise exception.FixedIpInUse(address=address)
+    return subnet, known[0] if known else None
+
+
 def claim(conn, network_id, subnets, port_id, wanted, rested_before):
     """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
 
-    :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of the first subnet
+    :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of the first
+            subnet
                    that has one
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
@@ -123,12 +142,10 @@ def claim(conn, network_id, subnets, port_id, wanted, rested_before):
             if not candidates:
                 raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
         if request.get('ip_address'):
-            subnet = check_fixed(candidates, request['ip_address'])
+            subnet, rests = check_free(conn, candidates, request['ip_address'])
             number = int(ipaddress.ip_address(request['ip_address']))
-            known = networks.numbers(conn, subnet['id'], number, number, 1)
-            if known and known[0].port_id is not None or any(row['number'] == number for row in rows):
+            if any(row['number'] == number for row in rows):
                 raise exception.FixedIpInUse(address=request['ip_address'])
-            rests = bool(known)
         elif not candidates:
             continue
         else:
@@ -151,3 +168,20 @@ def _any_of(conn, network_id, subnets, rows, rested_before):
             if number not in taken:
                 return subnet, number, rests
     raise exception.NoMoreFixedIps(network_id=network_id)
+
+
+def new_mac():
+    """A random unicast address of the range that OpenStack clouds use."""
+    return 'fa:16:3e:%02x:%02x:%02x' % tuple(random.randbytes(3))
+
+
+def arbitrated(function):
+    """A transaction that is run again when the database refuses a key: a MAC or an address that another one
+    took."""
+    @functools.wraps(function)
+    def inner(conn, *args, **kwargs):
+        try:
+            return function(conn, *args, **kwargs)
+        except db_exc.DBDuplicateEntry as error:
+            raise db_exc.RetryRequest(error)
+    return inner

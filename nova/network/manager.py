@@ -1,12 +1,10 @@
-"""The network service of one host: gives servers their ports and keeps the host's plumbing as the database says."""
+"""The network service of one host: gives servers their ports and keeps the host's plumbing as the database
+says."""
 import datetime
 import functools
 import logging
-import random
 import threading
 import uuid
-
-from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import utils
@@ -18,26 +16,11 @@ from nova.network import host_state
 from nova.network import ipam
 from nova.network import model
 from nova.network import security
+from nova.network import selection
 
 LOG = logging.getLogger(__name__)
 
 AUDIT_AGE_S = 120       # ports younger than this may belong to a server whose row is not visible yet
-
-
-def arbitrated(function):
-    """A transaction that is run again when the database refuses a key: a MAC or an address that another one took."""
-    @functools.wraps(function)
-    def inner(conn, *args, **kwargs):
-        try:
-            return function(conn, *args, **kwargs)
-        except db_exc.DBDuplicateEntry as error:
-            raise db_exc.RetryRequest(error)
-    return inner
-
-
-def new_mac():
-    """A random unicast address of the range that OpenStack clouds use."""
-    return 'fa:16:3e:%02x:%02x:%02x' % tuple(random.randbytes(3))
 
 
 class NetworkManager:
@@ -53,7 +36,8 @@ class NetworkManager:
         self._refresh = Combined(functools.partial(driver.refresh, self._load))
 
     def start(self):
-        """Bring bridges, DHCP and filters of this host in line with the database; guests go on undisturbed."""
+        """Bring bridges, DHCP and filters of this host in line with the database; guests go on
+        undisturbed."""
         self.driver.start()
         self._refresh()
 
@@ -77,7 +61,10 @@ class NetworkManager:
         """
         if requested_networks == 'none' or requested_networks == []:
             return []
-        vifs = self.api_db.run(arbitrated(self._allocate), instance, _normalized(requested_networks), security_groups, host)
+        vifs = self.api_db.run(
+            ipam.arbitrated(self._allocate), instance, selection.normalized(requested_networks),
+            security_groups, host
+        )
         if vifs and host == self.host:
             self._refresh()
         return vifs
@@ -116,7 +103,9 @@ class NetworkManager:
             before = utils.utcnow() - datetime.timedelta(seconds=AUDIT_AGE_S)
             gone = ports.older_devices(conn, gone, before) if gone else []
         if gone:
-            LOG.warning('Giving back the ports of %d servers that no longer exist: %s', len(gone), ', '.join(gone))
+            LOG.warning(
+                'Giving back the ports of %d servers that no longer exist: %s', len(gone), ', '.join(gone)
+            )
             self.api_db.run(ports.give_back, gone)
             self._refresh()
         return gone
@@ -130,28 +119,42 @@ class NetworkManager:
         if requests and any(r['port_id'] for r in requests):
             existing = ports.lock_many(conn, [r['port_id'] for r in requests if r['port_id']])
             wanted |= {port['network_id'] for port in existing.values()}
-        usable = networks.usable(conn, project_id, wanted)
+        usable = networks.usable(conn, project_id, wanted, lock=True)
         rows = ports.of_device(conn, instance.uuid)
         if rows:
             if any(row['host'] != host for row in rows):
                 ports.move(conn, instance.uuid, host)
             return self._vifs(conn, rows)
         if requests is None:
-            requests = choose(usable)
+            requests = selection.choose(usable)
         groups = security.resolve(conn, project_id, group_names) if any(
             not r['port_id'] for r in requests) else []
-        binding = {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE',
-                   'device_owner': f'compute:{instance.availability_zone or self.conf.default_availability_zone}'}
+        binding = {
+            'device_id': instance.uuid,
+            'host': host,
+            'status': 'ACTIVE',
+            'device_owner': f'compute:{instance.availability_zone or self.conf.default_availability_zone}',
+        }
         made, fixed = [], {}
         for position, request in enumerate(requests):
             if request['port_id']:
                 port = _bind(conn, existing.get(request['port_id']), request, project_id,
                              {**binding, 'position': position, 'tag': request.get('tag')})
             else:
-                network, subnets = _usable(usable, request['network_id'], project_id)
-                port = {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
-                        'mac_address': new_mac(), 'admin_state_up': True, 'made_for_server': True,
-                        'description': '', **binding, 'position': position, 'tag': request.get('tag')}
+                network, subnets = selection.usable_network(usable, request['network_id'], project_id)
+                port = {
+                    'id': str(uuid.uuid4()),
+                    'project_id': project_id,
+                    'network_id': network['id'],
+                    'name': '',
+                    'mac_address': ipam.new_mac(),
+                    'admin_state_up': True,
+                    'made_for_server': True,
+                    'description': '',
+                    **binding,
+                    'position': position,
+                    'tag': request.get('tag'),
+                }
                 ip = [{'ip_address': request['fixed_ip']}] if request.get('fixed_ip') else []
                 try:
                     fixed[port['id']] = ipam.claim(conn, network['id'], subnets, port['id'], ip,
@@ -194,35 +197,6 @@ class Combined:
             self._done = covers
 
 
-def _normalized(requests):
-    if requests is None or requests == 'auto':
-        return None
-    return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
-
-
-def choose(usable):
-    """Requests for a server that names no network: the default network, else the only one there is, else none.
-
-    :param usable: networks.usable(…)
-    :raises NetworkAmbiguous: several networks, none of them the default one
-    """
-    candidates = [network for network, subnets in usable.values() if subnets and network['admin_state_up']]
-    chosen = [network for network in candidates if network['is_default']] or candidates
-    if len(chosen) > 1:
-        raise exception.NetworkAmbiguous()
-    return _normalized([{'network_id': network['id']} for network in chosen])
-
-
-def _usable(usable, network_id, project_id):
-    """(network, subnets) that the project may make ports in."""
-    network, subnets = usable.get(network_id, (None, None))
-    if network is None or not (network['shared'] or network['project_id'] == project_id):
-        raise exception.NetworkNotFound(network_id=network_id)
-    if not subnets:
-        raise exception.NetworkRequestInvalid(reason=f'network {network_id} has no subnet.')
-    return network, subnets
-
-
 def _bind(conn, port, request, project_id, binding):
     """The port that a user made, given to the server."""
     if port is None or port['project_id'] != project_id:
@@ -239,12 +213,24 @@ def vif(conf, port, network, subnets, fixed):
         by_subnet.setdefault(entry['subnet_id'], []).append(
             {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': []})
     return {
-        'id': port['id'], 'address': port['mac_address'], 'type': 'bridge', 'devname': model.devname(port['id']),
-        'active': True, 'tag': port['tag'],
-        'network': {'id': network['id'], 'label': network['name'], 'bridge': network['bridge'],
-                    'mtu': network['mtu'],
-                    'subnets': [_subnet(conf, subnet, by_subnet[subnet['id']])
-                                for subnet in subnets if subnet['id'] in by_subnet]}}
+        'id': port['id'],
+        'address': port['mac_address'],
+        'type': 'bridge',
+        'devname': model.devname(port['id']),
+        'active': True,
+        'tag': port['tag'],
+        'network': {
+            'id': network['id'],
+            'label': network['name'],
+            'bridge': network['bridge'],
+            'mtu': network['mtu'],
+            'subnets': [
+                _subnet(conf, subnet, by_subnet[subnet['id']])
+                for subnet in subnets
+                if subnet['id'] in by_subnet
+            ],
+        },
+    }
 
 
 def _subnet(conf, subnet, ips):

@@ -7,11 +7,16 @@
 """
 
 
+PREFIX = 'tap'
+
+
 def devname(port_id):
     """Name of the port's tap device: at most 14 characters fit beside the kernel's terminator."""
-    return 'tap' + port_id[:11]
+    return PREFIX + port_id[:11]
 
 
 def fixed_ips(vif):
     """[(address, version)] of one VIF."""
-    return [(ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']]
+    return [
+        (ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']
+    ]

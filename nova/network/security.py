@@ -4,8 +4,25 @@ import ipaddress
 from nova import exception
 from nova.db import security_groups
 
-PROTOCOLS = {'ah': 51, 'dccp': 33, 'egp': 8, 'esp': 50, 'gre': 47, 'icmp': 1, 'icmpv6': 58, 'igmp': 2, 'ipip': 4,
-             'ospf': 89, 'pgm': 113, 'rsvp': 46, 'sctp': 132, 'tcp': 6, 'udp': 17, 'udplite': 136, 'vrrp': 112}
+PROTOCOLS = {
+    'ah': 51,
+    'dccp': 33,
+    'egp': 8,
+    'esp': 50,
+    'gre': 47,
+    'icmp': 1,
+    'icmpv6': 58,
+    'igmp': 2,
+    'ipip': 4,
+    'ospf': 89,
+    'pgm': 113,
+    'rsvp': 46,
+    'sctp': 132,
+    'tcp': 6,
+    'udp': 17,
+    'udplite': 136,
+    'vrrp': 112,
+}
 WITH_PORTS = ('tcp', 'udp', 'sctp', 'udplite', 'dccp')
 ICMP = ('icmp', 'icmpv6')
 # other names that clients use for the same protocol
@@ -60,7 +77,8 @@ def protocol(value):
 def check_rule(rule):
     """The rule with its fields in stored form.
 
-    :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix and
+    :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix
+            and
                  remote_group_id
     :raises InvalidInput:
     """
@@ -74,7 +92,9 @@ def check_rule(rule):
         try:
             prefix = ipaddress.ip_network(rule['remote_ip_prefix'], strict=False)
         except ValueError:
-            raise exception.InvalidInput(reason=f"'{rule['remote_ip_prefix']}' is not a valid network prefix.")
+            raise exception.InvalidInput(
+                reason=f"'{rule['remote_ip_prefix']}' is not a valid network prefix."
+            )
         if f'IPv{prefix.version}' != ethertype:
             raise exception.InvalidInput(
                 reason=f"Conflicting value ethertype {ethertype} for CIDR {rule['remote_ip_prefix']}")
@@ -89,9 +109,13 @@ def _check_ports(rule):
         return
     if rule['protocol'] in ICMP:
         if low is None or not 0 <= low <= 255 or not 0 <= (high or 0) <= 255:
-            raise exception.InvalidInput(reason='ICMP type and code must be between 0 and 255, code only with type.')
+            raise exception.InvalidInput(
+                reason='ICMP type and code must be between 0 and 255, code only with type.'
+            )
         return
     if rule['protocol'] not in WITH_PORTS:
-        raise exception.InvalidInput(reason='Port ranges need a protocol with ports: ' + ', '.join(WITH_PORTS))
+        raise exception.InvalidInput(
+            reason='Port ranges need a protocol with ports: ' + ', '.join(WITH_PORTS)
+        )
     if low is None or high is None or not 1 <= low <= high <= 65535:
         raise exception.InvalidInput(reason='port_range_min must be at most port_range_max, both 1 to 65535.')

@@ -20,15 +20,38 @@ def bootstrap(conf, api_db):
             return found
         cidr = ipam.parse_cidr(options.default_cidr)
         gateway = cidr.network_address + 1
-        network = {'id': str(uuid.uuid4()), 'project_id': '', 'name': options.default_network_name, 'shared': True,
-                   'is_default': True, 'admin_state_up': True, 'bridge': options.bridge, 'mtu': options.mtu,
-                   'description': ''}
+        network = {
+            'id': str(uuid.uuid4()),
+            'project_id': '',
+            'name': options.default_network_name,
+            'shared': True,
+            'is_default': True,
+            'admin_state_up': True,
+            'bridge': options.bridge,
+            'mtu': options.mtu,
+            'description': '',
+        }
         networks.insert(conn, t.networks, [network])
-        networks.insert(conn, t.subnets, [{
-            'id': str(uuid.uuid4()), 'project_id': '', 'network_id': network['id'],
-            'name': options.default_network_name, 'cidr': str(cidr), 'ip_version': 4, 'gateway_ip': str(gateway),
-            'enable_dhcp': True, 'allocation_pools': ipam.default_pools(cidr, gateway), 'dns_nameservers': [],
-            'host_routes': [], 'description': ''}])
+        networks.insert(
+            conn,
+            t.subnets,
+            [
+                {
+                    'id': str(uuid.uuid4()),
+                    'project_id': '',
+                    'network_id': network['id'],
+                    'name': options.default_network_name,
+                    'cidr': str(cidr),
+                    'ip_version': 4,
+                    'gateway_ip': str(gateway),
+                    'enable_dhcp': True,
+                    'allocation_pools': ipam.default_pools(cidr, gateway),
+                    'dns_nameservers': [],
+                    'host_routes': [],
+                    'description': '',
+                }
+            ],
+        )
         return network['id']
 
     return api_db.run(make)

@@ -21,6 +21,8 @@ _NODE = ('id', 'host', 'node', 'changed', 'vcpus', 'memory_mb', 'local_gb', 'res
          'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms', 'capabilities', 'hypervisor_type')
 _SERVICE = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at')
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
+# what every claim changes; a heartbeat that came meanwhile can wait for the next whole look
+_USAGE = {'changed', 'running_vms', 'last_seen_at', *(name + '_used' for name in RESOURCES)}
 
 
 class Hosts:
@@ -69,6 +71,17 @@ class Hosts:
         twin.running_vms = self.running_vms.copy()
         return twin
 
+    def with_usage(self, rows):
+        """A view in which these rows, of hosts that it has, have other usage: {position: row}."""
+        twin = self.copy()
+        twin.rows = list(self.rows)
+        for position, row in rows.items():
+            twin.rows[position] = row
+            for name in RESOURCES:
+                twin.used[name][position] = row[name + '_used']
+            twin.running_vms[position] = row['running_vms']
+        return twin
+
     def consume(self, position, asked):
         for name in RESOURCES:
             self.used[name][position] += asked[name]
@@ -86,7 +99,7 @@ class HostTable:
         self._db, self._heartbeat_s = db, heartbeat_s
         self._lock = threading.Lock()
         self._rows = {}
-        self._view = Hosts([])
+        self._view, self._positions = Hosts([]), {}
         self._mark = 0
         self._looked = self._heard = self._read_all = float('-inf')
 
@@ -118,14 +131,25 @@ class HostTable:
         with self._db.reader() as conn:
             rows = [dict(row) for row in conn.execute(statement).mappings()]
         fresh = {row['id']: row for row in rows}
-        if since is None:
-            changed, self._rows = fresh != self._rows, fresh
+        if since is not None:
+            different = {key: row for key, row in fresh.items() if self._rows.get(key) != row}
+            if not different:
+                return
+            usage_alone = all(key in self._rows and _without_usage(self._rows[key]) == _without_usage(row)
+                              for key, row in different.items())
+            self._mark = max(self._mark, *(row['changed'] for row in different.values()))
+            self._rows.update(different)
+            if usage_alone:
+                self._view = self._view.with_usage({self._positions[key]: row for key, row in different.items()})
+                return
         else:
-            changed = any(self._rows.get(key) != row for key, row in fresh.items())
-            self._rows.update(fresh)
-        if changed:
-            self._view = Hosts(list(self._rows.values()))
-            self._mark = max(row['changed'] for row in self._rows.values()) if self._rows else 0
+            self._rows = fresh
+            self._mark = max((row['changed'] for row in rows), default=0)
+        self._show()
+
+    def _show(self):
+        self._view = Hosts(list(self._rows.values()))
+        self._positions = {key: position for position, key in enumerate(self._rows)}
 
     def _read_services(self):
         statement = sa.select(services.c.host, *[services.c[name] for name in _SERVICE]).where(
@@ -135,4 +159,8 @@ class HostTable:
                      for row in conn.execute(statement).mappings()}
         nothing = dict.fromkeys(_SERVICE)
         self._rows = {key: {**row, **known.get(row['host'], nothing)} for key, row in self._rows.items()}
-        self._view = Hosts(list(self._rows.values()))
+        self._show()
+
+
+def _without_usage(row):
+    return {name: value for name, value in row.items() if name not in _USAGE}

@@ -87,8 +87,8 @@ class SchedulerManager:
             rows = [hosts.rows[position] for position in ranking[taken:taken + 1 + pipeline.ALTERNATES]]
             waiting = instances.expectations({'vm_state': states.BUILDING, 'task_state': states.SCHEDULING,
                                               'host': None})
-            if not instances.set_where(conn, uuid, {'host': rows[0]['host'], 'node': rows[0]['node'],
-                                                    'availability_zone': rows[0]['availability_zone']}, waiting):
+            place = {name: rows[0][name] for name in ('host', 'node', 'availability_zone')}
+            if not instances.set_where(conn, uuid, place, waiting):
                 claims.free_node(conn, rows[0]['id'], request.asked)
                 LOG.info('Server %s is not waiting for a host any more.', uuid)
                 found.append([])

@@ -50,9 +50,16 @@ def narrow(hosts, request, filters):
         passed = each.mask(hosts, request)[left]
         removed, left = left[~passed], left[passed]
         if len(removed):
-            removals.append(Removal(each.name, len(removed), each.reason(hosts, request, removed),
-                                    tuple(hosts.host[removed[:50]])))
+            reason = _conjugate(each.reason(hosts, request, removed), len(removed))
+            removals.append(Removal(each.name, len(removed), reason, tuple(hosts.host[removed[:50]])))
     return left, removals
+
+
+def _conjugate(reason, count):
+    """``is|are down`` -> ``is down`` or ``are down``."""
+    verb, _, rest = reason.partition(' ')
+    singular, _, plural = verb.partition('|')
+    return f'{singular if count == 1 else plural or singular} {rest}'
 
 
 def explain(count, removals):
@@ -70,7 +77,7 @@ def details(removals):
 
 
 def rank(hosts, positions, multipliers, instance_uuid):
-    """The positions, best first; equals in an order that is another one for every server, so that they spread."""
+    """The positions, best first; equals in an order that differs from server to server, so that they spread."""
     weight = np.round(weights.weigh(hosts, positions, multipliers), 9)
     dice = np.random.default_rng(uuidlib.UUID(instance_uuid).int).random(len(positions))
     return positions[np.lexsort((dice, -weight))]

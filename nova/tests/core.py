@@ -3,6 +3,7 @@
 Messages go straight to the managers, copied as a real transport does, casts in threads. The network service is the
 smallest that keeps the contract of network/interface.py: it counts what is allocated.
 """
+import contextlib
 import threading
 import time
 import uuid as uuidlib
@@ -21,12 +22,14 @@ from nova.compute import manager as compute_manager
 from nova.conductor import interface as conductor_interface
 from nova.conductor import manager as conductor_manager
 from nova.db import cells
+from nova.db import compute_nodes
 from nova.db import engine
 from nova.db import instance_actions
 from nova.db import instances
 from nova.db import request_specs
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.db import tasks
 from nova.network import interface as network_interface
 from nova.rpc import serializer
 from nova.scheduler import interface as scheduler_interface
@@ -87,6 +90,16 @@ class Bus:
     @property
     def idle(self):
         return self._running == 0
+
+
+class Grave:
+    """The bus of a process that was killed."""
+
+    messages = []
+
+    @staticmethod
+    def lost(topic, method, server):
+        raise exception.NovaException('This process is dead.')
 
 
 class Network:
@@ -176,8 +189,9 @@ class Cloud:
         driver = fake.FakeDriver(self.conf, host, self.images)
         if prepare:
             prepare(driver)
-        compute = compute_manager.ComputeManager(self.conf, host, driver, self.client['conductor'],
-                                                 self.client['network'], self.images)
+        compute = compute_manager.ComputeManager(
+            self.conf, host, driver, Client(self.bus, conductor_interface.INTERFACE),
+            Client(self.bus, network_interface.INTERFACE), self.images)
         self.heartbeat(host)
         self.bus.managers['compute', host] = self.computes[host] = compute
         compute.start()
@@ -187,13 +201,13 @@ class Cloud:
         self.conductor.report_service(None, host=host, binary='nova-compute', topic='compute', version=1)
 
     def kill_compute(self, host):
-        """The process is gone: nothing that it still does reaches anybody."""
+        """The process is gone: nothing that it still does reaches anybody, or its guests' file."""
         compute = self.computes.pop(host)
-        self.bus.managers.pop(('compute', host), None)
-        compute.driver.on_event = lambda *args: None
+        del self.bus.managers['compute', host]
+        compute.driver._file = None
+        compute.driver.images = compute.images = Images()
+        compute.conductor._bus = compute.network._bus = Grave()
         compute.stop_sync()
-        dead = Client(Bus(), conductor_interface.INTERFACE)
-        compute.conductor = dead
 
     def close(self):
         for compute in self.computes.values():
@@ -243,18 +257,15 @@ class Cloud:
 
     def act(self, uuid, name, values=None, admin=False, **arguments):
         """An action as the API does it: begin, then cast to the host."""
-        from nova.db import tasks
         action = states.ACTIONS[name]
         stored = {key: value for key, value in arguments.items() if key != 'spec'}
         row = self.db.run(tasks.begin, self.ctx, uuid, action, arguments=stored, values=values, admin=admin)
         if name == 'delete' and row['host'] is None:
             self.client['conductor'].delete_instance(self.ctx, instance_uuid=uuid)
         else:
-            try:
+            with contextlib.suppress(exception.HostUnavailable):
                 getattr(self.client['compute'], action.method)(
                     self.ctx, server=row['host'], instance=objects.Instance.from_row(row), **arguments)
-            except exception.HostUnavailable:
-                pass
         return row
 
     def delete(self, uuid):
@@ -291,7 +302,6 @@ class Cloud:
         return {uuid: host for host, compute in self.computes.items() for uuid in compute.driver.guests()}
 
     def node(self, host='host1'):
-        from nova.db import compute_nodes
         with self.db.reader() as conn:
             return compute_nodes.by_host(conn, host)[0]
 

@@ -28,11 +28,13 @@ class IdentityCloud:
 
     def __init__(self, path, base_url='http://cloud.example', db_url=None, **options):
         options = {'password_hash_rounds': ROUNDS, 'validation_cache_time': 60} | options
-        self.conf = nova_conf.new([], files=[], **{f'identity__{name}': value for name, value in options.items()})
+        self.conf = nova_conf.new([], files=[],
+                                  **{f'identity__{name}': value for name, value in options.items()})
         self.path = path
         self.db = engine.Database(db_url or f'sqlite:///{path}/api.sqlite')
         tables_api.metadata.create_all(self.db.engine)
-        self.service = service.IdentityService(self.conf, self.db, str(path / 'keys'), catalog.for_base(base_url))
+        self.service = service.IdentityService(self.conf, self.db, str(path / 'keys'),
+                                               catalog.for_base(base_url))
         self.passwords = bootstrap.bootstrap(self.service)
         self.app = app.Application(self.service)
 

@@ -156,6 +156,8 @@ DANGEROUS = (
      qcow2(version=2, extensions=[(0x44415441, b'/etc/passwd')]), 'qcow2', 'external data'),
     ('qcow2 with data file after a longer extension',
      qcow2(extensions=[(0x6803f857, b'x' * 4801), (0x44415441, b'/etc/shadow')]), 'qcow2', 'external data'),
+    ('qcow2 with a data file behind 64 KiB of extensions',
+     qcow2(cluster_bits=21, extensions=[(7, bytes(65536)), (0x44415441, b'/etc/shadow')]), 'qcow2', 'larger'),
     ('qcow2 with unknown features', qcow2(features=1 << 40), 'qcow2', 'not known'),
     ('qcow2 of version 4', qcow2(version=4), 'qcow2', 'not known'),
     ('qcow2 encrypted', qcow2(encryption=2), 'qcow2', 'encrypted'),

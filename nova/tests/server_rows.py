@@ -18,8 +18,9 @@ FLAVOR = {'id': 1, 'flavor_id': '42', 'name': 'm1.tiny', 'memory_mb': 512, 'vcpu
 def vif(number):
     """A VIF with one IPv4 and one IPv6 address made from the number."""
     port = str(uuid.UUID(int=number + (1 << 100)))
-    return {'id': port, 'address': f'fa:16:3e:00:{number // 256 % 256:02x}:{number % 256:02x}', 'type': 'bridge',
-            'devname': 'tap' + port[:11], 'active': True, 'tag': None, 'network': {
+    mac = f'fa:16:3e:00:{number // 256 % 256:02x}:{number % 256:02x}'
+    return {'id': port, 'address': mac, 'type': 'bridge', 'devname': 'tap' + port[:11],
+            'active': True, 'tag': None, 'network': {
                 'id': NETWORK_ID, 'label': 'private', 'bridge': 'br100', 'mtu': 1500, 'subnets': [
                     {'id': str(uuid.UUID(int=1)), 'cidr': '10.0.0.0/16', 'version': 4, 'gateway': '10.0.0.1',
                      'dns': [], 'routes': [], 'dhcp_server': '10.0.0.2',

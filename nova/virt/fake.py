@@ -1,7 +1,7 @@
 """A hypervisor without guests: every feature, nothing behind it.
 
-Many hosts fit into one process, each with a driver object of its own. Operations can be made slow or made to fail;
-with a state file the guests outlive the process, as real ones do.
+Many hosts fit into one process, each with a driver object of its own. Operations can be made slow or made to
+fail; with a state file the guests outlive the process, as real ones do.
 """
 import contextlib
 import json
@@ -63,13 +63,14 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             for path, _content in request.injected_files:
                 if '\0' in path:
                     raise exception.BuildFailed(instance_id=instance.uuid, reason='a file name with a NUL')
-            self._put(instance, states.RUNNING, request.network_info, 'booted')
-
-    def destroy(self, context, instance, network_info, keep_disks=False):
-        with self._operation('destroy', instance):
             with self._lock:
                 self._guests.pop(instance.uuid, None)
-                self._save()
+                self._put(instance, states.RUNNING, request.network_info, 'booted')
+
+    def destroy(self, context, instance, network_info, keep_disks=False):
+        with self._operation('destroy', instance), self._lock:
+            self._guests.pop(instance.uuid, None)
+            self._save()
 
     def power_on(self, context, instance, network_info):
         with self._operation('power_on', instance):
@@ -155,7 +156,6 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             guest['power_state'] = power_state
             guest['console'] = [*guest['console'], f'{instance.hostname}: {line}'][-1000:]
             self._save()
-        self.on_event(instance.uuid, power_state)
 
     def _save(self):
         if self._file is not None:

@@ -25,11 +25,13 @@ ACTION = fields.Fields(
     Field('message', 'message'), Field('updated_at', _time('updated_at'), since=58))
 
 EVENT = fields.Fields(
-    Field('event', 'event'), Field('start_time', _time('started_at')), Field('finish_time', _time('finished_at')),
+    Field('event', 'event'), Field('start_time', _time('started_at')),
+    Field('finish_time', _time('finished_at')),
     Field('result', 'result'), Field('traceback', 'traceback', rule=EVENTS),
     Field('hostId', lambda row, project_id: utils.host_id(row['host'], project_id), since=62),
     Field('host', lambda row, project_id: row['host'] or fields.ABSENT, since=62, rule=EVENTS, optional=True),
-    Field('details', lambda row, project_id: row['details'] if row['result'] == 'Error' else None, since=84))
+    Field('details', lambda row, project_id: row['details'] if row['result'] == 'Error' else None, since=84,
+          rule=DETAILS))
 
 
 def _server(req, conn, server_id, rule):
@@ -66,7 +68,8 @@ def show(req, server_id, id):
 
 _PATH = '/servers/{server_id}/os-instance-actions'
 ROUTES = (
-    Route('GET', _PATH, index, policy=_RULE + 'list', query=server_schemas.ACTIONS, errors=(400, 401, 403, 404)),
+    Route('GET', _PATH, index, policy=_RULE + 'list', query=server_schemas.ACTIONS,
+          errors=(400, 401, 403, 404)),
     Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', checks=(EVENTS, DETAILS),
           query=server_schemas.NOTHING, errors=(401, 403, 404)),
 )

@@ -22,8 +22,8 @@ ACTIONS = states.ACTIONS
 UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 
 # properties of an image that its copies do not inherit
-_OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id', 'os_hash_algo',
-                             'os_hash_value', 'stores'})
+_OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
+                             'os_hash_algo', 'os_hash_value', 'stores'})
 
 
 def find_for(req, conn, server_id, action):
@@ -37,7 +37,7 @@ def find_for(req, conn, server_id, action):
 
 
 def check_capability(req, conn, row, action):
-    """:raises Unsupported, Conflict: the host's driver cannot do it; which of them is documented at the route"""
+    """:raises Unsupported, Conflict: the host's driver cannot do it; which of them, the route documents"""
     nodes = tables_cell.compute_nodes
     capabilities = conn.execute(sa.select(nodes.c.capabilities).where(
         nodes.c.host == row['host'], nodes.c.node == row['node'])).scalar()
@@ -92,9 +92,9 @@ def lock(req, id):
     with cell.db.reader() as conn:
         row = server_lookup.find(req, conn, id, action.policy)
     owner = row['project_id'] == req.project_id and row['locked_by'] != 'admin'
-    begin(req, cell, id, action, values={
-        'locked': True, 'locked_by': 'owner' if owner else 'admin',
-        'locked_reason': (req.body.get('lock') or {}).get('locked_reason') if req.has('locked_reason') else None})
+    reason = (req.body['lock'] or {}).get('locked_reason') if req.has('locked_reason') else None
+    begin(req, cell, id, action, values={'locked': True, 'locked_by': 'owner' if owner else 'admin',
+                                         'locked_reason': reason})
 
 
 def unlock(req, id):
@@ -193,10 +193,10 @@ ROUTES = (
     _row('lock', lock, server_schemas.action('lock', (server_schemas.ANY, 1, 72),
                                              (server_schemas.LOCK, 73, None))),
     _row('unlock', unlock, checks=(UNLOCK_OVERRIDE,)),
-    _row('os-resetState', reset_state,
-         server_schemas.action('os-resetState', (server_schemas.RESET_STATE, 1, None)), errors=(400, *_ALWAYS)),
-    _row('os-getConsoleOutput', console_output, server_schemas.action(
-        'os-getConsoleOutput', (server_schemas.CONSOLE_OUTPUT, 1, None)), status=200, errors=(400, *_ALWAYS, 501)),
+    _row('os-resetState', reset_state, errors=(400, *_ALWAYS),
+         body=server_schemas.action('os-resetState', (server_schemas.RESET_STATE, 1, None))),
+    _row('os-getConsoleOutput', console_output, status=200, errors=(400, *_ALWAYS, 501),
+         body=server_schemas.action('os-getConsoleOutput', (server_schemas.CONSOLE_OUTPUT, 1, None))),
     _row('createImage', create_image, server_schemas.action(
         'createImage', (server_schemas.CREATE_IMAGE, 1, None)), errors=(400, *_ALWAYS)),
 )

@@ -35,8 +35,8 @@ ZERO_DISK = _RULE + ':zero_disk_flavor'
 # fields of objects.Flavor that a server keeps
 _FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
            'is_public', 'disabled', 'description', 'extra_specs')
-_IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format', 'checksum',
-          'os_hash_algo', 'os_hash_value', 'owner', 'properties')
+_IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format',
+          'checksum', 'os_hash_algo', 'os_hash_value', 'owner', 'properties')
 
 
 def create(req):
@@ -55,7 +55,7 @@ def create(req):
     _check_place(req, cell, server, place)
     groups = server_spec.security_groups(server.get('security_groups'))
     networks = server_spec.requested_networks(server.get('networks'), most)
-    req.services.networks.validate(req.context, networks, groups, most)
+    _check_networks(req, 'auto' if server.get('networks') == 'auto' else networks, groups, most)
 
     password = server.get('adminPass') or server_spec.password()
     common = _common(req, server, flavor, image, key, place, hints, groups)
@@ -164,6 +164,15 @@ def _check_place(req, cell, server, place):
         if conditions and not conn.execute(sa.select(nodes.c.id).where(*conditions).limit(1)).first():
             raise exception.BadRequest('Compute host %s could not be found.' % ' '.join(
                 name for name, _ in named if name))
+
+
+def _check_networks(req, networks, groups, count):
+    """:raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had"""
+    try:
+        req.services.networks.validate_networks(req.context, networks, count)
+        req.services.networks.check_security_groups(req.context, groups)
+    except exception.NotFound as error:
+        raise exception.BadRequest(error.message) from None
 
 
 # ---- storing -----------------------------------------------------------------

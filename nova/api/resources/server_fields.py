@@ -46,7 +46,8 @@ class View:
 
 def links(row, view):
     uuid = row['uuid']
-    return [{'rel': 'self', 'href': view.servers + uuid}, {'rel': 'bookmark', 'href': view.server_marks + uuid}]
+    return [{'rel': 'self', 'href': view.servers + uuid},
+            {'rel': 'bookmark', 'href': view.server_marks + uuid}]
 
 
 def status(row):
@@ -244,9 +245,11 @@ def _answer(since, *more):
         dataclasses.replace(_ADDRESSES, since=since), _SERVER_GROUPS, *late, *more)
 
 
-INDEX = fields.Fields(Field('id', 'uuid'), Field('name', 'display_name'), Field('links', links, columns=('uuid',)))
+INDEX = fields.Fields(Field('id', 'uuid'), Field('name', 'display_name'),
+                      Field('links', links, columns=('uuid',)))
 # The field of the wider rule stands last: of two rows of one name the last one counts.
-DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN, _HOST_STATUS)
+DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
+                       _HOST_STATUS)
 SHOW = DETAIL + (_SERVER_GROUPS,)
 SINCE_FULL = versions.SINCE['strict_keys']
 UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),

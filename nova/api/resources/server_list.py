@@ -56,7 +56,8 @@ def _list(req, table, all_tenants_rule, path):
     except instances_list.MarkerNotFound:
         raise exception.InvalidMarker(marker=query.marker) from None
     except instances_list.BadPattern as error:
-        raise exception.InvalidInput(reason=f'{error} is not a regular expression that is supported here.') from None
+        raise exception.InvalidInput(
+            reason=f'{error} is not a regular expression that is supported here.') from None
     rows = instances_list.merge(pages, query.sort, query.limit)
     more = len(rows) == query.limit
     if more:
@@ -202,8 +203,8 @@ FILTERS = {
 
 _ERRORS = (400, 401, 403)
 ROUTES = (
-    Route('GET', '/servers', index, policy=_RULE + 'index', checks=(_RULE + 'index:get_all_tenants', ALL_FILTERS),
-          query=server_schemas.LIST, errors=_ERRORS),
+    Route('GET', '/servers', index, policy=_RULE + 'index',
+          checks=(_RULE + 'index:get_all_tenants', ALL_FILTERS), query=server_schemas.LIST, errors=_ERRORS),
     Route('GET', '/servers/detail', detail, policy=_RULE + 'detail',
           checks=(_RULE + 'detail:get_all_tenants', ALL_FILTERS, server_fields.ATTRIBUTES,
                   server_fields.EXTRA_SPECS, server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN),

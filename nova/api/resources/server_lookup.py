@@ -72,7 +72,8 @@ def answer(req, conn, table, row):
     hosts = {row['host']} - {None}
     statuses = {}
     if hosts and server_fields.shows_host_status(table, req):
-        statuses = server_fields.host_statuses(conn, hosts, req.services.conf.service_down_time, utils.utcnow())
+        statuses = server_fields.host_statuses(conn, hosts, req.services.conf.service_down_time,
+                                               utils.utcnow())
     return table.builder(req, server_fields.View(req, statuses))(row)
 
 

@@ -1,4 +1,4 @@
-"""/servers/{id}/metadata: read-modify-write in one transaction, so that parallel changes do not lose each other."""
+"""/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
 from nova import exception
 from nova import states
 from nova.api.resources import server_lookup

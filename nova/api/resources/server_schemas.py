@@ -38,11 +38,7 @@ PERSONALITY = Array(Object(Param('path', string(1, 4096), required=True),
 # a label between two letters or digits; from 2.94 a name with dots
 HOSTNAME = string(2, 63, '^[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+$')
 FQDN = string(1, 255, '^[a-zA-Z0-9-._]*$')
-
-
-def _hostname(*_):
-    return (Param('hostname', HOSTNAME, since=90, until=93), Param('hostname', FQDN, since=94))
-
+_HOSTNAME = (Param('hostname', HOSTNAME, since=90, until=93), Param('hostname', FQDN, since=94))
 
 _SIZE = integer(1, MAX_INT)
 _BOOT_INDEX = Type({'type': ['integer', 'string', 'null'], 'pattern': '^-?[0-9]{1,9}$', 'minimum': -999999999,
@@ -141,7 +137,7 @@ SERVER = Object(
     Param('trusted_image_certificates', TRUSTED_CERTS, since=63),
     Param('host', HOST, since=74),
     Param('hypervisor_hostname', HOST, since=74),
-    *_hostname(),
+    *_HOSTNAME,
 )
 CREATE = Object(Param('server', SERVER, required=True), Param('os:scheduler_hints', HINTS),
                 Param('OS-SCH-HNT:scheduler_hints', HINTS))
@@ -152,7 +148,7 @@ UPDATE = Object(Param('server', Object(
     Param('accessIPv4', IPV4),
     Param('accessIPv6', IPV6),
     Param('description', DESCRIPTION, since=19),
-    *_hostname(),
+    *_HOSTNAME,
     Param('pinned_availability_zone', nullable(string(1, 255)), since=104),
 ), required=True))
 
@@ -170,14 +166,15 @@ REBUILD = Object(
     Param('key_name', nullable(string(1, 255)), since=54),
     Param('user_data', Type(nullable(string(max_length=65535, format='base64')), secret=True), since=57),
     Param('trusted_image_certificates', TRUSTED_CERTS, since=63),
-    *_hostname(),
+    *_HOSTNAME,
 )
 
 
 def action(name, *types):
     """The body of one action: its key and nothing else. ``types``: [(type, since, until)], else anything."""
     rows = types or ((ANY, 1, None),)
-    return Object(*(Param(name, type_, since=since, until=until, required=True) for type_, since, until in rows))
+    return Object(*(Param(name, type_, since=since, until=until, required=True)
+                    for type_, since, until in rows))
 
 
 REBOOT = Object(Param('type', {'enum': ['HARD', 'Hard', 'hard', 'SOFT', 'Soft', 'soft']}, required=True))
@@ -195,10 +192,10 @@ TAGS_BODY = Object(Param('tags', TAGS, required=True))
 # ---- lists -------------------------------------------------------------------
 
 # what users filter by as a regular expression, and by a plain value
-PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'node', 'flavor', 'reservation_id',
-            'launched_at', 'terminated_at', 'availability_zone', 'name', 'display_name', 'description',
-            'display_description', 'locked_by', 'root_device_name', 'config_drive', 'access_ip_v4',
-            'access_ip_v6', 'auto_disk_config', 'progress', 'ip', 'ip6', 'created_at')
+PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'node', 'flavor',
+            'reservation_id', 'launched_at', 'terminated_at', 'availability_zone', 'name', 'display_name',
+            'description', 'display_description', 'locked_by', 'root_device_name', 'config_drive',
+            'access_ip_v4', 'access_ip_v6', 'auto_disk_config', 'progress', 'ip', 'ip6', 'created_at')
 PLAIN = ('user_id', 'project_id', 'tenant_id', 'launch_index', 'image_ref', 'image', 'vm_state', 'task_state',
          'host', 'uuid', 'sort_dir', 'all_tenants', 'soft_deleted', 'deleted', 'status', 'marker')
 # names of parts of the first implementation's tables: accepted, without effect
@@ -208,10 +205,10 @@ WITHOUT_EFFECT = ('block_device_mapping', 'services', 'metadata', 'system_metada
 # sort key -> column; None: accepted until 2.74, without effect
 SORT_KEYS = {
     **{name: name for name in (
-        'access_ip_v4', 'access_ip_v6', 'availability_zone', 'config_drive', 'created_at', 'display_name', 'host',
-        'hostname', 'kernel_id', 'key_name', 'launch_index', 'launched_at', 'locked_by', 'node', 'power_state',
-        'progress', 'project_id', 'ramdisk_id', 'root_device_name', 'task_state', 'terminated_at', 'updated_at',
-        'user_id', 'uuid', 'vm_state')},
+        'access_ip_v4', 'access_ip_v6', 'availability_zone', 'config_drive', 'created_at', 'display_name',
+        'host', 'hostname', 'kernel_id', 'key_name', 'launch_index', 'launched_at', 'locked_by', 'node',
+        'power_state', 'progress', 'project_id', 'ramdisk_id', 'root_device_name', 'task_state',
+        'terminated_at', 'updated_at', 'user_id', 'uuid', 'vm_state')},
     'auto_disk_config': 'disk_config', 'display_description': 'description', 'image_ref': 'image_id',
     'instance_type_id': 'flavor_id',
 }
@@ -219,9 +216,9 @@ OLD_SORT_KEYS = {
     **{name: name for name in ('deleted_at', 'ephemeral_gb', 'id', 'key_data', 'locked', 'memory_mb',
                                'reservation_id', 'root_gb', 'user_data', 'vcpus')},
     'launched_on': 'host',
-    **dict.fromkeys(('architecture', 'cell_name', 'cleaned', 'default_ephemeral_device', 'default_swap_device',
-                     'deleted', 'disable_terminate', 'ephemeral_key_uuid', 'os_type', 'shutdown_terminate',
-                     'vm_mode')),
+    **dict.fromkeys(('architecture', 'cell_name', 'cleaned', 'default_ephemeral_device',
+                     'default_swap_device', 'deleted', 'disable_terminate', 'ephemeral_key_uuid', 'os_type',
+                     'shutdown_terminate', 'vm_mode')),
 }
 
 

@@ -35,7 +35,7 @@ def reservation_id():
 
 
 def hostname(name, uuid):
-    """A host name made of a display name: letters, digits and hyphens; of the uuid when none of them is left."""
+    """A host name made of a display name: letters, digits, hyphens; of the uuid when nothing is left."""
     plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
     label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
     return label[:HOSTNAME_LENGTH].strip('-') or 'server-' + uuid
@@ -56,11 +56,12 @@ def placement(server, default_zone):
     zone, _, rest = (server.get('availability_zone') or '').partition(':')
     host, _, node = rest.partition(':')
     if ':' in node:
-        raise exception.BadRequest('Unable to parse availability_zone: it is zone, zone:host or zone:host:node.')
+        raise exception.BadRequest(
+            'Unable to parse availability_zone: it is zone, zone:host or zone:host:node.')
     wanted = {'requested_host': server.get('host'), 'requested_node': server.get('hypervisor_hostname')}
     if (host or node) and any(wanted.values()):
-        raise exception.BadRequest('Requested destination and a forced host in availability_zone exclude each '
-                                   'other.')
+        raise exception.BadRequest('A requested destination and a forced host in availability_zone exclude '
+                                   'each other.')
     return {'availability_zone': zone or default_zone, 'force_host': host or None, 'force_node': node or None,
             **wanted}
 
@@ -78,7 +79,8 @@ def hints(body):
 def shown_hints(wanted):
     """The hints as a server shows them: lists where the API has lists, else the value as it came."""
     lists = {'group', 'different_host'}
-    return {name: values if name in lists or len(values) != 1 else values[0] for name, values in wanted.items()}
+    return {name: values if name in lists or len(values) != 1 else values[0]
+            for name, values in wanted.items()}
 
 
 # ---- networks ----------------------------------------------------------------
@@ -98,8 +100,9 @@ def requested_networks(given, count):
         port, network_id, address = network.get('port'), network.get('uuid'), network.get('fixed_ip')
         if port:
             if address:
-                raise exception.BadRequest(f"Specified Fixed IP '{address}' cannot be used with port '{port}': "
-                                           'the two cannot be specified together.')
+                raise exception.BadRequest(
+                    f"Specified Fixed IP '{address}' cannot be used with port '{port}': the two cannot be "
+                    'specified together.')
             if count > 1:
                 raise exception.BadRequest('A single port cannot be attached to several servers.')
             if port in ports:
@@ -131,7 +134,7 @@ def security_groups(given):
 def injected_files(given, limits):
     """[{'path', 'contents'}] of ``personality``.
 
-    :param limits: {'injected_files', 'injected_file_content_bytes', 'injected_file_path_length'}, -1: no limit
+    :param limits: of quotas.RESOURCES, the injected_file… ones; -1: no limit
     """
     found = []
     _within(limits, 'injected_files', len(given or ()))
@@ -221,7 +224,8 @@ def _device(device):
     values[f'{source}_id'] = uuid or device.get(f'{source}_id')
     values.pop('blank_id', None)
     boot_index = device.get('boot_index')
-    destination = device.get('destination_type') or ('volume' if source in ('volume', 'snapshot') else 'local')
+    destination = device.get('destination_type') or (
+        'volume' if source in ('volume', 'snapshot') else 'local')
     return _row(source, destination_type=destination,
                 boot_index=boot_index if boot_index is None or boot_index >= 0 else -1,
                 delete_on_termination=device.get('delete_on_termination', destination == 'local'), **values)

@@ -34,8 +34,8 @@ def update_all(req, server_id):
 def update(req, server_id, id):
     """Add one tag: 201 when it is new, else 204."""
     if not 0 < len(id) <= MAX_LENGTH or ',' in id or '/' in id:
-        raise exception.BadRequest(f'Tag {id[:80]!r} is invalid: 1 to {MAX_LENGTH} characters, no comma and no '
-                                   'slash.')
+        raise exception.BadRequest(f'Tag {id[:80]!r} is invalid: 1 to {MAX_LENGTH} characters, no comma and '
+                                   'no slash.')
     before = _change(req, server_id, 'update', lambda tags: _with(tags, id))
     if id in before:
         return Response(status=204)

@@ -100,6 +100,7 @@ ROUTES = (
     Route('PUT', '/servers/{id}', update, policy=UPDATE, checks=_FIELD_RULES,
           body=server_schemas.UPDATE, errors=(400, 401, 403, 404, 409)),
     Route('POST', '/servers/{id}/action', rebuild, policy=states.ACTIONS['rebuild'].policy,
-          checks=(*_FIELD_RULES, REBUILD_CERTS), action='rebuild', status=202, errors=(400, 401, 403, 404, 409),
+          checks=(*_FIELD_RULES, REBUILD_CERTS), action='rebuild', status=202,
+          errors=(400, 401, 403, 404, 409),
           body=server_schemas.action('rebuild', (server_schemas.REBUILD, 1, None))),
 )

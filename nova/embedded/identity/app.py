@@ -5,6 +5,7 @@ import logging
 import orjson
 import webob
 
+from nova import context
 from nova import exception
 from nova import utils
 from nova.embedded.identity import handlers
@@ -30,6 +31,9 @@ class Application:
 
     def __call__(self, environ, start_response):
         req = operations.Request(environ)
+        # The lines that this thread logs belong to this request, not to the one before it.
+        context.RequestContext(request_id=environ.get('openstack.request_id'),
+                               remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
             reply = self._answer(req)
         except exception.NovaException as error:
@@ -43,7 +47,7 @@ class Application:
     def _answer(self, req):
         row, parts = self._match(req)
         try:
-            req.query
+            req.query = dict(req.GET)
         except UnicodeDecodeError:
             raise exception.BadRequest('The query is not valid UTF-8.') from None
         req.service = self._service
@@ -78,7 +82,8 @@ class Application:
         raise exception.NotFound()
 
     def _fault(self, req, code, message, facts=None):
-        reply = operations.reply_of({'error': {'code': code, 'message': message, 'title': http.client.responses[code]}}, code)
+        error = {'code': code, 'message': message, 'title': http.client.responses[code]}
+        reply = operations.reply_of({'error': error}, code)
         if code == 401:
             reply.headers['WWW-Authenticate'] = f'Keystone uri="{req.base}"'
         if facts and 'retry_after' in facts:

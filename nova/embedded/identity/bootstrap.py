@@ -27,8 +27,8 @@ def bootstrap(service, store=None):
     """Make the roles that are missing and, while there is no user at all, the first projects and users.
 
     :param service: IdentityService
-    :param store: callable(passwords) that keeps them, e.g. ``write_clouds_yaml``; called before the users become
-        visible, so that a process that dies in between leaves no user whose password nobody knows
+    :param store: callable(passwords) that keeps them, e.g. ``write_clouds_yaml``; called before the users
+        become visible, so that a process that dies in between leaves no user whose password nobody knows
     :returns: {user name: password} when newly made, else {}
     """
     try:

@@ -112,8 +112,8 @@ class Directory:
                     default_project_id=None, user_id=None):
         """A user without a password cannot log in until one is set."""
         return self._create('user', {
-            'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description, 'email': email,
-            'enabled': enabled, 'default_project_id': default_project_id,
+            'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
+            'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
             'password_hash': None if password is None else passwords.hashed(password, self.rounds)})
 
     def update_user(self, user_id, **values):
@@ -147,7 +147,7 @@ class Directory:
     def _refuse_default(self, role_id):
         role = self.get('role', role_id)
         if role['name'] in ROLES:
-            raise exception.Forbidden(f'The role {role["name"]} is one of the default roles and cannot be changed.')
+            raise exception.Forbidden(f'The default role {role["name"]} cannot be changed.')
 
     # ---- who holds which role
 
@@ -232,8 +232,8 @@ def _subset(held, wanted):
         return [role['id'] for role in held]
     chosen = []
     for role in wanted:
-        found = next((row['id'] for row in held
-                      if (row['id'] == role['id'] if 'id' in role else row['name'] == role.get('name'))), None)
+        key = 'id' if 'id' in role else 'name'
+        found = next((row['id'] for row in held if row[key] == role.get(key)), None)
         if found is None:
             raise exception.BadRequest('A role of the application credential is not one of your roles.')
         chosen.append(found)

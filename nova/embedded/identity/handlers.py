@@ -65,7 +65,8 @@ def show_catalog(req):
 
 def token_projects(req):
     rows = req.service.projects_of(req.caller.user_id)
-    return views.collection('projects', [views.project(row, req.base) for row in rows], operations.url_of(req))
+    return views.collection('projects', [views.project(row, req.base) for row in rows],
+                            operations.url_of(req))
 
 
 def token_domains(req):

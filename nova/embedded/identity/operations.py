@@ -48,20 +48,17 @@ RULES = {
 
 
 class Request(webob.Request):
-    """A request with what the handlers need: the service, the caller, the checked body."""
+    """A request with what the handlers need: the service, the caller, query and checked body."""
 
     service = None           # set as webob ad-hoc attributes
     caller = None
     data = None
+    query = None
 
     @property
     def base(self):
         """Where this face is, as the client reached it."""
         return self.application_url
-
-    @property
-    def query(self):
-        return dict(self.GET)
 
 
 def reply_of(body, status, headers=()):

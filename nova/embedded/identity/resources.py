@@ -15,7 +15,6 @@ FIELDS = {
     'user': ('name', 'description', 'enabled', 'email', 'default_project_id', 'password'),
     'role': ('name', 'description'),
 }
-NEVER_NULL = {'description': ''}         # of a project
 
 
 def _values(req, noun):
@@ -27,8 +26,8 @@ def _values(req, noun):
                               given.get('parent_id') not in (None, directory.DOMAIN['id'])):
         raise exception.Forbidden('Projects lie directly in the default domain.')
     values = {name: given[name] for name in FIELDS[noun] if name in given}
-    if noun == 'project':
-        values |= {name: empty for name, empty in NEVER_NULL.items() if name in values and values[name] is None}
+    if noun == 'project' and 'description' in values:
+        values['description'] = values['description'] or ''
     return values
 
 
@@ -127,7 +126,8 @@ def change_password(req, user_id):
 
 def user_projects(req, user_id):
     rows = req.service.projects_of(user_id)
-    return views.collection('projects', [views.project(row, req.base) for row in rows], operations.url_of(req))
+    return views.collection('projects', [views.project(row, req.base) for row in rows],
+                            operations.url_of(req))
 
 
 # ---- groups: users have roles of their own
@@ -239,7 +239,7 @@ def _refuse_restricted(req):
     """A credential must not be able to prolong its own life or to widen its rights."""
     credential = req.caller.credential
     if credential and credential['restricted']:
-        raise exception.Forbidden('A restricted application credential may not manage application credentials.')
+        raise exception.Forbidden('A restricted application credential may not manage credentials.')
 
 
 def _credential(req, user_id, credential_id):

@@ -18,7 +18,8 @@ def obj(required=(), **properties):
 
 def name(length):
     """Something to call a thing by: not only spaces."""
-    return {'type': 'string', 'minLength': 1, 'maxLength': length, 'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
+    return {'type': 'string', 'minLength': 1, 'maxLength': length,
+            'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
 
 
 def maybe(schema):
@@ -41,14 +42,16 @@ AUTH = wrapped('auth', obj(
         methods={'type': 'array', 'items': {'type': 'string', 'maxLength': 64}, 'minItems': 1, 'maxItems': 8},
         password=wrapped('user', obj(['password'], password={'type': 'string', 'maxLength': 4096}, **_USER)),
         token=obj(['id'], id={'type': 'string'}),
-        application_credential=obj(['secret'], secret={'type': 'string', 'maxLength': 4096}, user=obj(**_USER),
-                                   **_REF)),
-    scope={'anyOf': [{'type': 'string'}, obj(project=obj(**_USER), domain=_DOMAIN, unscoped={'type': 'object'})]}))
+        application_credential=obj(['secret'], secret={'type': 'string', 'maxLength': 4096},
+                                   user=obj(**_USER), **_REF)),
+    scope={'anyOf': [{'type': 'string'},
+                     obj(project=obj(**_USER), domain=_DOMAIN, unscoped={'type': 'object'})]}))
 
 _PROJECT = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
             'parent_id': maybe(ID), 'is_domain': FLAG,
             'tags': {'type': 'array', 'maxItems': 80, 'uniqueItems': True,
-                     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'\A[^,/\x00]*\Z'}}}
+                     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255,
+                               'pattern': r'\A[^,/\x00]*\Z'}}}
 PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
 PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
 

@@ -15,7 +15,7 @@ from nova.identity import tokens
 
 LOG = logging.getLogger(__name__)
 
-CACHE_SIZE = 10000
+CACHE_SIZE = 2000            # tokens
 
 
 class IdentityService(directory.Directory):
@@ -55,7 +55,8 @@ class IdentityService(directory.Directory):
         generation = self._generation
         claims = self.keys.open(token)
         now = utils.utcnow()
-        if claims is None or now >= claims.expires_at + (self._grace if allow_expired else datetime.timedelta()):
+        grace = self._grace if allow_expired else datetime.timedelta()
+        if claims is None or now >= claims.expires_at + grace:
             raise exception.Unauthorized()
         with self.db.reader() as conn:
             data = _load(conn, claims)
@@ -140,7 +141,8 @@ class IdentityService(directory.Directory):
         elif (user := self._user_of(asked)) is not None:
             row = self.find('application_credential', user_id=user['id'], name=given.get('name'))
         self._check_secret(given.get('secret'), row and row['secret_hash'],
-                           (row['id'] if row else given.get('id') or _name(asked), address), row and row['user_id'])
+                           (row['id'] if row else given.get('id') or _name(asked), address),
+                           row and row['user_id'])
         return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
 
     def by_token(self, given, address):
@@ -254,7 +256,8 @@ def _load(conn, claims):
         facts = {'domain_id': domain['id'], 'domain_name': domain['name']}
     if claims.scope:
         known = queries.rows(conn, 'role')
-        roles = directory.expand(queries.held_role_ids(conn, user['id'], claims.scope, claims.scope_id), known)
+        held = queries.held_role_ids(conn, user['id'], claims.scope, claims.scope_id)
+        roles = directory.expand(held, known)
         if claims.credential_id:
             facts['credential'], roles = _bounded(conn, claims, roles, known)
         if not roles:

@@ -53,16 +53,17 @@ def assignment(row, base, names):
         shown['scope'][row['target_type']] |= (
             {'name': row['project_name'], 'domain': DOMAIN_REF} if row['target_type'] == 'project'
             else {'name': DOMAIN['name']})
-    shown['links'] = {'assignment': f'{base}/v3/{row["target_type"]}s/{row["target_id"]}/users/{row["user_id"]}'
-                                    f'/roles/{row["role_id"]}'}
+    target = f'{base}/v3/{row["target_type"]}s/{row["target_id"]}'
+    shown['links'] = {'assignment': f'{target}/users/{row["user_id"]}/roles/{row["role_id"]}'}
     return shown
 
 
 def application_credential(row, roles, base):
     """:param roles: {id: row} of all roles"""
     return _with_link({
-        'id': row['id'], 'name': row['name'], 'description': row['description'], 'project_id': row['project_id'],
-        'user_id': row['user_id'], 'expires_at': time(row['expires_at']), 'unrestricted': row['unrestricted'],
+        'id': row['id'], 'name': row['name'], 'description': row['description'],
+        'project_id': row['project_id'], 'user_id': row['user_id'],
+        'expires_at': time(row['expires_at']), 'unrestricted': row['unrestricted'],
         'roles': [{'id': key, 'name': roles[key]['name'], 'domain_id': None}
                   for key in row['role_ids'] if key in roles],
         'system': None}, base, f'users/{row["user_id"]}/application_credentials')
@@ -74,7 +75,8 @@ def token(data, catalog=None):
     shown = {
         'methods': list(claims.methods), 'audit_ids': list(claims.audit_ids),
         'issued_at': time(claims.issued_at), 'expires_at': time(claims.expires_at),
-        'user': {'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF, 'password_expires_at': None}}
+        'user': {'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
+                 'password_expires_at': None}}
     if data.project_id:
         shown |= {'project': {'id': data.project_id, 'name': data.project_name, 'domain': DOMAIN_REF},
                   'is_domain': False}

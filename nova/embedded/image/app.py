@@ -149,9 +149,8 @@ def _declared_length(request):
     """Bytes that will come, None when the client does not say (chunked)."""
     declared = request.headers.get('X-OpenStack-Image-Size')
     length = request.content_length
-    if declared is not None:
-        if not SIZE.fullmatch(declared) or length not in (None, int(declared)):
-            raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
+    if declared is not None and (not SIZE.fullmatch(declared) or length not in (None, int(declared))):
+        raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
     if length is None and not _is_chunked(request):
         return 0
     return length
@@ -204,7 +203,7 @@ def download(store, request, ctx, image_id):
             file.close()
             return _fault_of(416, 'The range lies outside the data.', {'Content-Range': f'bytes */{row["size"]}'})
         headers['Content-Range'] = f'bytes {start}-{end - 1}/{row["size"]}'
-    else:
+    elif row['checksum']:
         headers['Content-MD5'] = row['checksum']
     file.seek(start)
     response = webob.Response(status=206 if wanted else 200, app_iter=_Body(file, end - start))

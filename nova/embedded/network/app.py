@@ -17,7 +17,7 @@ from nova.embedded.network import listing
 from nova.embedded.network import networks
 from nova.embedded.network import ports
 from nova.embedded.network import quotas
-from nova.network import manager
+from nova.network import ipam
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ class Application:
     """A WSGI application, to be mounted at /network.
 
     :param api_db: the API database
-    :param network_rpc: client of the network service, told of changes that its filters must follow; None: nobody is
+    :param network_rpc: client of the network service, told of changes that its filters must follow; None:
+            nobody is
     """
 
     def __init__(self, conf, api_db, network_rpc=None):
@@ -62,7 +63,7 @@ class Application:
         path = _path(request)
         if path == []:
             _only(request, 'GET')
-            return 200, documents.versions(request.application_url)
+            return 200, {'versions': [documents.version(request.application_url)]}
         if path[0] != 'v2.0':
             raise exception.NotFound()
         context = request.environ.get('nova.context')
@@ -110,7 +111,7 @@ class Application:
             ident = resource.create(conn, self, context, values)
             return resource.views(conn, context, [db.get(conn, resource.table, ident)])[0]
 
-        view = self.api_db.run(manager.arbitrated(make))
+        view = self.api_db.run(ipam.arbitrated(make))
         self._refresh(context, resource)
         return {resource.singular: view}
 
@@ -125,7 +126,7 @@ class Application:
             resource.update(conn, self, context, row, values)
             return resource.views(conn, context, [db.get(conn, resource.table, ident)])[0]
 
-        view = self.api_db.run(manager.arbitrated(change))
+        view = self.api_db.run(ipam.arbitrated(change))
         self._refresh(context, resource)
         return {resource.singular: view}
 
@@ -140,7 +141,8 @@ class Application:
         self._refresh(context, resource)
 
     def _refresh(self, context, resource):
-        """What changed is a fact already; a network service that does not answer now mends it at its next audit."""
+        """What changed is a fact already; a network service that does not answer now mends it at its next
+        audit."""
         if self.network_rpc is None:
             return
         try:
@@ -151,9 +153,12 @@ class Application:
     # ---- other documents -----------------------------------------------------------------
 
     def _index(self, request):
-        url = request.application_url + '/v2.0/'
-        return {'resources': [{'name': resource.singular, 'collection': resource.plural,
-                               'links': [{'rel': 'self', 'href': url + path}]} for path, resource in RESOURCES.items()]}
+        """What is here; a version document, too, for clients whose catalog names this path."""
+        url = request.application_url
+        return {'version': documents.version(url),
+                'resources': [{'name': resource.singular, 'collection': resource.plural,
+                               'links': [{'rel': 'self', 'href': f'{url}/v2.0/{path}'}]}
+                              for path, resource in RESOURCES.items()]}
 
     def _document(self, context, path, request):
         name = '/'.join(path)

@@ -150,7 +150,9 @@ def parse(rows, context, values, creating):
         return found
     missing = [name for name, row in rows.items() if row.default is REQUIRED and name not in found]
     if missing:
-        raise exception.BadRequest(f"Failed to parse request. Required attribute '{missing[0]}' not specified")
+        raise exception.BadRequest(
+            f"Failed to parse request. Required attribute '{missing[0]}' not specified"
+        )
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
 
 

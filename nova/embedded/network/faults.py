@@ -3,17 +3,25 @@ from nova import exception
 
 # our class -> the type that clients of the Networking API know
 TYPES = {
-    'BadRequest': 'HTTPBadRequest', 'NotFound': 'HTTPNotFound', 'MethodNotAllowed': 'HTTPMethodNotAllowed',
-    'Unauthorized': 'HTTPUnauthorized', 'TooLarge': 'HTTPRequestEntityTooLarge', 'PolicyDenied': 'PolicyNotAuthorized',
-    'FixedIpInUse': 'IpAddressAlreadyAllocated', 'NoMoreFixedIps': 'IpAddressGenerationFailure',
-    'NetworkRequestInvalid': 'InvalidInput', 'Unavailable': 'ServiceUnavailable',
+    'BadRequest': 'HTTPBadRequest',
+    'NotFound': 'HTTPNotFound',
+    'MethodNotAllowed': 'HTTPMethodNotAllowed',
+    'Unauthorized': 'HTTPUnauthorized',
+    'TooLarge': 'HTTPRequestEntityTooLarge',
+    'PolicyDenied': 'PolicyNotAuthorized',
+    'FixedIpInUse': 'IpAddressAlreadyAllocated',
+    'NoMoreFixedIps': 'IpAddressGenerationFailure',
+    'NetworkRequestInvalid': 'InvalidInput',
+    'Unavailable': 'ServiceUnavailable',
     'NovaException': 'HTTPInternalServerError',
 }
 
 
 class SubnetInUse(exception.Conflict):
-    template = 'Unable to complete operation on subnet %(subnet_id)s: One or more ports have an IP allocation from ' \
-               'this subnet.'
+    template = (
+        'Unable to complete operation on subnet %(subnet_id)s: One or more ports have an IP allocation from '
+        'this subnet.'
+    )
 
 
 class MacAddressInUse(exception.Conflict):
@@ -21,7 +29,9 @@ class MacAddressInUse(exception.Conflict):
 
 
 class InvalidSharedSetting(exception.Conflict):
-    template = 'Unable to reconfigure sharing settings for network %(network_id)s. Multiple tenants are using it.'
+    template = (
+        'Unable to reconfigure sharing settings for network %(network_id)s. Multiple tenants are using it.'
+    )
 
 
 class SecurityGroupRuleExists(exception.Conflict):

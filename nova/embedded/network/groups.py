@@ -22,10 +22,12 @@ RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port
 
 def group_views(conn, context, rows):
     rules = {}
-    for row in db_networks.many(conn, t.security_group_rules, [row['id'] for row in rows], 'security_group_id'):
+    idents = [row['id'] for row in rows]
+    for row in db_networks.many(conn, t.security_group_rules, idents, 'security_group_id'):
         rules.setdefault(row['security_group_id'], []).append(_rule_view(row))
     return [{**resource.times(row), 'name': row['name'], 'stateful': True, 'shared': False,
-             'security_group_rules': sorted(rules.get(row['id'], []), key=lambda view: view['id'])} for row in rows]
+             'security_group_rules': sorted(rules.get(row['id'], []), key=lambda view: view['id'])}
+            for row in rows]
 
 
 def create_group(conn, face, context, values):
@@ -86,8 +88,9 @@ def _rule_view(row):
 
 
 def rule_views(conn, context, rows):
-    default = set(conn.execute(sa.select(t.default_security_groups.c.security_group_id).where(
-        t.default_security_groups.c.security_group_id.in_({row['security_group_id'] for row in rows}))).scalars())
+    group_id = t.default_security_groups.c.security_group_id
+    default = set(conn.execute(sa.select(group_id).where(
+        group_id.in_({row['security_group_id'] for row in rows}))).scalars())
     return [{**_rule_view(row), 'belongs_to_default_sg': row['security_group_id'] in default} for row in rows]
 
 
@@ -116,7 +119,8 @@ def _group(conn, context, ident):
 
 
 def update_rule(conn, face, context, row, values):
-    db_networks.update(conn, t.security_group_rules, row['id'], {'description': values.get('description') or ''})
+    db_networks.update(conn, t.security_group_rules, row['id'],
+                       {'description': values.get('description') or ''})
 
 
 def delete_rule(conn, face, context, row):
@@ -144,6 +148,7 @@ RULES = resource.Resource(
         'id': _C.id, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'description': _C.description,
         'created_at': _C.created_at, **{name: _C[name] for name in RULE_COLUMNS},
     }, {'remote_address_group_id': None}),
-    visible=resource.own(t.security_group_rules), writable=resource.owner, views=rule_views, create=create_rule,
+    visible=resource.own(t.security_group_rules), writable=resource.owner, views=rule_views,
+    create=create_rule,
     update=update_rule, delete=delete_rule, prepare=prepare,
     missing=lambda ident: exception.SecurityGroupRuleNotFound(rule_id=ident))

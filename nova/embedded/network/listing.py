@@ -83,7 +83,9 @@ class Listing:
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
-                raise exception.BadRequest(f"['{key[:60]}'] is invalid attribute for sort_keys, or not 'asc' or 'desc'")
+                raise exception.BadRequest(
+                    f"['{key[:60]}'] is invalid attribute for sort_keys, or not 'asc' or 'desc'"
+                )
             sort.setdefault(column.name, direction)
         sort.setdefault('id', 'asc')
         return list(sort.items())
@@ -104,7 +106,11 @@ def _integer(name, value):
 def fields(query, views):
     """The views with only the fields that the query names, all when it names none."""
     wanted = {value for name, value in query if name == 'fields' and value}
-    return [{name: value for name, value in view.items() if name in wanted} for view in views] if wanted else views
+    return (
+        [{name: value for name, value in view.items() if name in wanted} for view in views]
+        if wanted
+        else views
+    )
 
 
 def next_link(url, query, last):

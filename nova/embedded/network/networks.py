@@ -1,5 +1,5 @@
-"""Networks and subnets. Making and changing them is for administrators: a network here is a part of the hosts'
-own routing table, where a project must not take addresses that it does not own."""
+"""Networks and subnets. Making and changing them is for administrators: a network here is a part of
+the hosts' own routing table, where a project must not take addresses that it does not own."""
 import ipaddress
 import uuid
 
@@ -17,11 +17,14 @@ from nova.embedded.network import resource
 from nova.network import ipam
 
 NETWORK_CONSTANTS = {
-    'status': 'ACTIVE', 'router:external': False, 'port_security_enabled': True, 'availability_zone_hints': [],
-    'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None, 'vlan_transparent': None,
+    'status': 'ACTIVE', 'router:external': False, 'port_security_enabled': True,
+    'availability_zone_hints': [],
+    'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
+    'vlan_transparent': None,
     'qos_policy_id': None, 'l2_adjacency': True, 'dns_domain': ''}
 PROVIDER = {'provider:network_type': 'flat', 'provider:segmentation_id': None}
-SUBNET_CONSTANTS = {'ipv6_ra_mode': None, 'ipv6_address_mode': None, 'subnetpool_id': None, 'service_types': [],
+SUBNET_CONSTANTS = {'ipv6_ra_mode': None, 'ipv6_address_mode': None, 'subnetpool_id': None,
+                    'service_types': [],
                     'segment_id': None, 'dns_publish_fixed_ip': False, 'router:external': False}
 
 
@@ -33,7 +36,8 @@ def network_views(conn, context, rows):
                       key=lambda row: row['created_at']):
         subnets.setdefault(row['network_id'], []).append(row['id'])
     return [{
-        **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'], 'mtu': row['mtu'],
+        **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
+        'mtu': row['mtu'],
         'shared': row['shared'], 'is_default': row['is_default'], 'subnets': subnets.get(row['id'], []),
         **NETWORK_CONSTANTS,
         **({**PROVIDER, 'provider:physical_network': row['bridge']} if context.is_admin else {}),
@@ -46,7 +50,8 @@ def create_network(conn, face, context, values):
     quotas.check(conn, face.conf, 'network', project)
     ident = str(uuid.uuid4())
     db.insert(conn, t.networks, [{
-        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'] or '',
+        'id': ident, 'project_id': project, 'name': values['name'],
+        'description': values['description'] or '',
         'shared': values['shared'], 'is_default': False, 'admin_state_up': values['admin_state_up'],
         'bridge': 'br' + ident.replace('-', '')[:12], 'mtu': values['mtu'] or face.conf.network.mtu}])
     return ident
@@ -94,7 +99,8 @@ NETWORKS = resource.Resource(
         'description': t.networks.c.description, 'created_at': t.networks.c.created_at,
         'provider:physical_network': t.networks.c.bridge,
     }, {**NETWORK_CONSTANTS, **PROVIDER}),
-    visible=db.visible, writable=resource.owner, views=network_views, create=create_network, update=update_network,
+    visible=db.visible, writable=resource.owner, views=network_views, create=create_network,
+    update=update_network,
     delete=delete_network, missing=lambda ident: exception.NetworkNotFound(network_id=ident))
 
 
@@ -122,7 +128,8 @@ def create_subnet(conn, face, context, values):
     _check_overlap(conn, cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
     row = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'],
-           'name': values['name'], 'description': values['description'] or '', 'cidr': str(cidr), 'ip_version': 4,
+           'name': values['name'], 'description': values['description'] or '', 'cidr': str(cidr),
+           'ip_version': 4,
            'gateway_ip': gateway, 'enable_dhcp': values['enable_dhcp'],
            'dns_nameservers': values['dns_nameservers'] or [], 'host_routes': values['host_routes'] or []}
     _check_gateway(cidr, row)
@@ -164,7 +171,8 @@ def _drop_subnet(conn, ident):
 def _check_overlap(conn, cidr):
     for other in conn.execute(sa.select(t.subnets.c.cidr)).scalars():
         if cidr.overlaps(ipaddress.ip_network(other)):
-            raise exception.InvalidInput(reason=f'Requested subnet with cidr: {cidr} overlaps with another subnet.')
+            raise exception.InvalidInput(
+                reason=f'Requested subnet with cidr: {cidr} overlaps with another subnet.')
 
 
 def _check_gateway(cidr, row):
@@ -172,7 +180,7 @@ def _check_gateway(cidr, row):
     if gateway is None:
         if row['enable_dhcp']:
             raise exception.InvalidInput(
-                reason="DHCP is served from the gateway's address: a subnet without one needs enable_dhcp false.")
+                reason="DHCP is served from the gateway: a subnet without one needs enable_dhcp false.")
         return
     address = ipaddress.ip_address(gateway)
     if address not in cidr or address in (cidr.network_address, cidr.broadcast_address):
@@ -190,7 +198,8 @@ def _pools(cidr, row, pools):
             raise exception.InvalidInput(
                 reason=f'The allocation pools must lie in {cidr}, in order and without overlap.')
         if gateway and start <= gateway <= end:
-            raise exception.InvalidInput(reason=f'Gateway ip {gateway} conflicts with allocation pool {start}-{end}.')
+            raise exception.InvalidInput(
+                reason=f'Gateway ip {gateway} conflicts with allocation pool {start}-{end}.')
         previous = end
     return [{'start': str(start), 'end': str(end)} for start, end in spans]
 
@@ -210,7 +219,8 @@ SUBNETS = resource.Resource(
         'enable_dhcp': a.Attribute(a.boolean, True),
         'allocation_pools': a.Attribute(a.maybe(a.items(a.record(start_=a.address, end_=a.address)))),
         'dns_nameservers': a.Attribute(a.maybe(a.items(a.address, 10))),
-        'host_routes': a.Attribute(a.maybe(a.items(a.record(destination_=a.network, nexthop_=a.address), 20))),
+        'host_routes': a.Attribute(a.maybe(a.items(a.record(destination_=a.network, nexthop_=a.address),
+                                                   20))),
         'subnetpool_id': a.Attribute(a.one_of(None), put=False),
         'use_default_subnetpool': a.Attribute(a.one_of(False), False, put=False),
         'service_types': a.Attribute(a.items(a.text(), 0), ()),
@@ -222,5 +232,6 @@ SUBNETS = resource.Resource(
         'enable_dhcp': t.subnets.c.enable_dhcp, 'description': t.subnets.c.description,
         'created_at': t.subnets.c.created_at,
     }, SUBNET_CONSTANTS),
-    visible=visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet, update=update_subnet,
+    visible=visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet,
+    update=update_subnet,
     delete=delete_subnet, missing=lambda ident: exception.SubnetNotFound(subnet_id=ident))

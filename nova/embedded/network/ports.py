@@ -14,7 +14,6 @@ from nova.embedded.network import listing
 from nova.embedded.network import quotas
 from nova.embedded.network import resource
 from nova.network import ipam
-from nova.network import manager
 
 CONSTANTS = {'allowed_address_pairs': [], 'extra_dhcp_opts': [], 'port_security_enabled': True,
              'binding:vnic_type': 'normal', 'qos_policy_id': None, 'dns_name': '', 'dns_domain': '',
@@ -30,7 +29,8 @@ def views(conn, context, rows):
         view = {**resource.times(row), 'name': row['name'], 'network_id': row['network_id'],
                 'mac_address': row['mac_address'], 'admin_state_up': row['admin_state_up'],
                 'status': row['status'], 'device_id': row['device_id'], 'device_owner': row['device_owner'],
-                'fixed_ips': fixed.get(row['id'], []), 'security_groups': groups.get(row['id'], []), **CONSTANTS}
+                'fixed_ips': fixed.get(row['id'], []), 'security_groups': groups.get(row['id'], []),
+                **CONSTANTS}
         if context.is_admin:
             bound = 'bridge' if row['host'] else 'unbound'
             view.update({'binding:host_id': row['host'], 'binding:vif_type': bound, 'binding:profile': {},
@@ -42,7 +42,7 @@ def views(conn, context, rows):
 def create(conn, face, context, values):
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'port', project)
-    found = db_networks.usable(conn, project, [values['network_id']]).get(values['network_id'])
+    found = db_networks.usable(conn, project, [values['network_id']], lock=True).get(values['network_id'])
     if found is None or not (found[0]['shared'] or found[0]['project_id'] == project or context.is_admin):
         raise exception.NetworkNotFound(network_id=values['network_id'])
     network, subnets = found
@@ -57,16 +57,18 @@ def create(conn, face, context, values):
     groups = _groups(conn, project, values['security_groups'])
     db_networks.insert(conn, t.ports, [{
         'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],
-        'description': values['description'] or '', 'mac_address': mac or manager.new_mac(),
+        'description': values['description'] or '', 'mac_address': mac or ipam.new_mac(),
         'admin_state_up': values['admin_state_up'], 'status': 'DOWN', 'device_id': values['device_id'],
-        'device_owner': values['device_owner'], 'host': values['binding:host_id'] or '', 'position': 0, 'tag': None,
+        'device_owner': values['device_owner'], 'host': values['binding:host_id'] or '', 'position': 0,
+        'tag': None,
         'made_for_server': False}])
     db_groups.bind(conn, [(ident, group) for group in groups])
     return ident
 
 
 def update(conn, face, context, row, values):
-    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'device_id', 'device_owner')
+    names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner')
+    stored = {name: values[name] for name in names
               if values.get(name) is not None}
     if values.get('binding:host_id') is not None:
         stored['host'] = values['binding:host_id']
@@ -88,7 +90,8 @@ def update(conn, face, context, row, values):
 def delete(conn, face, context, row):
     row = db_networks.lock(conn, t.ports, row['id']) or row
     if row['device_id']:
-        raise exception.PortInUse(port_id=row['id'])        # a server's filters go with its device, not before
+        # a server's filters go with its device, not before
+        raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
 
 
@@ -103,7 +106,7 @@ def _change_addresses(conn, face, row, wanted):
     """Keep the addresses that stay, let the others rest and claim the new ones."""
     if row['device_id']:
         raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
-    network, subnets = db_networks.usable(conn, None, [row['network_id']])[row['network_id']]
+    network, subnets = db_networks.usable(conn, None, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     kept, fresh = [], []
     for request in wanted:
@@ -130,7 +133,7 @@ def _groups(conn, project, wanted):
 
 
 def _by_fixed_ips(values):
-    """``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…``, ``ip_address_substr``; together: all of them."""
+    """``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…``, ``ip_address_substr``: all hold."""
     c, conditions = t.addresses.c, {}
     for value in values:
         name, _, wanted = value.partition('=')
@@ -179,10 +182,13 @@ PORTS = resource.Resource(
     },
     listing=listing.Listing(t.ports, {
         'id': t.ports.c.id, 'name': t.ports.c.name, 'project_id': t.ports.c.project_id,
-        'tenant_id': t.ports.c.project_id, 'network_id': t.ports.c.network_id, 'device_id': t.ports.c.device_id,
-        'device_owner': t.ports.c.device_owner, 'status': t.ports.c.status, 'mac_address': t.ports.c.mac_address,
+        'tenant_id': t.ports.c.project_id, 'network_id': t.ports.c.network_id,
+        'device_id': t.ports.c.device_id,
+        'device_owner': t.ports.c.device_owner, 'status': t.ports.c.status,
+        'mac_address': t.ports.c.mac_address,
         'admin_state_up': t.ports.c.admin_state_up, 'description': t.ports.c.description,
         'binding:host_id': t.ports.c.host, 'created_at': t.ports.c.created_at,
-    }, CONSTANTS, {'fixed_ips': _by_fixed_ips, 'security_groups': _by_groups, 'security_group_id': _by_groups}),
+    }, CONSTANTS, {'fixed_ips': _by_fixed_ips, 'security_groups': _by_groups,
+                   'security_group_id': _by_groups}),
     visible=_visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

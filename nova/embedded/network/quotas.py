@@ -35,5 +35,7 @@ def check(conn, conf, name, project_id, adding=1):
 
 
 def details(conn, conf, project_id):
-    return {name: {'limit': limit, 'used': used(conn, name, project_id) if name in COUNTED else 0, 'reserved': 0}
-            for name, limit in limits(conf).items()}
+    return {
+        name: {'limit': limit, 'used': used(conn, name, project_id) if name in COUNTED else 0, 'reserved': 0}
+        for name, limit in limits(conf).items()
+    }

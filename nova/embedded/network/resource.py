@@ -13,7 +13,8 @@ class Resource:
     visible   function(context) -> condition on rows that the caller may see
     writable  function(context, row) -> whether the caller may change the row
     views     function(conn, context, rows) -> list of dicts
-    create, update, delete   function(conn, face, context, values | row, values | row); create returns the new id
+    create, update, delete   function(conn, face, context, values | row, values | row); create returns the
+    new id
     missing   function(id) -> the error when there is no such row
     prepare   function(conn, context): called in a transaction before a list
     """
@@ -40,7 +41,10 @@ class Resource:
 def own(table):
     """Condition: rows of the caller's project, all of them for administrators."""
     def visible(context):
-        return table.c.id.is_not(None) if context.is_admin else table.c.project_id == (context.project_id or '')
+        return (
+            table.c.id.is_not(None) if context.is_admin else table.c.project_id == (context.project_id or '')
+        )
+
     return visible
 
 

@@ -3,6 +3,8 @@ import ipaddress
 import json
 import os
 
+from nova.network import model
+
 
 def mac_of(network_id):
     """A stable locally administered address: guests keep the gateway's in their ARP caches."""
@@ -26,8 +28,25 @@ def ensure(run, network):
     wanted = [f'{subnet.gateway}/{ipaddress.ip_network(subnet.cidr).prefixlen}'
               for subnet in network.subnets if subnet.gateway]
     if known is None:
-        run('ip', 'link', 'add', 'name', name, 'address', mac_of(network.id), 'type', 'bridge', 'stp_state', '0',
-            'forward_delay', '0', 'nf_call_iptables', '1', 'nf_call_ip6tables', '1')
+        run(
+            'ip',
+            'link',
+            'add',
+            'name',
+            name,
+            'address',
+            mac_of(network.id),
+            'type',
+            'bridge',
+            'stp_state',
+            '0',
+            'forward_delay',
+            '0',
+            'nf_call_iptables',
+            '1',
+            'nf_call_ip6tables',
+            '1',
+        )
         known = {'link': {}, 'addresses': []}
     elif not _filtered(known['link']):
         run('ip', 'link', 'set', 'dev', name, 'type', 'bridge', 'stp_state', '0', 'forward_delay', '0',
@@ -47,6 +66,13 @@ def ensure(run, network):
 def _filtered(link):
     data = link.get('linkinfo', {}).get('info_data', {})
     return data.get('nf_call_iptables') == 1 and data.get('stp_state') == 0 and data.get('forward_delay') == 0
+
+
+def guests(run, name):
+    """Names of the guests' devices on a bridge."""
+    text = run('ip', '-json', 'link', 'show', 'master', name, check=False)
+    names = [link['ifname'] for link in json.loads(text)] if text.strip() else []
+    return [device for device in names if device.startswith(model.PREFIX)]
 
 
 def remove(run, name):

@@ -1,6 +1,7 @@
 """One dnsmasq a bridge: DHCP for the ports that the database knows, and DNS.
 
-It outlives the service that started it: a service that starts finds it by its pid file and command line, and leaves
+It outlives the service that started it: a service that starts finds it by its pid file and command line, and
+leaves
 it alone when it runs with the arguments that it should have.
 """
 import ipaddress
@@ -24,17 +25,31 @@ class Dhcp:
     def __init__(self, run, bridge, directory):
         self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
+        self.leases = self.directory / 'leases'
 
     def arguments(self, network, lease_time, name_servers):
         """The command line for a network.
 
         :param name_servers: subnet -> [address] that its guests are told
         """
-        words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--bind-interfaces', '--except-interface=lo',
-                 f'--interface={self.bridge}', f'--pid-file={self.pid_file}', f'--dhcp-hostsfile={self.hosts}',
-                 f'--dhcp-leasefile={self.directory / "leases"}', '--dhcp-no-override', '--dhcp-authoritative',
-                 '--quiet-dhcp', '--domain-needed', '--bogus-priv', f'--dhcp-option=option:mtu,{network.mtu}',
-                 '--dhcp-lease-max=65536']
+        words = [
+            'dnsmasq',
+            '--conf-file=/dev/null',
+            '--no-hosts',
+            '--bind-interfaces',
+            '--except-interface=lo',
+            f'--interface={self.bridge}',
+            f'--pid-file={self.pid_file}',
+            f'--dhcp-hostsfile={self.hosts}',
+            f'--dhcp-leasefile={self.leases}',
+            '--dhcp-no-override',
+            '--dhcp-authoritative',
+            '--quiet-dhcp',
+            '--domain-needed',
+            '--bogus-priv',
+            f'--dhcp-option=option:mtu,{network.mtu}',
+            '--dhcp-lease-max=65536',
+        ]
         for index, subnet in enumerate(served(network)):
             cidr, tag = ipaddress.ip_network(subnet.cidr), f'subnet{index}'
             words.append(f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s')
@@ -48,26 +63,43 @@ class Dhcp:
         return words
 
     def apply(self, network, ports, lease_time, name_servers):
-        """Serve these ports; the server is started, told of changes, or started again when its arguments changed."""
+        """Serve these ports; the server is started, told of changes, or started again when its arguments
+        changed."""
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         text = ''.join(
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
-            for address in port.addresses if any(
-                ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr) for subnet in served(network)))
+            for address in port.addresses
+            if any(
+                ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr)
+                for subnet in served(network)
+            )
+        )
         changed = write(self.hosts, text)
         arguments = self.arguments(network, lease_time, name_servers)
         pid = self.pid()
-        if pid and command_line(pid) != arguments:
+        if pid and (self._stale(text) or command_line(pid) != arguments):
             self.stop()
             pid = None
         if pid is None:
+            self._forget(self._stale(text))
             self.run(*arguments)
         elif changed:
             os.kill(pid, signal.SIGHUP)
 
+    def _stale(self, hosts):
+        """Lines of leases whose address another guest has now: dnsmasq would refuse it to that one."""
+        owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
+        return {line for line in _lines(self.leases) if len(line.split()) > 2
+                and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
+
+    def _forget(self, stale):
+        if stale:
+            write(self.leases, ''.join(line + '\n' for line in _lines(self.leases) if line not in stale))
+
     def pid(self):
-        """The process that serves this bridge, or None: a pid file may be older than the process of that number."""
+        """The process that serves this bridge, or None: a pid file may be older than the process of that
+        number."""
         try:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -99,6 +131,13 @@ def command_line(pid):
     try:
         return pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace').split('\0')[:-1]
     except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _lines(path):
+    try:
+        return path.read_text().splitlines()
+    except FileNotFoundError:
         return []
 
 

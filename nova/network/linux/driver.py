@@ -1,6 +1,7 @@
 """The host's part of the network: bridges, DHCP and filters with iproute2, dnsmasq and nftables. Needs root.
 
-What runs on the host outlives the service: bridges, dnsmasq and the kernel's filters go on while it restarts, and
+What runs on the host outlives the service: bridges, dnsmasq and the kernel's filters go on while it
+restarts, and
 ``refresh`` changes only what differs.
 """
 import logging
@@ -42,7 +43,9 @@ class LinuxDriver:
         :raises NetworkPlumbingError: not root, a command or br_netfilter is missing
         """
         if os.geteuid():
-            raise exception.NetworkPlumbingError(reason='[network] driver = linux needs root; use driver = fake.')
+            raise exception.NetworkPlumbingError(
+                reason='[network] driver = linux needs root; use driver = fake.'
+            )
         missing = [f'{command} (Debian: {package})' for command, package in COMMANDS.items()
                    if not shutil.which(command, path=PATH)]
         if missing:
@@ -83,7 +86,14 @@ class LinuxDriver:
         bridge.remove(self.run, name)
 
     def _filter(self, state):
-        text = rules.script(self.table, state, self._metadata(state), self.conf.network.guest_to_host_ports)
+        known = {port.device for port in state.ports}
+        strays = sorted(
+            {device for name in bridge.ours(self.directory) for device in bridge.guests(self.run, name)}
+            - known
+        )
+        text = rules.script(
+            self.table, state, self._metadata(state), self.conf.network.guest_to_host_ports, strays
+        )
         if text == self._loaded and self._present():
             return
         self.run('nft', '-f', '-', stdin=text)

@@ -1,15 +1,22 @@
 """The filters of one host as an nftables script: a pure function of its ports, groups and rules.
 
-Two tables. The ``bridge`` table looks at frames where they enter from and leave to a guest's device: a guest can send
-only with its own MAC and addresses, cannot play DHCP server, and gets only what is meant for it. What it says about
-the sender can be relied on, so the ``inet`` table knows guests by address: it filters by security groups, with
-connection tracking, keeps networks apart, protects the host, redirects metadata and translates addresses on the way out.
+Two tables. The ``bridge`` table looks at frames where they enter from and leave to a guest's device: a guest
+can send
+only with its own MAC and addresses, cannot play DHCP server, and gets only what is meant for it. What it
+says about
+the sender can be relied on, so the ``inet`` table knows guests by address: it filters by security groups,
+with
+connection tracking, keeps networks apart, protects the host, redirects metadata and translates addresses on
+the way out.
 
-The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switched on for our bridges alone. The
-bridge family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed traffic
+The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switched on for our bridges alone.
+The
+bridge family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed
+traffic
 of guests never meets it.
 
-Only replies pass because of a tracked connection. Its first direction is held against the rules packet by packet,
+Only replies pass because of a tracked connection. Its first direction is held against the rules packet by
+packet,
 so that a rule that is removed ends running connections, too.
 """
 import re
@@ -36,24 +43,27 @@ def _set(values):
     return '{ %s }' % ', '.join(values)
 
 
-def script(table, state, metadata, host_ports=()):
+def script(table, state, metadata, host_ports=(), strays=()):
     """Text for ``nft -f -`` that replaces both tables at once.
 
     :param table: table_name(…)
     :param state: HostState
     :param metadata: (address, port) of the metadata server, or None
     :param host_ports: TCP ports of the host that guests may reach
+    :param strays: devices on our bridges that belong to no port (any more): nothing passes there
     """
     served = [network for network in state.networks if network.subnets]
     lines = [f'table {family} {table}\ndelete table {family} {table}' for family in ('bridge', 'inet')]
-    lines += _table('bridge', table, _bridge_body(state, served))
+    lines += _table('bridge', table, _bridge_body(state, served, strays))
     lines += _table('inet', table, _inet_body(state, served, metadata, host_ports))
     return '\n'.join(lines) + '\n'
 
 
 def remove(table):
     """Text that removes both tables, there or not."""
-    return ''.join(f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet'))
+    return ''.join(
+        f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet')
+    )
 
 
 def _table(family, name, body):
@@ -73,14 +83,17 @@ def _map(name, key, pairs):
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state, served):
+def _bridge_body(state, served, strays):
     gateways = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     body = []
     for port in state.ports:
         body += _chain('from_' + port.device, _from_guest(port))
         body += _chain('to_' + port.device, _to_guest(port, gateways.get(port.bridge, [])))
-    body += _map('from_guest', 'ifname', [(_quote(port.device), 'from_' + port.device) for port in state.ports])
-    body += _map('to_guest', 'ifname', [(_quote(port.device), 'to_' + port.device) for port in state.ports])
+    body += _chain('stray', ['drop'])
+    for side in ('from', 'to'):
+        body += _map(f'{side}_guest', 'ifname', [
+            *[(_quote(port.device), f'{side}_{port.device}') for port in state.ports],
+            *[(_quote(device), 'stray') for device in strays]])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
     return body
@@ -91,11 +104,13 @@ def _from_guest(port):
     rules = [f'ether saddr != {port.mac} drop']
     if port.addresses:
         known = _set(port.addresses)
+        asked = _set(['0.0.0.0', *port.addresses])          # 0.0.0.0: does anybody have this address?
         rules += [
-            f'ether type arp arp saddr ether {port.mac} arp saddr ip {_set(["0.0.0.0", *port.addresses])} accept',
+            f'ether type arp arp saddr ether {port.mac} arp saddr ip {asked} accept',
             'ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
             'ether type ip udp sport 67 drop',
-            f'ether type ip ip saddr {known} accept']
+            f'ether type ip ip saddr {known} accept',
+        ]
     return rules + ['drop']
 
 
@@ -130,15 +145,25 @@ def _inet_body(state, served, metadata, host_ports):
     # an accept ends one base chain: each packet is asked both for its sender's and for its receiver's sake
     body += _chain('egress_check', ['ct state invalid drop', 'ct direction reply ct state established accept',
                                     'ct state related accept', 'ip saddr vmap @egress'])
-    body += _chain('ingress_check', ['ct state invalid drop', 'ct direction reply ct state established accept',
-                                     'ct state related accept', 'ip daddr vmap @ingress'])
+    body += _chain(
+        'ingress_check',
+        [
+            'ct state invalid drop',
+            'ct direction reply ct state established accept',
+            'ct state related accept',
+            'ip daddr vmap @ingress',
+        ],
+    )
     if not bridges:
         return body
     names = _set(map(_quote, bridges))
     body += _chain('input', [f'iifname {names} jump to_host'], ('filter', 'input', -10))
     body += _chain('to_host', _to_host(metadata, host_ports))
-    apart = [f'iifname {_quote(bridge)} oifname {_set(_quote(other) for other in bridges if other != bridge)} drop'
-             for bridge in bridges if len(bridges) > 1]
+    apart = [
+        f'iifname {_quote(bridge)} oifname {_set(_quote(other) for other in bridges if other != bridge)} drop'
+        for bridge in bridges
+        if len(bridges) > 1
+    ]
     # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
     apart.append(f'iifname {names} ip daddr 169.254.0.0/16 drop')
     body += _chain('forward_apart', apart, ('filter', 'forward', -30))
@@ -151,7 +176,8 @@ def _inet_body(state, served, metadata, host_ports):
 
 
 def _to_host(metadata, host_ports):
-    """What guests may ask of the host itself: DHCP, metadata, and as their groups allow ping, DNS, chosen ports."""
+    """What guests may ask of the host itself: DHCP, metadata, and as their groups allow ping, DNS, chosen
+    ports."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
     if metadata:
         rules.append(f'ip daddr {metadata[0]} tcp dport {metadata[1]} accept')

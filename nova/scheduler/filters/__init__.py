@@ -1,9 +1,9 @@
 """Filters: masks over the host table.
 
 A filter has ``mask(hosts, request)``: an array of booleans, True for the hosts that it lets through; and
-``reason(hosts, request, removed)``: what it has against the hosts at the positions ``removed``, as the end of the
-sentence "N hosts …", safe to be read by users. ``room`` marks filters that are asked even when an administrator
-forces a host, because the claim would refuse it anyway.
+``reason(hosts, request, removed)``: what it has against the hosts at the positions ``removed``, as the end of a
+sentence that begins with their number, its verb as ``singular|plural``, safe to be read by users. ``room`` marks
+filters that are asked even when an administrator forces a host, because the claim would refuse it anyway.
 
 A class with the per-host method ``host_passes(host, spec)`` works as well.
 """
@@ -27,7 +27,7 @@ class Filter:
         raise NotImplementedError
 
     def reason(self, hosts, request, removed):
-        return f'do not pass {self.name}'
+        return f'does|do not pass {self.name}'
 
 
 class PerHost(Filter):
@@ -68,4 +68,4 @@ def load(conf, names):
             raise ValueError(f'enabled_filters: there is no filter {name}; built in are '
                              f'{", ".join(sorted(builtin.FILTERS))}.')
         found.append(cls(conf) if issubclass(cls, Filter) else PerHost(conf, cls()))
-    return found
+    return [builtin.RequestedHostFilter(conf), *found]

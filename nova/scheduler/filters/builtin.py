@@ -16,7 +16,7 @@ class ComputeFilter(filters.Filter):
         return alive & hosts.enabled & ~hosts.forced_down
 
     def reason(self, hosts, request, removed):
-        return 'down or disabled'
+        return 'is|are down or disabled'
 
 
 class AvailabilityZoneFilter(filters.Filter):
@@ -27,11 +27,14 @@ class AvailabilityZoneFilter(filters.Filter):
         return np.ones(len(hosts), dtype=bool) if zone is None else hosts.zone == zone
 
     def reason(self, hosts, request, removed):
-        return f'not in availability zone {request.zone}'
+        return f'is|are not in availability zone {request.zone}'
 
 
 class RequestedHostFilter(filters.Filter):
-    """The host and the node that were named (2.74), when they were, and none where building has failed before."""
+    """The host and node that were named, when they were, and none where building has failed before.
+
+    It is always asked, first: no configuration leaves it out.
+    """
 
     def mask(self, hosts, request):
         wanted = np.ones(len(hosts), dtype=bool)
@@ -46,13 +49,10 @@ class RequestedHostFilter(filters.Filter):
     def reason(self, hosts, request, removed):
         tried = {(host, node) for host, node in request.tried}
         failed = sum((hosts.host[position], hosts.node[position]) in tried for position in removed)
-        reasons = []
-        if failed:
-            reasons.append('failed to build it before' if failed == len(removed)
-                           else f'not asked for, or failed to build it before ({failed})')
-        else:
-            reasons.append('not the host that was asked for')
-        return reasons[0]
+        if not failed:
+            return 'is|are not the host that was asked for'
+        others = '' if failed == len(removed) else ', or is not the host that was asked for'
+        return 'has|have failed to build it before' + others
 
 
 class Room(filters.Filter):
@@ -67,7 +67,8 @@ class Room(filters.Filter):
 
     def reason(self, hosts, request, removed):
         most = max(0, int(hosts.free(self.resource)[removed].max()))
-        return f'{self.words} (most free {most}{self.unit}, asked {request.asked[self.resource]}{self.unit})'
+        asked = request.asked[self.resource]
+        return f'has|have {self.words} (largest free {most}{self.unit}, asked {asked}{self.unit})'
 
 
 class CoreFilter(Room):
@@ -82,5 +83,5 @@ class DiskFilter(Room):
     resource, words, unit = 'local_gb', 'too little free disk', ' GB'
 
 
-FILTERS = {cls.__name__: cls for cls in (ComputeFilter, AvailabilityZoneFilter, RequestedHostFilter, CoreFilter,
-                                         RamFilter, DiskFilter)}
+FILTERS = {cls.__name__: cls for cls in (ComputeFilter, AvailabilityZoneFilter, CoreFilter, RamFilter,
+                                         DiskFilter)}

@@ -24,10 +24,11 @@ def cloud(tmp_path_factory):
 def server_id(cloud):
     """A server with a value in every field."""
     return cloud.add_server(
-        1, vm_state=states.ERROR, fault={'code': 500, 'message': 'No valid host was found.', 'details': 'Traceback',
+        1, vm_state=states.ERROR, fault={'code': 500, 'message': 'No valid host.', 'details': 'Traceback',
                                          'created': '2026-01-01T12:00:00Z'},
         description='text', tags=',a,b,', key_name='key', user_data='QQ==', access_ip_v4='192.0.2.1',
-        access_ip_v6='2001:db8::1', trusted_certs=['one'], server_group_id=server_rows.NETWORK_ID, locked=True,
+        access_ip_v6='2001:db8::1', trusted_certs=['one'], server_group_id=server_rows.NETWORK_ID,
+        locked=True,
         locked_by='owner', locked_reason='because', kernel_id=server_rows.IMAGE_ID,
         ramdisk_id=server_rows.IMAGE_ID, scheduler_hints={'same_host': [server_rows.IMAGE_ID]},
         pinned_availability_zone='nova', config_drive=True, terminated_at=server_rows.START,
@@ -52,7 +53,8 @@ def all_fields(operation, version, prefix):
             and '[' not in name[len(prefix):]}
 
 
-@pytest.mark.parametrize('operation, version', cases('GET /servers', 'GET /servers/detail', 'GET /servers/{}'))
+@pytest.mark.parametrize('operation, version', cases('GET /servers',
+                         'GET /servers/detail', 'GET /servers/{}'))
 @pytest.mark.parametrize('admin', [True, False])
 def test_reads(cloud, server_id, operation, version, admin):
     client = cloud.admin(project=base.PROJECT) if admin else cloud.client()
@@ -90,10 +92,18 @@ def test_rebuild(cloud, operation, version):
     made = admin.post('/servers', cloud.body(networks='none') if version >= 37 else cloud.body(),
                       version=f'2.{version}').json['server']['id']
     with cloud.cell_db.writer() as conn:
-        instances.update(conn, made, {
-            'vm_state': 'error', 'task_state': None, 'host': 'host1', 'node': 'node1', 'availability_zone': 'nova',
-            'network_info': [server_rows.vif(2)],
-            'fault': {'code': 400, 'message': 'm', 'details': 'd', 'created': '2026-01-01T12:00:00Z'}})
+        instances.update(conn,
+    made,
+    { 'vm_state': 'error',
+    'task_state': None,
+    'host': 'host1',
+    'node': 'node1',
+    'availability_zone': 'nova',
+    'network_info': [server_rows.vif(2)],
+    'fault': {'code': 400,
+    'message': 'm',
+    'details': 'd',
+     'created': '2026-01-01T12:00:00Z'}})
     answer = admin.post(f'/servers/{made}/action', {'rebuild': {'imageRef': cloud.image_id}},
                         version=f'2.{version}')
     assert answer.status == 202, answer.body

@@ -104,7 +104,8 @@ def test_what_the_driver_cannot_do_is_refused(cloud, server_id, action):
     assert cloud.row(server_id)['task_state'] is None
 
 
-@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method], ids=lambda action: action.name)
+@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method],
+                         ids=lambda action: action.name)
 def test_other_projects_servers_are_not_there(cloud, server_id, action):
     put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
     answer = ask(cloud, server_id, action, cloud.client(project='c' * 32))
@@ -112,7 +113,8 @@ def test_other_projects_servers_are_not_there(cloud, server_id, action):
     assert cloud.row(server_id)['task_state'] is None
 
 
-@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method], ids=lambda action: action.name)
+@pytest.mark.parametrize('action', [action for action in ACTIONS if action.method],
+                         ids=lambda action: action.name)
 def test_readers_may_not(cloud, server_id, action):
     put(cloud, server_id, vm_state=(action.vm_states or ('active',))[0], task_state=None)
     answer = ask(cloud, server_id, action, cloud.client(roles=('reader',)))

@@ -11,6 +11,8 @@ from nova.db import instances_list
 from nova.db import tables_cell
 from nova.image import api as image_api
 from nova.image import embedded
+from nova.network import api as network_api
+from nova.network import setup
 from nova.tests import server_rows
 from nova.tests.functional import base
 
@@ -32,13 +34,6 @@ class Recorder:
         return send
 
 
-class OpenNetworks:
-    """Every network that is asked for is there."""
-
-    def validate(self, context, requested_networks, security_groups=None, count=1):
-        pass
-
-
 class Servers(base.ApiFixture):
     """The application with one flavor ('1': 1 vCPU, 512 MiB, 1 GiB), an active image and an up host."""
 
@@ -47,13 +42,16 @@ class Servers(base.ApiFixture):
         super().__init__(directory, **overrides)
         self.conductor, self.compute = Recorder(), Recorder({'get_console_output': 'line 1\nline 2\n'})
         services = self.services
-        services.conductor, services.compute, services.networks = self.conductor, self.compute, OpenNetworks()
-        services.images = image_api.EmbeddedImages(embedded.Store(self.api_db, str(self.directory / 'images')))
+        services.conductor, services.compute = self.conductor, self.compute
+        services.networks = network_api.API(self.api_db)
+        self.network_id = setup.bootstrap(self.conf, self.api_db)
+        services.images = image_api.EmbeddedImages(
+            embedded.Store(self.api_db, str(self.directory / 'images')))
         self.owner = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=['admin'],
                                             is_admin=True, overwrite=False)
         with self.api_db.writer() as conn:
-            flavors.create(conn, {'flavor_id': '1', 'name': 'm1.tiny', 'memory_mb': 512, 'vcpus': 1, 'root_gb': 1,
-                                  'extra_specs': {'hw:cpu_policy': 'shared'}})
+            flavors.create(conn, {'flavor_id': '1', 'name': 'm1.tiny', 'memory_mb': 512,
+                           'vcpus': 1, 'root_gb': 1, 'extra_specs': {'hw:cpu_policy': 'shared'}})
         with self.cell_db.writer() as conn:
             self.add_host(conn)
         self.image_id = self.add_image()
@@ -70,9 +68,21 @@ class Servers(base.ApiFixture):
 
     def add_host(self, conn, host=HOST, node=NODE, **capabilities):
         now = utils.utcnow()
-        conn.execute(sa.insert(tables_cell.services).values(
-            uuid=host.ljust(36, '0'), host=host, binary='nova-compute', topic='compute', availability_zone=ZONE,
-            version=1, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
+        conn.execute(
+    sa.insert(
+        tables_cell.services).values(
+            uuid=host.ljust(
+                36,
+                '0'),
+                host=host,
+                binary='nova-compute',
+                topic='compute',
+                availability_zone=ZONE,
+                version=1,
+                created_at=now,
+                last_seen_at=now,
+                disabled=False,
+                 forced_down=False))
         conn.execute(sa.insert(tables_cell.compute_nodes).values(
             uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, changed=1,
             hypervisor_type='fake', hypervisor_version=1, vcpus=8, memory_mb=8192, local_gb=100,
@@ -81,7 +91,7 @@ class Servers(base.ApiFixture):
             supported_instances=[]))
 
     def add_servers(self, *rows, deleted=False):
-        """Rows as server_rows.row makes them, of this fixture's image and project unless they say otherwise."""
+        """Rows as server_rows.row makes them, of this fixture's image; their uuids."""
         with self.cell_db.writer() as conn:
             server_rows.insert(conn, [{**row, 'image_id': self.image_id} for row in rows], deleted=deleted)
         return [row['uuid'] for row in rows]

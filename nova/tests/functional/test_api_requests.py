@@ -1,13 +1,18 @@
 """What every request meets, whatever it asks for: paths, versions, callers, bodies, faults."""
+import pathlib
+
 import orjson
 import pytest
 import sqlalchemy as sa
+from paste.deploy import loadwsgi
 
 from nova import exception
+from nova.api import app
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import STRING
 from nova.api.routes import Route
+from nova.identity import auth
 from nova.tests.functional import base
 
 FLAVOR = {'flavor': {'name': 'm1', 'ram': 64, 'vcpus': 1, 'disk': 1, 'id': 'one'}}
@@ -310,3 +315,32 @@ def test_answers_are_json(api):
     assert answer.headers['content-type'] == 'application/json'
     assert int(answer.headers['content-length']) == len(answer.body)
     assert orjson.loads(answer.body)['extensions']
+
+
+# ---- the paste file ----------------------------------------------------------
+
+PASTE = pathlib.Path(__file__).parents[3] / 'etc/nova/api-paste.ini'
+
+
+class Tokens:
+    """What EmbeddedAuth uses of an identity service."""
+
+    def validate(self, token, allow_expired=False):
+        raise exception.Unauthorized()
+
+
+@pytest.mark.parametrize('pipeline', ['embedded', 'keystone'])
+def test_pipelines(api, tmp_path, monkeypatch, pipeline):
+    monkeypatch.setattr('sys.argv', ['nova-api'])          # oslo.middleware reads a command line of its own
+    for name, value in {'AUTH_TYPE': 'password', 'AUTH_URL': 'http://127.0.0.1:1/v3', 'USERNAME': 'nova',
+                        'WWW_AUTHENTICATE_URI': 'http://127.0.0.1:1/v3', 'PASSWORD': 'x'}.items():
+        monkeypatch.setenv(f'OS_KEYSTONE_AUTHTOKEN__{name}', value)
+    tokens = Tokens()
+    application = loadwsgi.loadapp(f'config:{PASTE}', name=pipeline, global_conf={
+        'api_services': app.offer(api.services), 'identity_service': auth.offer(tokens)})
+    client = base.Client(application, project=None)
+    assert client.get('/').json['version']['id'] == 'v2.1'
+    answer = client.get('/flavors')
+    assert answer.fault[:2] == ('unauthorized', 401) and 'www-authenticate' in answer.headers
+    lies = {'X-Identity-Status': 'Confirmed', 'X-Project-Id': 'p', 'X-User-Id': 'u', 'X-Roles': 'admin'}
+    assert client.get('/flavors', headers=lies).status == 401

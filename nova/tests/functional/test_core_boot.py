@@ -1,7 +1,5 @@
 """Conductor, scheduler and compute together: boots, deletes, failures, budgets."""
 import datetime
-import random
-import threading
 import time
 
 import pytest
@@ -83,8 +81,8 @@ def test_no_valid_host_explains_itself(cloud):
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
     assert row['fault']['code'] == 500
-    assert row['fault']['message'] == ('No valid host was found. 3 hosts: 3 too little free memory '
-                                       '(most free 1024 MB, asked 2048 MB).')
+    assert row['fault']['message'] == ('No valid host was found. 3 hosts: 3 have too little free memory '
+                                       '(largest free 1024 MB, asked 2048 MB).')
     assert 'RamFilter removed 3' in row['fault']['details']
     assert cloud.actions(uuid)[0][1:3] == ('Error', True)
     cloud.delete(uuid)
@@ -125,32 +123,6 @@ def test_what_no_other_host_can_mend_is_not_tried_again(cloud):
     assert cloud.bus.messages.count('compute.build_instance') == 1
     assert cloud.row(uuid)['fault']['message'] == 'No fixed IP addresses available for network n'
     assert cloud.row(uuid)['fault']['code'] == 409
-    cloud.check()
-
-
-@many(hosts=('host1', 'host2'), fake__delays={'spawn': '0.01'})
-def test_a_delete_that_races_a_build_leaves_nothing(cloud):
-    """At any moment of the build: no guest, no claim, no address, no row stays."""
-    dice = random.Random(2)
-    for compute in cloud.computes.values():
-        compute.driver.failures['spawn'] = 0.2
-    uuids = []
-
-    def one():
-        uuid, = cloud.create()
-        uuids.append(uuid)
-        time.sleep(dice.uniform(0, 0.03))
-        cloud.delete(uuid)
-    for _ in range(4):
-        threads = [threading.Thread(target=one) for _ in range(10)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    cloud.settle()
-    assert len(uuids) == 40 and all(cloud.gone(uuid) for uuid in uuids)
-    assert cloud.guests() == {} and cloud.network.allocated == {}
-    assert cloud.node('host1')['running_vms'] == cloud.node('host2')['running_vms'] == 0
     cloud.check()
 
 

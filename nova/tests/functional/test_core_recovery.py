@@ -10,6 +10,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import recover
+from nova.conductor import manager as conductor_manager
 from nova.conductor import reconcile
 from nova.db import tables_api
 from nova.db import tables_cell
@@ -26,9 +27,14 @@ def cloud(tmp_path):
 def interrupt(cloud, operation, act):
     """Kill the compute while its driver is in this operation."""
     driver = cloud.computes['host1'].driver
-    driver.delays[operation] = 0.15
+    driver.delays[operation] = 0.3
+    begun = cloud.bus.messages.count('conductor.begin_task')
     act()
-    time.sleep(0.07)
+    deadline = time.monotonic() + 10
+    while cloud.bus.messages.count('conductor.begin_task') == begun:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    time.sleep(0.05)
     cloud.kill_compute('host1')
 
 
@@ -44,10 +50,31 @@ def test_killed_while_building(cloud):
     uuids = []
     interrupt(cloud, 'spawn', lambda: uuids.extend(cloud.create()))
     assert cloud.row(uuids[0])['task_state'] == states.SPAWNING
-    time.sleep(0.2)                  # the guest was made; the process died before it could say so
     cloud.start_compute('host1')
     cloud.settle()
     assert cloud.row(uuids[0])['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+def test_killed_between_the_guest_and_its_row(cloud):
+    cloud.bus.lost = lambda topic, method, server: method == 'end_task'
+    uuid, = cloud.create()
+    deadline = time.monotonic() + 10
+    while 'conductor.end_task' not in cloud.bus.messages:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    cloud.kill_compute('host1')
+    cloud.bus.lost = None
+    assert cloud.row(uuid)['task_state'] == states.SPAWNING
+    found = []
+
+    def look(driver):
+        driver.init_host()
+        found.extend(driver.guests())
+    cloud.start_compute('host1', look)
+    cloud.settle()
+    assert found == [uuid]
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
     cloud.check()
 
 
@@ -80,13 +107,12 @@ def test_killed_in_an_operation(cloud, name, operation, arguments, after):
 
 def test_killed_in_a_snapshot(cloud):
     uuid = cloud.boot()
-    cloud.images.data['i1'] = b''
+    cloud.images.data['i1'] = b'half'
     interrupt(cloud, 'snapshot', lambda: cloud.act(uuid, 'createImage', image_id='i1'))
     cloud.start_compute('host1')
     cloud.settle()
     assert (cloud.row(uuid)['vm_state'], cloud.row(uuid)['task_state']) == (states.ACTIVE, None)
-    time.sleep(0.1)
-    assert cloud.actions(uuid)[-1][1] == 'Error'
+    assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.images.data == {}
 
 
 def test_messages_lost_on_the_way_to_the_compute(cloud):
@@ -194,7 +220,6 @@ def test_reconcile_sends_again_what_a_living_host_does_not_know(cloud):
 def test_reconcile_of_a_build_on_a_host_that_died(cloud):
     uuids = []
     interrupt(cloud, 'spawn', lambda: uuids.extend(cloud.create()))
-    time.sleep(0.2)
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=True))
     pass_time(cloud)
@@ -202,13 +227,39 @@ def test_reconcile_of_a_build_on_a_host_that_died(cloud):
     row = cloud.row(uuids[0])
     assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
     assert row['fault']['message'] == 'The host went down while the server was being built.'
-    assert cloud.node()['running_vms'] == 0
+    assert cloud.node()['running_vms'] == 0 and cloud.network.allocated == {}
     # the host comes back: the half-built guest is not left behind
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=False))
     cloud.start_compute('host1')
     cloud.settle()
     assert cloud.guests() == {}
+
+
+def test_a_conductor_that_starts_takes_up_what_waits_for_one(cloud, monkeypatch):
+    waiting, deleted = cloud.insert()[0], cloud.insert()[0]
+    cloud.bus.lost = lambda topic, method, server: topic == 'conductor'
+    cloud.delete(deleted)
+    cloud.bus.lost = None
+    monkeypatch.setattr(conductor_manager, 'TAKE_UP_S', -1)
+    cloud.conductor.start()
+    assert cloud.conductor.reconcile() == 2
+    cloud.settle()
+    assert cloud.row(waiting)['vm_state'] == states.ACTIVE and cloud.gone(deleted)
+    cloud.check()
+
+
+def test_a_mapping_of_a_deleted_server_is_removed_at_once(cloud):
+    uuid = cloud.boot()
+    table = tables_api.instance_mappings
+    with cloud.api_db.reader() as conn:
+        mapping = dict(conn.execute(sa.select(table)).mappings().one())
+    cloud.delete(uuid)
+    cloud.settle()
+    with cloud.api_db.writer() as conn:           # the conductor died between its two transactions
+        conn.execute(sa.insert(table).values(mapping))
+    assert cloud.conductor.remove_lost_mappings() == 1
+    cloud.check()
 
 
 def test_lost_mappings_are_removed(cloud):
@@ -269,6 +320,6 @@ def test_every_running_task_state_has_its_recovery():
 
 def test_a_failed_begin_leaves_no_trace(cloud):
     instance = objects.Instance(uuid='70a599e0-31e7-49b7-b260-868f441e8620')
-    with pytest.raises(exception.InstanceNotFound):
-        with cloud.computes['host1'].task(cloud.ctx, instance, 'x', running=(None,)):
-            pytest.fail('the body of a task that did not begin ran')
+    task = cloud.computes['host1'].task(cloud.ctx, instance, 'x', running=(None,))
+    with pytest.raises(exception.InstanceNotFound), task:
+        pytest.fail('the body of a task that did not begin ran')

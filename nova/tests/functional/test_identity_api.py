@@ -88,7 +88,8 @@ def test_assignment_filters(cloud):
         return sorted(row['role'].get('name', row['role']['id']) for row in rows)
     assert found(f'user.id={demo}') == [cloud.id_of('role', 'member')]
     assert found(f'user.id={demo}&include_names&effective') == ['member', 'reader']
-    assert found(f'role.id={cloud.id_of("role", "reader")}&effective=True&user.id={demo}&include_names=1') == ['reader']
+    reader = cloud.id_of('role', 'reader')
+    assert found(f'role.id={reader}&effective=True&user.id={demo}&include_names=1') == ['reader']
     assert found('scope.domain.id=default&include_names=true') == ['admin']
     assert found(f'scope.project.id={cloud.id_of("project", "demo")}&include_names=True') == ['member']
     assert found('group.id=g') == found('scope.system=all') == []
@@ -177,8 +178,8 @@ def test_bodies_that_are_no_documents(cloud):
     for row in handlers.ROWS:
         if row.body:
             for body in BAD_BODIES:
-                reply = cloud.call(row.method, _filled(row.path).replace('some', cloud.id_of('user', 'admin')), body,
-                                   token)
+                path = _filled(row.path).replace('some', cloud.id_of('user', 'admin'))
+                reply = cloud.call(row.method, path, body, token)
                 assert reply.status_int == 400, (row, body, reply)
                 assert reply.json['error']['title'] == 'Bad Request'
 
@@ -191,7 +192,8 @@ def test_wrong_values_are_refused_and_change_nothing(cloud):
             reply = cloud.call('POST', f'/v3/{noun}s', {noun: {'name': value}}, token)
             assert reply.status_int == 400, (noun, value)
             assert cloud.call('POST', f'/v3/{noun}s', {noun: value}, token).status_int == 400
-    for field, value in itertools.product(('enabled', 'email', 'password', 'default_project_id'), (5, [], {}, 'a\0')):
+    fields = 'enabled', 'email', 'password', 'default_project_id'
+    for field, value in itertools.product(fields, (5, [], {}, 'a\0')):
         if (field, value) != ('password', 'a\0'):
             reply = cloud.call('POST', '/v3/users', {'user': {'name': 'n', field: value}}, token)
             assert reply.status_int == 400, (field, value)
@@ -200,10 +202,12 @@ def test_wrong_values_are_refused_and_change_nothing(cloud):
 
 @pytest.mark.parametrize('auth', [
     {}, {'identity': {}}, {'identity': {'methods': []}}, {'identity': {'methods': 'password'}},
-    {'identity': {'methods': ['password'], 'password': []}}, {'identity': {'methods': ['password'], 'password': {}}},
+    {'identity': {'methods': ['password'], 'password': []}},
+    {'identity': {'methods': ['password'], 'password': {}}},
     {'identity': {'methods': ['password'], 'password': {'user': {'name': 5, 'password': 'x'}}}},
     {'identity': {'methods': ['password'], 'password': {'user': {'name': 'x', 'password': 5}}}},
-    {'identity': {'methods': ['password'], 'password': {'user': {'name': 'x', 'password': 'x', 'domain': 'y'}}}},
+    {'identity': {'methods': ['password'],
+                  'password': {'user': {'name': 'x', 'password': 'x', 'domain': 'y'}}}},
     {'identity': {'methods': ['token'], 'token': {'id': 5}}},
     {'identity': {'methods': ['token'], 'token': {'id': 'x'}}, 'scope': 5},
     {'identity': {'methods': ['token'], 'token': {'id': 'x'}}, 'scope': {'project': 'x'}},
@@ -214,10 +218,11 @@ def test_logins_of_the_wrong_form(cloud, auth):
 
 
 @pytest.mark.parametrize('auth', [
-    {'identity': {'methods': ['magic']}}, {'identity': {'methods': ['password']}}, {'identity': {'methods': ['token']}},
-    {'identity': {'methods': ['application_credential']}},
+    {'identity': {'methods': ['magic']}}, {'identity': {'methods': ['password']}},
+    {'identity': {'methods': ['token']}}, {'identity': {'methods': ['application_credential']}},
     {'identity': {'methods': ['password'], 'password': {'user': {'password': 'x'}}}},
-    {'identity': {'methods': ['application_credential'], 'application_credential': {'name': 'x', 'secret': 'y'}}},
+    {'identity': {'methods': ['application_credential'],
+                  'application_credential': {'name': 'x', 'secret': 'y'}}},
     {'identity': {'methods': ['password'], 'password': {'user': {'id': 'x' * 9999, 'password': 'x'}}}},
 ])
 def test_logins_that_prove_nothing(cloud, auth):
@@ -246,13 +251,15 @@ def test_paths_queries_and_methods(cloud):
 
 def test_a_body_beyond_the_cap_is_not_read(cloud):
     token = cloud.token()
-    assert cloud.call('POST', '/v3/users', b'{"user": {"name": "' + b'x' * 200000 + b'"}}', token).status_int == 413
+    body = b'{"user": {"name": "' + b'x' * 200000 + b'"}}'
+    assert cloud.call('POST', '/v3/users', body, token).status_int == 413
 
 
 def test_other_domains_do_not_exist(cloud):
     token = cloud.token()
     assert cloud.call('GET', '/v3/domains/other', token=token).status_int == 404
-    assert cloud.call('POST', '/v3/users', {'user': {'name': 'u', 'domain_id': 'other'}}, token).status_int == 404
+    elsewhere = {'user': {'name': 'u', 'domain_id': 'other'}}
+    assert cloud.call('POST', '/v3/users', elsewhere, token).status_int == 404
     assert cloud.call('GET', '/v3/users?domain_id=other', token=token).json['users'] == []
     assert cloud.call('GET', '/v3/domains?name=default', token=token).json['domains'][0]['id'] == 'default'
     assert cloud.call('GET', '/v3/domains?name=x', token=token).json['domains'] == []

@@ -78,8 +78,9 @@ def test_keystonemiddleware_validates_against_us(cloud):
     """The pipeline that a deployment with a real Keystone has, with this service in Keystone's place."""
     app = auth.StripIdentity(auth_token.AuthProtocol(auth.KeystoneContext(echo), {
         'delay_auth_decision': True, 'auth_type': 'password', 'auth_url': cloud.url + '/identity',
-        'www_authenticate_uri': cloud.url + '/identity', 'username': 'nova', 'password': cloud.passwords['nova'],
-        'project_name': 'service', 'user_domain_id': 'default', 'project_domain_id': 'default',
+        'www_authenticate_uri': cloud.url + '/identity', 'username': 'nova',
+        'password': cloud.passwords['nova'], 'project_name': 'service', 'user_domain_id': 'default',
+        'project_domain_id': 'default',
         'interface': 'internal', 'token_cache_time': -1, 'service_token_roles_required': True}))
 
     def ask(token, **headers):
@@ -107,19 +108,22 @@ def test_openstackclient(cloud):
     def openstack(command, user='admin', code=0, **environ):
         env = {'PATH': os.environ['PATH'], 'HOME': str(cloud.path), 'OS_CLIENT_CONFIG_FILE': path,
                'OS_CLOUD': 'nova-' + user} | environ
-        done = subprocess.run([OPENSTACK, *command.split()], env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([OPENSTACK, *command.split()], env=env, capture_output=True, text=True,
+                              timeout=60)
         assert done.returncode == code, (command, done.stdout, done.stderr)
-        return json.loads(done.stdout) if done.stdout.strip().startswith(('{', '[')) else done.stdout + done.stderr
+        structured = done.stdout.strip().startswith(('{', '['))
+        return json.loads(done.stdout) if structured else done.stdout + done.stderr
     token = openstack('token issue -f json', 'demo')
     assert token['project_id'] == cloud.id_of('project', 'demo')
-    assert {row['Type'] for row in openstack('catalog list -f json')} >= {'identity', 'compute', 'image', 'network'}
+    types = {row['Type'] for row in openstack('catalog list -f json')}
+    assert types >= {'identity', 'compute', 'image', 'network'}
     project = openstack('project create -f json --description d p')
     user = openstack('user create -f json --password pw --project p u')
     openstack('role add --project p --user u member')
     assert {row['Name'] for row in openstack('project list -f json')} == {'admin', 'demo', 'service', 'p'}
     assert user['id'] in {row['ID'] for row in openstack('user list -f json')}
-    assert {'Role': 'member', 'User': 'u@Default', 'Project': 'p@Default', 'Group': '', 'Domain': '', 'System': '',
-            'Inherited': False} in openstack('role assignment list --names -f json')
+    assert {'Role': 'member', 'User': 'u@Default', 'Project': 'p@Default', 'Group': '', 'Domain': '',
+            'System': '', 'Inherited': False} in openstack('role assignment list --names -f json')
     made = openstack('application credential create -f json --role reader c', 'demo')
     by_credential = {'OS_CLOUD': '', 'OS_AUTH_TYPE': 'v3applicationcredential',
                      'OS_AUTH_URL': cloud.url + '/identity/v3', 'OS_APPLICATION_CREDENTIAL_ID': made['ID'],

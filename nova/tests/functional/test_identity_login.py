@@ -7,6 +7,7 @@ import pytest
 
 from nova import exception
 from nova import utils
+from nova.identity import passwords
 from nova.tests import identity_fixture
 
 password_auth = identity_fixture.password_auth
@@ -126,7 +127,7 @@ def test_failed_logins_are_limited(tmp_path):
         'id': cloud.id_of('user', 'admin'), 'password': cloud.passwords['admin']}}}}}
     assert login(cloud, by_id).status_int == 429                            # the same user by another word
     forwarded = login(cloud, right, X_Forwarded_For='203.0.113.1')
-    assert forwarded.status_int == 429                                      # a client cannot choose its address
+    assert forwarded.status_int == 429                              # a client cannot choose its address
 
 
 def test_a_burst_of_guesses_gets_no_more_answers(tmp_path):
@@ -143,6 +144,19 @@ def test_a_burst_of_guesses_gets_no_more_answers(tmp_path):
     assert login(cloud, password_auth('admin', cloud.passwords['admin'], 'admin')).status_int == 429
 
 
+def test_the_right_guess_of_a_burst_is_not_told(tmp_path, monkeypatch):
+    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=3)
+    real, right = passwords.matches, cloud.passwords['admin']
+
+    def slow_for_the_right_one(password, stored, rounds):
+        if password == right:            # others of the burst fail meanwhile
+            for _ in range(3):
+                login(cloud, password_auth('admin', 'wrong'))
+        return real(password, stored, rounds)
+    monkeypatch.setattr(passwords, 'matches', slow_for_the_right_one)
+    assert login(cloud, password_auth('admin', right, 'admin')).status_int == 429
+
+
 def test_success_starts_the_count_again(tmp_path):
     cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=2)
     for _ in range(4):
@@ -156,8 +170,7 @@ def test_logs_hold_no_secret_and_no_typed_name(cloud, caplog):
     login(cloud, password_auth('demo', 'canary-password'))
     reply = login(cloud, password_auth('demo', cloud.passwords['demo'], 'demo'))
     token = reply.headers['X-Subject-Token']
-    secret = cloud.call('POST', f'/v3/users/{cloud.id_of("user", "demo")}/application_credentials',
-                        {'application_credential': {'name': 'c'}}, token).json['application_credential']['secret']
+    secret = credential(cloud, token).json['application_credential']['secret']
     cloud.call('POST', '/v3/users', b'{"user": {"name": "canary-body", "password": 5}}', cloud.token())
     assert 'Login refused for user' in caplog.text
     for word in ('canary', token[:30], secret, cloud.passwords['demo']):
@@ -267,7 +280,8 @@ def test_enabling_a_user_again_does_not_revive_tokens(cloud):
 def test_a_role_that_changes_shows_at_once(cloud):
     token = cloud.token('demo')
     assert 'admin' not in cloud.service.validate(token).roles
-    ids = cloud.id_of('user', 'demo'), cloud.id_of('role', 'manager'), 'project', cloud.id_of('project', 'demo')
+    ids = (cloud.id_of('user', 'demo'), cloud.id_of('role', 'manager'), 'project',
+           cloud.id_of('project', 'demo'))
     cloud.service.assign_role(*ids)
     assert 'manager' in cloud.service.validate(token).roles
     cloud.service.unassign_role(*ids)

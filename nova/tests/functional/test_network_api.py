@@ -49,7 +49,10 @@ class Face(unit.Rig):
         self.url = f'http://127.0.0.1:{self.server.server_port}/network'
 
     def _authenticated(self, environ, start_response):
-        environ['SCRIPT_NAME'], environ['PATH_INFO'] = '/network', environ['PATH_INFO'].removeprefix('/network')
+        environ['SCRIPT_NAME'], environ['PATH_INFO'] = (
+            '/network',
+            environ['PATH_INFO'].removeprefix('/network'),
+        )
         user = USERS.get(environ.get('HTTP_X_AUTH_TOKEN'))
         if user:
             environ['nova.context'] = context.RequestContext(**user, overwrite=False)
@@ -59,16 +62,29 @@ class Face(unit.Rig):
         return requests.request(method, f'{self.url}/v2.0/{path}', json=body,
                                 headers={'X-Auth-Token': user} if user else {}, timeout=30, **kwargs)
 
-    def sdk(self, user='admin'):
+    def sdk(self, user='admin', endpoint=''):
         return connection.Connection(auth_type='admin_token', auth={'endpoint': self.url, 'token': user},
-                                     network_endpoint_override=self.url + '/v2.0', region_name='r')
+                                     network_endpoint_override=self.url + endpoint, region_name='r')
 
     def cli(self, *arguments, user='admin', check=True):
         command = pathlib.Path(sys.executable).parent / 'openstack'
         done = subprocess.run(
-            [command, '--os-auth-type', 'admin_token', '--os-token', user, '--os-endpoint', self.url + '/v2.0',
-             *arguments, *(['-f', 'json'] if arguments[-2:] != ('-f', 'value') and 'delete' not in arguments else [])],
-            capture_output=True, text=True, timeout=60, env={**os.environ, 'HOME': '/nonexistent'})
+            [
+                command,
+                '--os-auth-type',
+                'admin_token',
+                '--os-token',
+                user,
+                '--os-endpoint',
+                self.url + '/v2.0',
+                *arguments,
+                *(['-f', 'json'] if arguments[-2:] != ('-f', 'value') and 'delete' not in arguments else []),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, 'HOME': '/nonexistent'},
+        )
         if check:
             assert done.returncode == 0, done.stderr
             return json.loads(done.stdout) if done.stdout.strip() else None
@@ -124,8 +140,9 @@ def test_openstack_client(face):
     assert refused.returncode and 'No Network found for nowhere' in refused.stderr
 
 
-def test_sdk(face):
-    sdk = face.sdk()
+@pytest.mark.parametrize('endpoint', ['', '/', '/v2.0', '/v2.0/'])
+def test_sdk(face, endpoint):
+    sdk = face.sdk(endpoint=endpoint)
     network = sdk.network.find_network('private')
     assert network.is_shared and [subnet.cidr for subnet in sdk.network.subnets(network_id=network.id)] == [
         '10.44.0.0/24']
@@ -154,7 +171,10 @@ def test_pages(face):
         face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'name': f'n{number % 3}'}})
     assert len(list(face.sdk('demo').network.ports(limit=2))) == 7
     first = face('demo', 'GET', 'ports?limit=3&sort_key=name&sort_dir=desc&fields=name&fields=id').json()
-    assert [port['name'] for port in first['ports']] == ['n2', 'n2', 'n1'] and set(first['ports'][0]) == {'id', 'name'}
+    assert [port['name'] for port in first['ports']] == ['n2', 'n2', 'n1'] and set(first['ports'][0]) == {
+        'id',
+        'name',
+    }
     rest = requests.get(first['ports_links'][0]['href'], headers={'X-Auth-Token': 'demo'}, timeout=30).json()
     assert [port['name'] for port in rest['ports']] == ['n1', 'n0', 'n0']
 
@@ -163,13 +183,19 @@ def test_pages(face):
 
 def test_projects_do_not_see_each_other(face):
     port = face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}).json()['port']
-    group = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']
+    group = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()[
+        'security_group'
+    ]
     rule = group['security_group_rules'][0]
     hidden = face.add_network(project='p1')
     paths = [f'ports/{port["id"]}', f'security-groups/{group["id"]}', f'security-group-rules/{rule["id"]}',
              f'networks/{hidden}']
-    singular = {'ports': 'port', 'security-groups': 'security_group', 'security-group-rules': 'security_group_rule',
-                'networks': 'network'}
+    singular = {
+        'ports': 'port',
+        'security-groups': 'security_group',
+        'security-group-rules': 'security_group_rule',
+        'networks': 'network',
+    }
     for path in paths:
         assert face('demo', 'GET', path).status_code == 200 == face('admin', 'GET', path).status_code
         for method in ('GET', 'PUT', 'DELETE'):
@@ -191,17 +217,26 @@ def test_what_only_administrators_may(face):
     assert face('demo', 'PUT', f'networks/{face.network_id}', {'network': {'name': 'x'}}).status_code == 403
     assert face('demo', 'DELETE', f'networks/{face.network_id}').status_code == 403
     base = {'network_id': face.network_id}
-    for extra in ({'device_id': str(uuid.uuid4())}, {'device_owner': 'compute:nova'}, {'binding:host_id': 'host1'},
-                  {'project_id': 'p2'}, {'mac_address': 'fa:16:3e:00:00:01'}):
+    for extra in (
+        {'device_id': str(uuid.uuid4())},
+        {'device_owner': 'compute:nova'},
+        {'binding:host_id': 'host1'},
+        {'project_id': 'p2'},
+        {'mac_address': 'fa:16:3e:00:00:01'},
+    ):
         answer = face('demo', 'POST', 'ports', {'port': {**base, **extra}})
-        assert answer.status_code == 403 and answer.json()['NeutronError']['type'] == 'PolicyNotAuthorized', extra
+        assert answer.status_code == 403 and answer.json()['NeutronError']['type'] == 'PolicyNotAuthorized', (
+            extra
+        )
     shown = face('demo', 'GET', f'networks/{face.network_id}').json()['network']
     assert 'provider:network_type' not in shown and 'provider:network_type' in face(
         'admin', 'GET', f'networks/{face.network_id}').json()['network']
 
 
 def test_another_projects_groups_and_networks_cannot_be_used(face):
-    group = face('other', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']['id']
+    group = face('other', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()[
+        'security_group'
+    ]['id']
     hidden = face.add_network(project='p2')
     for port in ({'network_id': face.network_id, 'security_groups': [group]}, {'network_id': hidden}):
         assert face('demo', 'POST', 'ports', {'port': port}).status_code == 404
@@ -240,15 +275,33 @@ def test_bad_ports(face, port):
     assert face('demo', 'GET', 'ports').json() == {'ports': []}
 
 
-BAD_SUBNETS = [{'cidr': '10.9.0.1/24'}, {'cidr': 'x'}, {'cidr': '10.9.0.0/31'}, {'cidr': '0.0.0.0/0'},
-               {'cidr': '224.0.0.0/24'}, {'cidr': '127.0.0.0/24'}, {'cidr': '169.254.0.0/16'}, {'cidr': 'fd00::/64'},
-               {'cidr': '10.44.0.128/25'}, {'gateway_ip': '10.8.0.1'}, {'gateway_ip': '10.9.0.0'}, {'gateway_ip': None},
-               {'allocation_pools': [{'start': '10.9.0.1', 'end': '10.9.0.9'}]},
-               {'allocation_pools': [{'start': '10.9.0.9', 'end': '10.9.0.5'}]},
-               {'allocation_pools': [{'start': '10.9.0.5', 'end': '10.9.9.9'}]},
-               {'allocation_pools': [{'start': '10.9.0.5', 'end': '10.9.0.9'}, {'start': '10.9.0.7', 'end': '10.9.0.20'}]},
-               {'dns_nameservers': ['x']}, {'dns_nameservers': ['1.1.1.1'] * 11}, {'ip_version': 6},
-               {'host_routes': [{'destination': '10.0.0.0/8,1.2.3.4', 'nexthop': '10.9.0.1'}]}]
+BAD_SUBNETS = [
+    {'cidr': '10.9.0.1/24'},
+    {'cidr': 'x'},
+    {'cidr': '10.9.0.0/31'},
+    {'cidr': '0.0.0.0/0'},
+    {'cidr': '224.0.0.0/24'},
+    {'cidr': '127.0.0.0/24'},
+    {'cidr': '169.254.0.0/16'},
+    {'cidr': 'fd00::/64'},
+    {'cidr': '10.44.0.128/25'},
+    {'gateway_ip': '10.8.0.1'},
+    {'gateway_ip': '10.9.0.0'},
+    {'gateway_ip': None},
+    {'allocation_pools': [{'start': '10.9.0.1', 'end': '10.9.0.9'}]},
+    {'allocation_pools': [{'start': '10.9.0.9', 'end': '10.9.0.5'}]},
+    {'allocation_pools': [{'start': '10.9.0.5', 'end': '10.9.9.9'}]},
+    {
+        'allocation_pools': [
+            {'start': '10.9.0.5', 'end': '10.9.0.9'},
+            {'start': '10.9.0.7', 'end': '10.9.0.20'},
+        ]
+    },
+    {'dns_nameservers': ['x']},
+    {'dns_nameservers': ['1.1.1.1'] * 11},
+    {'ip_version': 6},
+    {'host_routes': [{'destination': '10.0.0.0/8,1.2.3.4', 'nexthop': '10.9.0.1'}]},
+]
 
 
 @pytest.mark.parametrize('extra', BAD_SUBNETS)
@@ -259,14 +312,27 @@ def test_bad_subnets(face, extra):
     assert face('admin', 'GET', f'networks/{network}').json()['network']['subnets'] == []
 
 
-BAD_RULES = [{'direction': 'up'}, {'ethertype': 'IPv5'}, {'protocol': 'x'}, {'protocol': 256}, {'protocol': '²'},
-             {'port_range_min': 1}, {'protocol': 'tcp', 'port_range_min': 5, 'port_range_max': 4},
-             {'protocol': 'tcp', 'port_range_min': 0, 'port_range_max': 4}, {'protocol': 'tcp', 'port_range_max': 4},
-             {'protocol': 'gre', 'port_range_min': 1, 'port_range_max': 4},
-             {'protocol': 'icmp', 'port_range_max': 4}, {'protocol': 'icmp', 'port_range_min': 256},
-             {'remote_ip_prefix': '10.0.0.0/40'}, {'remote_ip_prefix': 'fd00::/8'}, {'remote_ip_prefix': 5},
-             {'remote_ip_prefix': '10.0.0.0/8 accept; drop'}, {'remote_address_group_id': 'x'},
-             {'protocol': 'tcp', 'port_range_min': 70000, 'port_range_max': 70000}, {'protocol': True}]
+BAD_RULES = [
+    {'direction': 'up'},
+    {'ethertype': 'IPv5'},
+    {'protocol': 'x'},
+    {'protocol': 256},
+    {'protocol': '²'},
+    {'port_range_min': 1},
+    {'protocol': 'tcp', 'port_range_min': 5, 'port_range_max': 4},
+    {'protocol': 'tcp', 'port_range_min': 0, 'port_range_max': 4},
+    {'protocol': 'tcp', 'port_range_max': 4},
+    {'protocol': 'gre', 'port_range_min': 1, 'port_range_max': 4},
+    {'protocol': 'icmp', 'port_range_max': 4},
+    {'protocol': 'icmp', 'port_range_min': 256},
+    {'remote_ip_prefix': '10.0.0.0/40'},
+    {'remote_ip_prefix': 'fd00::/8'},
+    {'remote_ip_prefix': 5},
+    {'remote_ip_prefix': '10.0.0.0/8 accept; drop'},
+    {'remote_address_group_id': 'x'},
+    {'protocol': 'tcp', 'port_range_min': 70000, 'port_range_max': 70000},
+    {'protocol': True},
+]
 
 
 @pytest.mark.parametrize('extra', BAD_RULES)
@@ -283,13 +349,33 @@ def test_bad_requests(face):
     for data, status in ((b'{', 400), (b'\xff', 400), (b'[]', 400), (b'{"network": {}}', 400), (b'', 400),
                          (b'[' * 100000, 400), (b'x' * 300000, 413)):
         assert requests.post(url + 'ports', data=data, headers=headers, timeout=10).status_code == status
-    for path in ('ports?limit=x', 'ports?limit=-1', 'ports?marker=nowhere', 'ports?sort_key=x', 'ports?nothing=1',
-                 'ports?sort_key=name&sort_dir=up', 'ports?fixed_ips=x', 'ports?admin_state_up=x',
-                 'networks?mtu=x', 'ports?' + '&'.join(['id=x'] * 600)):
+    for path in (
+        'ports?limit=x',
+        'ports?limit=-1',
+        'ports?marker=nowhere',
+        'ports?sort_key=x',
+        'ports?nothing=1',
+        'ports?sort_key=name&sort_dir=up',
+        'ports?fixed_ips=x',
+        'ports?admin_state_up=x',
+        'networks?mtu=x',
+        'ports?' + '&'.join(['id=x'] * 600),
+    ):
         assert face('demo', 'GET', path).status_code == 400, path
-    for path in ('nothing', 'extensions/nothing', 'ports/x/y', 'quotas/p2', 'ports/' + 'x' * 5000, 'ports/%ff'):
+    for path in (
+        'nothing',
+        'extensions/nothing',
+        'ports/x/y',
+        'quotas/p2',
+        'ports/' + 'x' * 5000,
+        'ports/%ff',
+    ):
         assert face('demo', 'GET', path).status_code == 404, path
-    assert face('demo', 'PUT', 'ports', {}).status_code == 405 == face('demo', 'POST', 'extensions', {}).status_code
+    assert (
+        face('demo', 'PUT', 'ports', {}).status_code
+        == 405
+        == face('demo', 'POST', 'extensions', {}).status_code
+    )
     assert face('demo', 'GET', 'ports?' + 'x' * 66000).status_code in (400, 414)
 
 
@@ -300,7 +386,9 @@ def test_addresses_of_a_network(face):
     made = [face('demo', 'POST', 'ports', {'port': {'network_id': small}}) for _ in range(6)]
     assert [answer.status_code for answer in made] == [201] * 5 + [409]
     taken = made[0].json()['port']['fixed_ips'][0]['ip_address']
-    again = face('demo', 'POST', 'ports', {'port': {'network_id': small, 'fixed_ips': [{'ip_address': taken}]}})
+    again = face(
+        'demo', 'POST', 'ports', {'port': {'network_id': small, 'fixed_ips': [{'ip_address': taken}]}}
+    )
     assert again.status_code == 409 and again.json()['NeutronError']['type'] == 'IpAddressAlreadyAllocated'
     for path in (f'networks/{small}', 'subnets/' + made[0].json()['port']['fixed_ips'][0]['subnet_id']):
         assert face('admin', 'DELETE', path).status_code == 409
@@ -324,7 +412,9 @@ def test_a_servers_port_stays_while_the_server_has_it(face):
     instance = unit.make_instance()
     vif, = face.allocate(instance)
     shown = face('demo', 'GET', f'ports?device_id={instance.uuid}').json()['ports'][0]
-    assert shown['id'] == vif['id'] and shown['status'] == 'ACTIVE' and shown['device_owner'] == 'compute:nova'
+    assert (
+        shown['id'] == vif['id'] and shown['status'] == 'ACTIVE' and shown['device_owner'] == 'compute:nova'
+    )
     assert face('demo', 'DELETE', f'ports/{vif["id"]}').status_code == 409
     assert face('demo', 'PUT', f'ports/{vif["id"]}', {'port': {'fixed_ips': []}}).status_code == 409
     face.deallocate(instance)
@@ -335,14 +425,19 @@ def test_default_group(face):
     group, = face('demo', 'GET', 'security-groups?name=default').json()['security_groups']
     assert len(group['security_group_rules']) == 4
     assert face('demo', 'DELETE', f'security-groups/{group["id"]}').status_code == 409
-    assert face('demo', 'PUT', f'security-groups/{group["id"]}', {'security_group': {'name': 'x'}}).status_code == 409
+    assert (
+        face('demo', 'PUT', f'security-groups/{group["id"]}', {'security_group': {'name': 'x'}}).status_code
+        == 409
+    )
     assert face('demo', 'POST', 'security-groups', {'security_group': {'name': 'default'}}).status_code == 409
     assert face('other', 'GET', 'security-groups').json()['security_groups'][0]['id'] != group['id']
 
 
 def test_changes_reach_the_network_service(face):
     """Security class M: a change of groups or rules is told at once."""
-    group = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()['security_group']
+    group = face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()[
+        'security_group'
+    ]
     before = face.client.calls
     rule = face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
         'security_group_id': group['id'], 'direction': 'ingress'}}).json()['security_group_rule']

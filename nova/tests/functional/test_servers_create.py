@@ -1,5 +1,7 @@
 """POST /servers: what is stored, what is sent, what is refused."""
 import base64
+import ipaddress
+import uuid
 
 import pytest
 import sqlalchemy as sa
@@ -8,9 +10,11 @@ from nova.db import block_devices
 from nova.db import flavors
 from nova.db import instance_actions
 from nova.db import key_pairs
+from nova.db import networks
 from nova.db import request_specs
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.db import tables_network
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
@@ -60,13 +64,25 @@ def test_a_server_is_stored_and_sent(cloud):
 def test_everything_that_can_be_given(cloud):
     with cloud.api_db.writer() as conn:
         key_pairs.create(conn, base.USER, 'mine', 'ssh', 'aa:bb', 'ssh-rsa AAAA')
-    row, spec = made(cloud, cloud.client().post('/servers', {**cloud.body(
-        name='db', key_name='mine', user_data='QUJD', metadata={'a': 'b'}, config_drive='yes', accessIPv4='192.0.2.9',
-        accessIPv6='2001:db8::9', availability_zone='nova', description='text', tags=['x', 'y', 'x'],
-        trusted_image_certificates=['c1'], hostname='db.example.org', adminPass='secret', **{
-            'OS-DCF:diskConfig': 'AUTO'}, security_groups=[{'name': 'web'}, {'name': 'web'}, {'name': 'ssh'}],
-        networks=[{'uuid': servers.server_rows.NETWORK_ID, 'fixed_ip': '10.0.0.9', 'tag': 'nic'}]),
-        'os:scheduler_hints': {'same_host': cloud.image_id, 'own': 'x'}}, version='2.104'))
+        networks.insert(conn, tables_network.security_groups, [
+            {'id': str(uuid.uuid4()), 'project_id': base.PROJECT, 'name': name, 'description': ''}
+            for name in ('web', 'ssh')])
+    address = str(ipaddress.ip_network(cloud.conf.network.default_cidr)[9])
+    row, spec = made(
+        cloud, cloud.client().post(
+            '/servers',
+            {**cloud.body(
+                 name='db', key_name='mine', user_data='QUJD', metadata={'a': 'b'},
+                 config_drive='yes', accessIPv4='192.0.2.9', accessIPv6='2001:db8::9',
+                 availability_zone='nova', description='text', tags=['x', 'y', 'x'],
+                 trusted_image_certificates=['c1'],
+                 hostname='db.example.org', adminPass='secret', **{'OS-DCF:diskConfig': 'AUTO'},
+                 security_groups=[{'name': 'web'},
+                                  {'name': 'web'},
+                                  {'name': 'ssh'}],
+                 networks=[{'uuid': cloud.network_id, 'fixed_ip': address, 'tag': 'nic'}]),
+             'os:scheduler_hints': {'same_host': cloud.image_id, 'own': 'x'}},
+            version='2.104'))
     assert (row['key_name'], row['key_data'], row['user_data']) == ('mine', 'ssh-rsa AAAA', 'QUJD')
     assert row['metadata'] == {'a': 'b'} and row['config_drive'] is True and row['disk_config'] == 'AUTO'
     assert (row['access_ip_v4'], row['access_ip_v6']) == ('192.0.2.9', '2001:db8::9')
@@ -74,8 +90,8 @@ def test_everything_that_can_be_given(cloud):
     assert row['tags'] == ',x,y,' and row['trusted_certs'] == ['c1'] and row['hostname'] == 'db.example.org'
     assert row['security_groups'] == spec.security_groups == ['web', 'ssh']
     assert spec.hints == {'same_host': [cloud.image_id], 'own': ['x']} and spec.admin_password == 'secret'
-    assert spec.requested_networks == [{'network_id': servers.server_rows.NETWORK_ID, 'port_id': None,
-                                        'fixed_ip': '10.0.0.9', 'tag': 'nic'}]
+    assert spec.requested_networks == [{'network_id': cloud.network_id, 'port_id': None,
+                                        'fixed_ip': address, 'tag': 'nic'}]
     shown = cloud.client().get(f'/servers/{row["uuid"]}', version='2.104').json['server']
     assert shown['scheduler_hints'] == {'same_host': cloud.image_id, 'own': 'x'}
 
@@ -95,7 +111,8 @@ def test_personality(cloud):
 
 
 def test_several_servers(cloud):
-    answer = cloud.client().post('/servers', cloud.body(min_count='2', max_count=3, return_reservation_id=True))
+    body = cloud.body(min_count='2', max_count=3, return_reservation_id=True)
+    answer = cloud.client().post('/servers', body)
     with cloud.cell_db.reader() as conn:
         table = tables_cell.instances
         rows = conn.execute(sa.select(table).order_by(table.c.launch_index)).mappings().all()
@@ -154,6 +171,9 @@ REFUSED = [
     ({'min_count': 3, 'max_count': 2}, 400, 'min_count'), ({'max_count': 100000}, 400, 'at most'),
     ({'availability_zone': 'no'}, 400, 'availability zone'), ({'availability_zone': 'a:b:c:d'}, 400, 'zone'),
     ({'networks': [{}]}, 400, 'uuid'), ({'networks': [{'uuid': 'x'}]}, 400, 'proper format'),
+    ({'networks': [{'uuid': UUID}]}, 400, 'could not be found'),
+    ({'networks': [{'port': UUID}]}, 400, 'could not be found'),
+    ({'security_groups': [{'name': 'no'}]}, 400, 'could not be found'),
     ({'networks': [{'port': UUID}], 'max_count': 2}, 400, 'port'),
     ({'networks': [{'port': UUID, 'fixed_ip': '10.0.0.1'}]}, 400, 'Fixed IP'),
     ({'networks': [{'port': UUID}, {'port': UUID}]}, 400, 'twice'),
@@ -164,12 +184,14 @@ REFUSED = [
     ({'personality': [{'path': '/' + 'x' * 255, 'contents': ''}]}, 403, 'injected_file_path_length'),
     ({'personality': [{'path': '/etc/../../x', 'contents': ''}]}, 400, 'path'),
     ({'personality': [{'path': '/etc/x', 'contents': '%%'}]}, 400, 'base64'),
-    ({'user_data': 'no base64!'}, 400, 'user_data'), ({'name': ''}, 400, 'name'), ({'name': ' x'}, 400, 'name'),
+    ({'user_data': 'no base64!'}, 400, 'user_data'), ({'name': ''}, 400, 'name'),
+    ({'name': ' x'}, 400, 'name'),
     ({'block_device_mapping': [{'volume_id': UUID}]}, 400, 'volume'),
     ({'block_device_mapping_v2': [{'source_type': 'volume', 'uuid': UUID, 'boot_index': 0}]}, 400, 'volume'),
     ({'block_device_mapping_v2': [{'source_type': 'image', 'uuid': UUID, 'boot_index': 0}]}, 400, 'imageRef'),
     ({'block_device_mapping_v2': [{'source_type': 'blank', 'volume_size': 5}]}, 400, 'Ephemeral'),
-    ({'block_device_mapping_v2': [{'source_type': 'blank', 'guest_format': 'swap', 'volume_size': 5}]}, 400, 'Swap'),
+    ({'block_device_mapping_v2': [{'source_type': 'blank', 'guest_format': 'swap', 'volume_size': 5}]}, 400,
+     'Swap'),
     ({'block_device_mapping_v2': [{'boot_index': '0'}]}, 400, 'source_type'),
     ({'block_device_mapping_v2': [{'source_type': 'blank'}], 'block_device_mapping': [{}]}, 400, 'syntaxes'),
     ({'tags': ['x']}, 400, 'tags'), ({'hostname': 'x'}, 400, 'hostname'), ({'unknown': 1}, 400, 'unknown'),
@@ -214,13 +236,14 @@ def test_private_things_of_others_do_not_exist(cloud):
 
 def test_a_flavor_without_a_disk_is_for_administrators(cloud):
     with cloud.api_db.writer() as conn:
-        flavors.create(conn, {'flavor_id': '0', 'name': 'diskless', 'memory_mb': 64, 'vcpus': 1, 'root_gb': 0})
+        flavors.create(conn, {'flavor_id': '0', 'name': 'diskless',
+                       'memory_mb': 64, 'vcpus': 1, 'root_gb': 0})
     assert cloud.client().post('/servers', cloud.body(flavorRef='0')).status == 403
     assert cloud.admin().post('/servers', cloud.body(flavorRef='0')).status == 202
 
 
 def test_statements_of_one_create(cloud):
-    """A budget: at most 12 statements besides the image service's, in one write transaction of each database."""
+    """At most 12 statements besides the image service's, in one write transaction of each database."""
     cloud.client().post('/servers', cloud.body())
     seen = []
     for database in (cloud.api_db, cloud.cell_db):

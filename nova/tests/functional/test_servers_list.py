@@ -15,7 +15,8 @@ def cloud(tmp_path_factory):
         server_rows.row(3, **mine, vm_state='stopped', key_name='key'),
         server_rows.row(4, **mine, host='host2', user_id='someone', config_drive=True),
         server_rows.row(5, project_id='c' * 32))
-    fixture.add_servers(server_rows.row(6, **mine, vm_state='deleted', deleted_at=server_rows.START), deleted=True)
+    gone = server_rows.row(6, **mine, vm_state='deleted', deleted_at=server_rows.START)
+    fixture.add_servers(gone, deleted=True)
     yield fixture
     fixture.close()
 
@@ -27,41 +28,80 @@ def names(client, query='', version='2.104', path='/servers'):
 
 
 @pytest.mark.parametrize('path', ['/servers', '/servers/detail'])
-@pytest.mark.parametrize('query, version, expected', [
-    ('', '2.1', [4, 3, 2, 1]), ('name=server-%5B12%5D', '2.1', [2, 1]), ('status=SHUTOFF', '2.1', [3]),
-    ('status=shutoff', '2.1', [3]), ('status=NOTHING', '2.1', []), ('flavor=42', '2.1', [4, 3, 2, 1]),
-    ('flavor=43', '2.1', []), ('ip=10.0.0.5', '2.1', [2]), ('ip6=fd00::3', '2.1', [4, 3, 2, 1]),
-    ('ip6=fd00::3', '2.5', [2]), ('tags=a,b', '2.26', [1]), ('not-tags=a', '2.26', [4, 3]),
-    ('tags-any=a,b', '2.26', [2, 1]), ('not-tags-any=b', '2.26', [4, 3, 2]), ('locked=true', '2.73', [1]),
-    ('locked=false', '2.73', [4, 3, 2]), ('key_name=key', '2.82', [4, 3, 2, 1]), ('key_name=key', '2.83', [3]),
-    ('user_id=someone', '2.83', [4]), ('config_drive=1', '2.83', [4]), ('vm_state=stopped', '2.83', [3]),
-    ('host=host2', '2.1', [4, 3, 2, 1]), ('deleted=true', '2.1', [4, 3, 2, 1]),
-    ('changes-since=2026-01-01T12:00:04Z', '2.1', [6, 4]), ('changes-before=2026-01-01T12:00:02Z', '2.66', [2, 1]),
-    ('unknown=1&_x=2', '2.74', [4, 3, 2, 1]), ('created_at=2026-01-01T12:00:02Z', '2.83', [2]),
-    ('sort_key=vm_state&sort_dir=desc&sort_key=display_name&sort_dir=asc', '2.1', [3, 1, 2, 4]),
-    ('sort_dir=asc', '2.1', [1, 2, 3, 4]), ('project_id=x&tenant_id=y', '2.1', [4, 3, 2, 1]),
-    ('reservation_id=r-12345678&limit=2', '2.1', [4, 3]), ('limit=0', '2.1', [])])
+@pytest.mark.parametrize('query, version, expected',
+                         [('', '2.1', [4, 3, 2, 1]),
+                          ('name=server-%5B12%5D', '2.1', [2, 1]),
+                          ('status=SHUTOFF', '2.1', [3]),
+                          ('status=shutoff', '2.1', [3]),
+                          ('status=NOTHING', '2.1', []),
+                          ('flavor=42', '2.1', [4, 3, 2, 1]),
+                          ('flavor=43', '2.1', []),
+                          ('ip=10.0.0.5', '2.1', [2]),
+                          ('ip6=fd00::3', '2.1', [4, 3, 2, 1]),
+                          ('ip6=fd00::3', '2.5', [2]),
+                          ('tags=a,b', '2.26', [1]),
+                          ('not-tags=a', '2.26', [4, 3]),
+                          ('tags-any=a,b', '2.26', [2, 1]),
+                          ('not-tags-any=b', '2.26', [4, 3, 2]),
+                          ('locked=true', '2.73', [1]),
+                          ('locked=false', '2.73', [4, 3, 2]),
+                          ('key_name=key', '2.82', [4, 3, 2, 1]),
+                          ('key_name=key', '2.83', [3]),
+                          ('user_id=someone', '2.83', [4]),
+                          ('config_drive=1', '2.83', [4]),
+                          ('vm_state=stopped', '2.83', [3]),
+                          ('host=host2', '2.1', [4, 3, 2, 1]),
+                          ('deleted=true', '2.1', [4, 3, 2, 1]),
+                          ('changes-since=2026-01-01T12:00:04Z', '2.1', [6, 4]),
+                          ('changes-before=2026-01-01T12:00:02Z', '2.66', [2, 1]),
+                          ('unknown=1&_x=2', '2.74', [4, 3, 2, 1]),
+                          ('created_at=2026-01-01T12:00:02Z', '2.83', [2]),
+                          ('sort_key=vm_state&sort_dir=desc&sort_key=display_name&sort_dir=asc', '2.1',
+                           [3, 1, 2, 4]),
+                          ('sort_dir=asc', '2.1', [1, 2, 3, 4]),
+                          ('project_id=x&tenant_id=y', '2.1', [4, 3, 2, 1]),
+                          ('reservation_id=r-12345678&limit=2', '2.1', [4, 3]),
+                          ('limit=0', '2.1', [])])
 def test_users(cloud, path, query, version, expected):
     assert names(cloud.client(), query, version, path) == expected
 
 
-@pytest.mark.parametrize('query, expected', [
-    ('', [4, 3, 2, 1]), ('all_tenants', [5, 4, 3, 2, 1]), ('all_tenants=0', [4, 3, 2, 1]), (f'all_tenants=1&project_id={"c" * 32}', [5]),
-    ('all_tenants=1&host=host2', [4]), ('all_tenants=1&deleted=true', [6]), ('all_tenants=1&status=DELETED', [6]),
-    ('all_tenants=1&changes-since=2026-01-01T12:00:05Z', [6, 5]),
-    ('all_tenants=1&changes-since=2026-01-01T12:00:05Z&deleted=False', [5]),
-    ('all_tenants=1&sort_key=host&sort_dir=desc&limit=1', [4]), ('all_tenants=1&power_state=4', [])])
+@pytest.mark.parametrize('query, expected',
+                         [('', [4, 3, 2, 1]),
+                          ('all_tenants', [5, 4, 3, 2, 1]),
+                          ('all_tenants=0', [4, 3, 2, 1]),
+                          (f'all_tenants=1&project_id={"c" * 32}', [5]),
+                          ('all_tenants=1&host=host2', [4]),
+                          ('all_tenants=1&deleted=true', [6]),
+                          ('all_tenants=1&status=DELETED', [6]),
+                          ('all_tenants=1&changes-since=2026-01-01T12:00:05Z', [6, 5]),
+                          ('all_tenants=1&changes-since=2026-01-01T12:00:05Z&deleted=False', [5]),
+                          ('all_tenants=1&sort_key=host&sort_dir=desc&limit=1', [4]),
+                          ('all_tenants=1&power_state=4', [])])
 def test_administrators(cloud, query, expected):
     assert names(cloud.admin(), query) == expected
 
 
-@pytest.mark.parametrize('query, version, code', [
-    ('status=NOTHING', '2.38', 400), ('status=DELETED', '2.1', 403), ('all_tenants=1', '2.1', 403),
-    ('sort_key=nothing', '2.1', 400), ('sort_key=host', '2.1', 403), ('sort_dir=up', '2.1', 400),
-    ('sort_key=id', '2.75', 400), ('limit=-1', '2.1', 400), ('limit=x', '2.1', 400), ('marker=nothing', '2.1', 400),
-    ('name=%5B', '2.1', 400), ('name=(a)%5C1', '2.1', 400), ('unknown=1', '2.75', 400),
-    ('changes-since=never', '2.1', 400), ('locked=perhaps', '2.73', 400), ('power_state=up', '2.83', 400),
-    ('created_at=soon', '2.83', 400), ('sort_dir=asc&sort_dir=asc', '2.1', 400), ('name=' + 'x' * 300, '2.1', 400)])
+@pytest.mark.parametrize('query, version, code',
+                         [('status=NOTHING', '2.38', 400),
+                          ('status=DELETED', '2.1', 403),
+                          ('all_tenants=1', '2.1', 403),
+                          ('sort_key=nothing', '2.1', 400),
+                          ('sort_key=host', '2.1', 403),
+                          ('sort_dir=up', '2.1', 400),
+                          ('sort_key=id', '2.75', 400),
+                          ('limit=-1', '2.1', 400),
+                          ('limit=x', '2.1', 400),
+                          ('marker=nothing', '2.1', 400),
+                          ('name=%5B', '2.1', 400),
+                          ('name=(a)%5C1', '2.1', 400),
+                          ('unknown=1', '2.75', 400),
+                          ('changes-since=never', '2.1', 400),
+                          ('locked=perhaps', '2.73', 400),
+                          ('power_state=up', '2.83', 400),
+                          ('created_at=soon', '2.83', 400),
+                          ('sort_dir=asc&sort_dir=asc', '2.1', 400),
+                          ('name=' +'x' * 300, '2.1', 400)])
 def test_refusals(cloud, query, version, code):
     answer = cloud.client().get(f'/servers?{query}', version=version)
     assert answer.status == code, answer.body
@@ -98,9 +138,14 @@ def test_a_deleted_server_is_not_shown(cloud):
 @pytest.mark.parametrize('server_id', ['x', 'detail2', '1' * 36, '%2e%2e', 'a' * 5000,
                                        '00000000-0000-0000-0000-000000000000'])
 def test_unknown_ids(cloud, server_id):
-    for method, path, body in (('GET', '', None), ('DELETE', '', None), ('PUT', '', {'server': {'name': 'x'}}),
-                               ('POST', '/action', {'os-start': None}), ('GET', '/metadata', None),
-                               ('GET', '/ips', None), ('GET', '/os-instance-actions', None)):
+    for method, path, body in (
+        ('GET', '', None),
+        ('DELETE', '', None),
+        ('PUT', '', {'server': {'name': 'x'}}),
+        ('POST', '/action', {'os-start': None}),
+        ('GET', '/metadata', None),
+        ('GET', '/ips', None),
+        ('GET', '/os-instance-actions', None)):
         answer = cloud.client().request(method, f'/servers/{server_id}{path}', body)
         assert answer.status == 404, (method, path, answer.body)
 

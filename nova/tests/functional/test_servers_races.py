@@ -1,4 +1,4 @@
-"""Requests at the same moment: one wins, the others get the documented refusal, nothing is exceeded or lost."""
+"""Requests at the same moment: one wins, the others get the documented refusal, nothing is lost."""
 import concurrent.futures
 import threading
 
@@ -51,16 +51,19 @@ def test_a_quota_is_never_exceeded(cloud):
     requests = [lambda: cloud.client().post('/servers', cloud.body(min_count=1, max_count=2))] * 12
     codes = [answer.status for answer in at_once(*requests)]
     assert set(codes) == {202, 403}
-    for database, table in ((cloud.api_db, tables_api.instance_mappings), (cloud.cell_db, tables_cell.instances)):
+    for database, table in (
+        (cloud.api_db, tables_api.instance_mappings),
+        (cloud.cell_db, tables_cell.instances)):
         with database.reader() as conn:
             assert conn.execute(sa.select(sa.func.count()).select_from(table)).scalar() == 10
 
 
 def test_changes_of_metadata_and_tags_are_not_lost(cloud):
     uuid, client = cloud.add_server(metadata={}), cloud.client(version='2.26')
-    answers = at_once(
-        *(lambda n=n: client.put(f'/servers/{uuid}/metadata/k{n}', {'meta': {f'k{n}': 'v'}}) for n in range(8)),
-        *(lambda n=n: client.put(f'/servers/{uuid}/tags/t{n}') for n in range(8)))
+    answers = at_once(*
+                      (lambda n=n: client.put(f'/servers/{uuid}/metadata/k{n}', {'meta': {f'k{n}': 'v'}})
+                       for n in range(8)),
+                      *(lambda n=n: client.put(f'/servers/{uuid}/tags/t{n}') for n in range(8)))
     assert {answer.status for answer in answers} == {200, 201}
     assert set(client.get(f'/servers/{uuid}/metadata').json['metadata']) == {f'k{n}' for n in range(8)}
     assert set(client.get(f'/servers/{uuid}/tags').json['tags']) == {f't{n}' for n in range(8)}

@@ -67,8 +67,18 @@ class Guest:
             script.unlink()
 
     def pings(self, address):
-        return bool(self('ping' if shutil.which('ping') else 'busybox', *([] if shutil.which('ping') else ['ping']),
-                         '-c', '1', '-W', '1', address, check=False))
+        return bool(
+            self(
+                'ping' if shutil.which('ping') else 'busybox',
+                *([] if shutil.which('ping') else ['ping']),
+                '-c',
+                '1',
+                '-W',
+                '1',
+                address,
+                check=False,
+            )
+        )
 
     def python(self, code):
         return self('python3', '-c', code, check=False).strip()
@@ -78,18 +88,20 @@ class Guest:
                            'print(s.recv(20).decode() or 1)' % (address, port))
 
     def listen(self, port, kind='tcp'):
-        code = {'tcp': 'import socket\ns = socket.create_server(("", %d))\nprint(1, flush=True)\n'
-                       'while 1:\n c, a = s.accept(); c.send(a[0].encode())',
-                'udp': 'import socket\ns = socket.socket(2, 2)\ns.setsockopt(1, 6, 1)\ns.bind(("", %d))\ns.settimeout(3)\n'
-                       'print(1, flush=True)\ntry: print(s.recvfrom(99)[1][0], flush=True)\nexcept OSError: print("none")',
-                }[kind] % port
-        process = subprocess.Popen(['ip', 'netns', 'exec', self.name, 'python3', '-c', code], stdout=subprocess.PIPE,
-                                   text=True)
+        code = {
+            'tcp': 'import socket\ns = socket.create_server(("", %d))\nprint(1, flush=True)\n'
+            'while 1:\n c, a = s.accept(); c.send(a[0].encode())',
+            'udp': 'import socket\ns = socket.socket(2, 2)\ns.setsockopt(1, 6, 1)\ns.bind(("", %d))\n'
+            's.settimeout(3)\nprint(1, flush=True)\ntry: print(s.recvfrom(99)[1][0], flush=True)\n'
+            'except OSError: print("none")',
+        }[kind] % port
+        process = subprocess.Popen(
+            ['ip', 'netns', 'exec', self.name, 'python3', '-c', code], stdout=subprocess.PIPE, text=True
+        )
         process.stdout.readline()
         return process
 
     def close(self):
-        run('ip', 'netns', 'pids', self.name, check=False)
         run('ip', 'netns', 'del', self.name, check=False)
         run('ip', 'link', 'del', self.vif['devname'], check=False)
 
@@ -200,7 +212,7 @@ def test_tagged_frames_are_dropped(host):
     """A VLAN tag does not carry a packet past the filters."""
     a, b = host.boot().static(), host.boot().static()
     sent = pathlib.Path(f'/tmp/{a.name}.py')
-    sent.write_text('''
+    sent.write_text("""
 import socket, struct, sys
 source, target, tag = sys.argv[1:4]
 mac = lambda text: bytes.fromhex(text.replace(":", ""))
@@ -209,12 +221,13 @@ def checksum(data):
     total = (total >> 16) + (total & 0xffff)
     return ~(total + (total >> 16)) & 0xffff
 def header(check):
-    return struct.pack("!BBHHHBBH4s4s", 69, 0, 29, 1, 0, 64, 17, check, socket.inet_aton(source), socket.inet_aton(target))
+    return struct.pack("!BBHHHBBH4s4s", 69, 0, 29, 1, 0, 64, 17, check, socket.inet_aton(source),
+    socket.inet_aton(target))
 packet = header(checksum(header(0))) + struct.pack("!4H", 9, 999, 9, 0) + b"x"
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 s.bind(("eth0", 0))
 s.send(mac(sys.argv[5]) + mac(sys.argv[4]) + bytes.fromhex(tag) + packet)
-''')
+""")
     try:
         for source, tag, expected in ((a.address, '0800', a.address), ('10.99.9.9', '0800', 'none'),
                                       ('10.99.9.9', '810000000800', 'none'),
@@ -237,7 +250,11 @@ def test_ipv6_does_not_pass(host):
     a, b = host.boot(), host.boot()
     a('ip', 'address', 'add', 'fd00::1/64', 'dev', 'eth0', 'nodad')
     b('ip', 'address', 'add', 'fd00::2/64', 'dev', 'eth0', 'nodad')
-    assert not a('ping', '-6', '-c1', '-W1', 'fd00::2', check=False) if shutil.which('ping') else not a.pings('fd00::2')
+    assert (
+        not a('ping', '-6', '-c1', '-W1', 'fd00::2', check=False)
+        if shutil.which('ping')
+        else not a.pings('fd00::2')
+    )
 
 
 def test_a_rule_takes_effect_and_its_removal_ends_the_connection(host):
@@ -248,8 +265,10 @@ def test_a_rule_takes_effect_and_its_removal_ends_the_connection(host):
     assert not a.pings(b.address) and not a.connects(b.address, 8080)
     ident = host.rule(protocol='tcp', port_range_min=8000, port_range_max=8100)
     assert a.connects(b.address, 8080) == a.address and not a.pings(b.address)
-    code = ('import socket, sys\ns = socket.create_connection((%r, 8080), 2)\ns.recv(20)\nprint(1, flush=True)\n'
-            'sys.stdin.readline()\ns.shutdown(1)\nprint(2, flush=True)\nsys.stdin.readline()' % b.address)
+    code = (
+        'import socket, sys\ns = socket.create_connection((%r, 8080), 2)\ns.recv(20)\nprint(1, flush=True)\n'
+        'sys.stdin.readline()\ns.shutdown(1)\nprint(2, flush=True)\nsys.stdin.readline()' % b.address
+    )
     client = subprocess.Popen(['ip', 'netns', 'exec', a.name, 'python3', '-c', code], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)
     host.processes.append(client)
@@ -335,8 +354,11 @@ def test_a_restart_leaves_everything_alone(host):
     a, b = host.boot().static(), host.boot().static()
     server = dhcp.Dhcp(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
     pid, link = server.pid(), bridge.show(run, host.conf.network.bridge)
-    lost = subprocess.Popen(['ip', 'netns', 'exec', a.name, 'busybox', 'ping', '-c', '10', '-i', '0.2', '-q', b.address],
-                            stdout=subprocess.PIPE, text=True)
+    lost = subprocess.Popen(
+        ['ip', 'netns', 'exec', a.name, 'busybox', 'ping', '-c', '10', '-i', '0.2', '-q', b.address],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     for _ in range(3):
         host.restart()
     assert ' 0% packet loss' in lost.communicate(timeout=20)[0]
@@ -363,8 +385,53 @@ def test_deleted_server_loses_its_filters_and_lease(host):
     a = host.boot()
     assert a.dhcp()
     host.deallocate(a.instance)
-    assert model.devname(a.vif['id']) not in run('nft', 'list', 'table', 'bridge', host.driver.table)
+    assert 'from_' + model.devname(a.vif['id']) not in run(
+        'nft', 'list', 'table', 'bridge', host.driver.table
+    )
     assert not a.dhcp()
+
+
+def test_an_address_that_had_to_be_reused_is_leased_to_its_new_owner(host):
+    small = [{'network_id': host.add_network(cidr=f'10.204.{host.octet}.0/29')}]
+    guests = [host.boot(requested=small) for _ in range(5)]
+    assert guests[0].dhcp()
+    host.deallocate(guests[0].instance)
+    guests[0].close()
+    fresh = host.boot(requested=small)
+    assert fresh.address == guests[0].address and fresh.dhcp().split('/')[0] == fresh.address
+
+
+def test_a_device_whose_port_is_gone_is_cut_off(host):
+    a, b = host.boot().static(), host.boot().static()
+    host.rule()
+    assert a.pings(b.address)
+    host.deallocate(a.instance)
+    assert not a.pings(b.address) and not a.pings(a.gateway)
+
+
+def test_guests_reach_the_outside_under_the_hosts_address(host):
+    a, name = host.boot().static(), 'out' + uuid.uuid4().hex[:8]
+    near, far = f'10.205.{host.octet}.1', f'10.205.{host.octet}.2'
+    run('ip', 'netns', 'add', name)
+    try:
+        run('ip', 'link', 'add', name, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name)
+        run('ip', 'address', 'add', near + '/24', 'dev', name)
+        run('ip', 'link', 'set', name, 'up')
+        run('ip', '-n', name, 'address', 'add', far + '/24', 'dev', 'eth0')
+        run('ip', '-n', name, 'link', 'set', 'eth0', 'up')
+        server = subprocess.Popen(['ip', 'netns', 'exec', name, 'python3', '-c',
+                                   'import socket\ns = socket.create_server(("", 99))\nprint(1, flush=True)\n'
+                                   'c, a = s.accept()\nc.send(a[0].encode())'], stdout=subprocess.PIPE)
+        host.processes.append(server)
+        server.stdout.readline()
+        assert a.connects(far, 99) == near
+        run('ip', '-n', name, 'route', 'add', f'10.203.{host.octet}.0/24', 'via', near)
+        assert not run('ip', 'netns', 'exec', name, 'busybox', 'ping', '-c1', '-W1', a.address, check=False)
+        host.rule(protocol='icmp')
+        assert run('ip', 'netns', 'exec', name, 'busybox', 'ping', '-c1', '-W1', a.address, check=False)
+    finally:
+        run('ip', 'netns', 'del', name, check=False)
+        run('ip', 'link', 'del', name, check=False)
 
 
 def test_teardown_leaves_nothing(host):

@@ -97,7 +97,7 @@ def refused(store, images, path, declared):
     image = images.add('bad', path, declared)
     with pytest.raises(exception.ImageUnacceptable) as caught:
         store.cache.fetch(image)
-    left = [name for name in os.listdir(os.path.dirname(store.cache._directory + '/x')) if not name.endswith('.lock')]
+    left = [name for name in os.listdir(os.path.join(store.directory, '_base')) if not name.endswith('.lock')]
     assert left == []
     return caught.value.kwargs['reason']
 

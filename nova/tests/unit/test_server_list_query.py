@@ -17,10 +17,12 @@ def conn(tmp_path_factory):
     tables_cell.metadata.create_all(database.engine)
     zones = ['a', 'b', None]
     with database.writer() as conn:
-        server_rows.insert(conn, [
-            server_rows.row(n, availability_zone=zones[n % 3], tags=f',n{n % 2},' if n % 5 else '',
-                            task_state='rebooting' if n == 7 else None, vm_state='stopped' if n == 8 else 'active')
-            for n in range(20)])
+        server_rows.insert(conn,
+                           [server_rows.row(
+                                n, availability_zone=zones[n % 3],
+                                tags=f',n{n % 2},' if n % 5 else '', task_state='rebooting'
+                                if n ==7 else None, vm_state='stopped' if n ==8 else 'active')
+                            for n in range(20)])
         server_rows.insert(conn, [server_rows.row(
             n, vm_state='deleted', deleted_at=server_rows.START) for n in range(20, 24)], deleted=True)
     with database.reader() as conn:
@@ -110,7 +112,8 @@ def test_addresses(conn):
 
 
 @pytest.mark.parametrize('filters, expected', [
-    ({'status': ['REBOOT']}, [7]), ({'status': ['SHUTOFF']}, [8]), ({'status': ['REBOOT', 'SHUTOFF']}, [8, 7]),
+    ({'status': ['REBOOT']}, [7]), ({'status': ['SHUTOFF']}, [8]),
+    ({'status': ['REBOOT', 'SHUTOFF']}, [8, 7]),
     ({'status': ['PAUSED']}, []),
     ({'tags': ['n1'], 'availability_zone': 'a'}, [9, 3]), ({'tags': ['n1', 'n0']}, []),
     ({'not-tags-any': ['n1', 'n0']}, [15, 10, 5, 0]), ({'tags': ['N1']}, []),

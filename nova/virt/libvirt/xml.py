@@ -17,7 +17,7 @@ etree.register_namespace('owner', OWNER_NAMESPACE)
 # Image properties that choose hardware, and what they may say.
 DISK_BUSES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd'}     # bus: device name prefix
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
-MACHINE_TYPE = re.compile(r'(pc|q35|microvm|pc-(i440fx|q35)-[0-9]+\.[0-9]+)\Z')
+MACHINE_TYPE = re.compile(r'(pc|q35|pc-(i440fx|q35)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = 'pc'
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4

@@ -1,0 +1,70 @@
+"""The same services over the real in-process bus: servers, queues and serialization between them."""
+import time
+
+import pytest
+
+from nova import states
+from nova.compute import interface as compute_interface
+from nova.conductor import interface as conductor_interface
+from nova.network import interface as network_interface
+from nova.rpc import bus
+from nova.scheduler import interface as scheduler_interface
+from nova.tests import core
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = core.Cloud(tmp_path)
+    real = bus.Bus(cloud.conf, f'nova-inprocess:///{tmp_path.name}')
+    compute, conductor = cloud.computes['host1'], cloud.conductor
+    interfaces = {'compute': compute_interface, 'conductor': conductor_interface, 'network': network_interface,
+                  'scheduler': scheduler_interface}
+    client = {name: real.client(module.INTERFACE) for name, module in interfaces.items()}
+    compute.conductor, compute.network = client['conductor'], client['network']
+    conductor._compute, conductor._network = client['compute'], client['network']
+    conductor._scheduler = client['scheduler']
+    cloud.client = client
+    servers = [real.serve(interfaces[name].INTERFACE, manager, 'host1') for name, manager in (
+        ('compute', compute), ('conductor', conductor), ('network', cloud.network),
+        ('scheduler', cloud.scheduler))]
+    for server in servers:
+        server.start()
+    yield cloud
+    for server in servers:
+        server.stop()
+    cloud.close()
+
+
+def wait(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_life_over_the_bus(cloud):
+    uuids = [cloud.create()[0] for _ in range(20)]
+    wait(lambda: all(cloud.row(uuid)['vm_state'] == states.ACTIVE for uuid in uuids))
+    uuid = uuids[0]
+    cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    wait(lambda: cloud.row(uuid)['vm_state'] == states.STOPPED)
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.get_request_spec(None, uuid))
+    wait(lambda: cloud.row(uuid)['task_state'] is None)
+    assert cloud.row(uuid)['vm_state'] == states.STOPPED
+    cloud.computes['host1'].driver.change_by_itself(uuids[1], states.SHUTDOWN)
+    wait(lambda: cloud.row(uuids[1])['vm_state'] == states.STOPPED)
+    assert cloud.client['compute'].ping(cloud.ctx, server='host1') == 'pong'
+    cloud.computes['host1'].recover()
+    for each in uuids:
+        cloud.delete(each)
+    wait(lambda: all(cloud.gone(each) for each in uuids))
+    wait(lambda: cloud.network.allocated == {})
+    cloud.settle()
+    cloud.check()
+
+
+def test_no_valid_host_keeps_its_facts_over_the_bus(cloud):
+    uuid, = cloud.create(flavor={'vcpus': 1000})
+    wait(lambda: cloud.row(uuid)['vm_state'] == states.ERROR)
+    assert 'has too few free vCPUs' in cloud.row(uuid)['fault']['message']
+    assert 'CoreFilter removed 1' in cloud.row(uuid)['fault']['details']

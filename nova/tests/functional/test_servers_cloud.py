@@ -1,0 +1,51 @@
+"""One server's life through all services of a cloud, over HTTP, with the fake driver."""
+import pytest
+
+from nova.tests.functional import cloud
+
+
+@pytest.fixture(scope='module')
+def user(tmp_path_factory):
+    with cloud.running(tmp_path_factory.mktemp('life')) as running:
+        yield running.client()
+
+
+@pytest.fixture(scope='module')
+def image_id(user):
+    return user.upload_image()
+
+
+def flavor(user):
+    return user.get('/flavors').json()['flavors'][0]['id']
+
+
+def test_a_life(user, image_id):
+    server_id = user.boot(image_id, flavor=flavor(user))['id']
+    assert user.wait_for(server_id)['addresses']
+    for body, status in (
+            ({'os-stop': None}, 'SHUTOFF'), ({'os-start': None}, 'ACTIVE'), ({'pause': None}, 'PAUSED'),
+            ({'unpause': None}, 'ACTIVE'), ({'suspend': None}, 'SUSPENDED'), ({'resume': None}, 'ACTIVE'),
+            ({'reboot': {'type': 'SOFT'}}, 'ACTIVE'), ({'reboot': {'type': 'HARD'}}, 'ACTIVE'),
+            ({'createImage': {'name': 'copy'}}, 'ACTIVE'), ({'rebuild': {'imageRef': image_id}}, 'ACTIVE')):
+        answer = user.post(f'/servers/{server_id}/action', body)
+        assert answer.status_code == 202, answer.text
+        user.wait_for(server_id, status)
+    console = user.post(f'/servers/{server_id}/action', {'os-getConsoleOutput': {'length': 1}})
+    assert console.json()['output'].count('\n') == 1
+    actions = user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']
+    assert [action['action'] for action in actions] == [
+        'rebuild', 'createImage', 'reboot', 'reboot', 'resume', 'suspend', 'unpause', 'pause', 'start',
+        'stop', 'create']
+    assert {action['message'] for action in actions} == {None}
+    assert user.delete(f'/servers/{server_id}').status_code == 204
+    user.wait_for(server_id, 'DELETED')
+    deleted = user.get('/servers/detail?changes-since=2026-01-01T00:00:00Z').json()['servers']
+    assert [server['status'] for server in deleted if server['id'] == server_id] == ['DELETED']
+
+
+def test_several_at_once(user, image_id):
+    user.boot(image_id, 'many', flavor=flavor(user), min_count=3)
+    servers = user.get('/servers?name=^many-').json()['servers']
+    assert len(servers) == 3
+    addresses = {user.wait_for(server['id'])['addresses']['private'][0]['addr'] for server in servers}
+    assert len(addresses) == 3

@@ -1,0 +1,434 @@
+"""The libvirt driver with real QEMU guests: the contract of all drivers, and what only real guests show.
+
+Needs root, a libvirtd that answers (tools/libvirt-host.sh) and the guest image (tools/guest-image.sh) in the
+directory that NOVA_TEST_GUEST_DIR names.
+"""
+import _socket
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tty
+import uuid
+
+import pytest
+
+from nova import conf as configuration
+from nova import exception
+from nova import states
+from nova.image import inspector
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+
+libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt import driver as libvirt_driver  # noqa: E402
+
+URI = 'qemu:///system'
+GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
+DISK_ID, ROOT_ID, KERNEL_ID, RAMDISK_ID = (str(uuid.UUID(int=number)) for number in range(1, 5))
+BOOT_SECONDS = 60                        # emulated, on a busy machine
+PROMPT = b'/ # '
+
+make_instance, wait_for = driver_contract.make_instance, driver_contract.wait_for
+
+
+def _missing():
+    if os.geteuid() != 0:
+        return 'needs root'
+    if not (GUEST / 'guest.qcow2').exists():
+        return 'NOVA_TEST_GUEST_DIR does not name a directory with the guest image'
+    try:
+        libvirt.open(URI).close()
+    except libvirt.libvirtError as error:
+        return f'libvirt does not answer: {error}'
+    return None
+
+
+_REASON = _missing()
+pytestmark = pytest.mark.skipif(_REASON is not None, reason=str(_REASON))
+
+
+class Images:
+    """An ImageSource over the files of the guest image."""
+
+    rows = {DISK_ID: ('qcow2', 'guest.qcow2'), ROOT_ID: ('ami', 'guest-root.img'),
+            KERNEL_ID: ('aki', 'guest-kernel'), RAMDISK_ID: ('ari', 'guest-ramdisk')}
+
+    def __init__(self, delay=0):
+        self.downloads, self.uploads, self.delay = [], {}, delay
+
+    def show(self, image_id):
+        return {'id': image_id, 'disk_format': self.rows[image_id][0], 'properties': {}}
+
+    def download(self, image_id, path):
+        self.downloads.append(image_id)
+        time.sleep(self.delay)
+        shutil.copyfile(GUEST / self.rows[image_id][1], path)
+
+    def upload(self, image_id, path, disk_format):
+        self.uploads[image_id] = (pathlib.Path(path).read_bytes(), disk_format)
+
+
+def inspect(path, declared):
+    inspector.verify(inspector.inspect_file(path), declared)
+
+
+def make_driver(state_path, images, **options):
+    conf = configuration.new(files=[], state_path=str(state_path), libvirt__wait_soft_reboot_seconds=2, **options)
+    return libvirt_driver.LibvirtDriver(conf, 'a-host', images, inspect)
+
+
+class Rig:
+    boot_seconds = BOOT_SECONDS
+
+    def __init__(self, state_path):
+        self.images, self.events = Images(), []
+        self.uploads = self.images.uploads
+        self.image = self.images.show(DISK_ID)
+        self.driver = make_driver(state_path, self.images)
+        self.driver.init_host()
+        self.driver.watch(lambda *event: self.events.append(event))
+        self.instances = pathlib.Path(self.driver.storage.directory)
+
+    def leftovers(self, uuid):
+        connection = libvirt.open(URI)
+        found = [domain.name() for domain in connection.listAllDomains() if domain.UUIDString() == uuid]
+        connection.close()
+        for directory in (self.instances, '/var/lib/libvirt/qemu/save', '/run/libvirt/qemu'):
+            found += [str(path) for path in pathlib.Path(directory).glob(f'*{uuid}*')]
+        return found
+
+    def console(self, instance):
+        return self.driver.console_output(instance)
+
+    def booted(self, instance):
+        wait_for(lambda: PROMPT in self.console(instance), BOOT_SECONDS, 'the guest to boot')
+
+    def type(self, instance, line):
+        """Type a line at the guest's serial console."""
+        path = subprocess.check_output(['virsh', '-c', URI, 'ttyconsole', instance.uuid], text=True).strip()
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        tty.setraw(fd)
+        os.write(fd, line.encode() + b'\n')
+        time.sleep(2)                    # QEMU looks once a second whether somebody has opened it
+        os.close(fd)
+
+    def halt(self, instance):
+        self.booted(instance)
+        self.type(instance, 'poweroff -f')
+
+
+@pytest.fixture(scope='module')
+def state_path():
+    """A directory that QEMU's user may pass through."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix='nova-libvirt-', dir='/var/tmp'))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope='module')
+def module_rig(state_path):
+    made = Rig(state_path)
+    yield made
+    for found in made.driver.guests():
+        made.driver.destroy(None, make_instance(uuid=found), [])
+    made.driver.stop()
+
+
+@pytest.fixture
+def rig(module_rig):
+    module_rig.events.clear()
+    return module_rig
+
+
+@pytest.fixture
+def instance(rig):
+    made = make_instance()
+    yield made
+    rig.driver.destroy(None, made, [])
+
+
+def spawn(rig, instance, **values):
+    rig.driver.spawn(None, instance, driver.SpawnRequest(**{'image': rig.image, 'network_info': [], **values}))
+
+
+class TestContract(driver_contract.DriverContract):
+    pass
+
+
+# ---- boot -------------------------------------------------------------------------------
+
+def test_guest_boots_and_finds_its_config_drive(rig, instance):
+    meta_data = json.dumps({'uuid': instance.uuid, 'hostname': 'my-name'}).encode()
+    spawn(rig, instance, config_drive={'openstack/latest/meta_data.json': meta_data})
+    wait_for(lambda: b'guest ready' in rig.console(instance), BOOT_SECONDS, 'the guest to boot')
+    line = next(line for line in rig.console(instance).splitlines() if b'guest ready' in line)
+    assert instance.uuid.encode() in line and b'my-name' in line
+
+
+def test_kernel_and_ramdisk_boot(rig, instance):
+    instance.kernel_id, instance.ramdisk_id = KERNEL_ID, RAMDISK_ID
+    spawn(rig, instance, image=rig.images.show(ROOT_ID))
+    wait_for(lambda: b'guest ready' in rig.console(instance), BOOT_SECONDS, 'the guest to boot')
+
+
+def test_spawn_of_a_cached_image_is_fast(rig, instance):
+    rig.driver.storage.cache.fetch(rig.image)
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        spawn(rig, instance)
+        times.append(time.monotonic() - began)
+    assert min(times) < 1.5, times
+
+
+def test_parallel_spawns_download_once(state_path, rig):
+    images = Images(delay=0.5)
+    other = make_driver(state_path / 'parallel', images)
+    (state_path / 'parallel').mkdir(mode=0o711)
+    other.init_host()
+    instances = [make_instance(memory_mb=64) for _ in range(3)]
+    try:
+        request = driver.SpawnRequest(image=rig.image, network_info=[])
+        threads = [threading.Thread(target=other.spawn, args=(None, made, request)) for made in instances]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert images.downloads == [DISK_ID]
+        assert other.guests() == {made.uuid: states.RUNNING for made in instances}
+        assert not set(rig.driver.guests()) & set(other.guests()), 'two deployments see only their own guests'
+    finally:
+        for made in instances:
+            other.destroy(None, made, [])
+        other.stop()
+
+
+def test_port_is_plugged_and_goes_with_the_guest(rig, instance):
+    bridge = 'lv' + uuid.uuid4().hex[:8]
+    devname = 'tap' + uuid.uuid4().hex[:11]
+    vif = {'id': str(uuid.uuid4()), 'address': 'fa:16:3e:01:02:03', 'type': 'bridge', 'devname': devname,
+           'network': {'bridge': bridge, 'mtu': 1450, 'subnets': []}}
+    subprocess.run(['ip', 'link', 'add', bridge, 'type', 'bridge'], check=True)
+    try:
+        spawn(rig, instance, network_info=[vif])
+        port = pathlib.Path('/sys/class/net', devname)
+        assert (port / 'brport/bridge').resolve().name == bridge
+        assert (port / 'mtu').read_text().strip() == '1450'
+        rig.driver.reboot(None, instance, [], True)
+        assert not port.exists(), 'a hard reboot takes the networks that the server has now'
+        rig.driver.reboot(None, instance, [vif], True)
+        assert port.exists()
+        rig.driver.destroy(None, instance, [vif])
+        assert not port.exists()
+    finally:
+        subprocess.run(['ip', 'link', 'del', bridge], check=True)
+
+
+# ---- power ------------------------------------------------------------------------------
+
+def test_guest_shuts_down_when_it_is_asked(rig, instance):
+    spawn(rig, instance)
+    rig.booted(instance)
+    rig.type(instance, 'killall acpid; acpid -d -c /etc/acpi &')
+    began = time.monotonic()
+    rig.driver.power_off(instance, timeout=60)
+    assert rig.driver.power_state(instance) == states.SHUTDOWN
+    assert time.monotonic() - began < 60
+    assert b'poweroff' in rig.console(instance) or b'going down' in rig.console(instance)
+
+
+def test_suspended_guest_goes_on_where_it_was(rig, instance):
+    spawn(rig, instance)
+    rig.booted(instance)
+    rig.type(instance, 'fact=kept')
+    rig.driver.suspend(instance)
+    rig.driver.resume(None, instance, [])
+    rig.type(instance, 'echo "<$fact>"')
+    wait_for(lambda: b'<kept>' in rig.console(instance), 20, 'the answer')
+
+
+def test_intermediate_states_are_not_told(rig, instance):
+    spawn(rig, instance)
+    rig.driver.reboot(None, instance, [], True)
+    time.sleep(1)
+    assert set(rig.events) <= {(instance.uuid, states.RUNNING)}
+
+
+def test_connection_that_breaks_is_made_again(rig, instance):
+    """As when libvirtd restarts: calls go on, and events that were missed are made up for."""
+    spawn(rig, instance)
+    rig.booted(instance)
+    time.sleep(0.5)
+    rig.events.clear()
+    assert _break_connections() > 0
+    wait_for(lambda: (instance.uuid, states.RUNNING) in rig.events, 20, 'the states after reconnecting')
+    _break_connections()
+    assert rig.driver.power_state(instance) == states.RUNNING
+    rig.halt(instance)
+    wait_for(lambda: (instance.uuid, states.SHUTDOWN) in rig.events, BOOT_SECONDS, 'the event')
+
+
+def _break_connections():
+    """Shut every socket of this process to libvirtd; how many there were."""
+    broken = 0
+    for name in os.listdir('/proc/self/fd'):
+        if not os.path.realpath(f'/proc/self/fd/{name}').rpartition('/')[2].startswith('socket:'):
+            continue
+        # The C type: under eventlet the module's own would change the mode of what it wraps.
+        with contextlib.suppress(OSError), contextlib.closing(_socket.socket(fileno=os.dup(int(name)))) as copy:
+            if copy.family == _socket.AF_UNIX and str(copy.getpeername()).endswith('libvirt-sock'):
+                copy.shutdown(_socket.SHUT_RDWR)
+                broken += 1
+    return broken
+
+
+# ---- snapshots ----------------------------------------------------------------------------
+
+@pytest.mark.parametrize('prepare', ['running', 'pause', 'suspend', 'power_off'])
+def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path):
+    spawn(rig, instance, config_drive={'x': b'drive'})
+    rig.booted(instance)
+    rig.type(instance, 'echo written-by-the-guest-$((1 + 1)) >/root/file; sync; echo done-$((2 + 2))')
+    wait_for(lambda: b'done-4' in rig.console(instance), 20, 'the file to be written')
+    if prepare != 'running':
+        getattr(rig.driver, prepare)(instance)
+    state = rig.driver.power_state(instance)
+    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    assert rig.driver.power_state(instance) == state
+    data, disk_format = rig.uploads['snap']
+    file = tmp_path / 'snapshot'
+    file.write_bytes(data)
+    info = json.loads(subprocess.check_output(['qemu-img', 'info', '--output=json', '-f', 'qcow2', file]))
+    assert disk_format == 'qcow2' and info['virtual-size'] == 1024 ** 3 and 'backing-filename' not in info
+    subprocess.run(['qemu-img', 'check', '-f', 'qcow2', file], check=True, capture_output=True)
+    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, tmp_path / 'raw'], check=True)
+    assert subprocess.run(['grep', '-aq', 'written-by-the-guest-2', tmp_path / 'raw']).returncode == 0
+    assert list(rig.instances.glob('*/snapshot-*')) == []
+
+
+def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
+    spawn(rig, instance)
+
+    def upload(image_id, path, disk_format):
+        raise exception.ImageNotFound(image_id=image_id)
+
+    monkeypatch.setattr(rig.images, 'upload', upload)
+    with pytest.raises(exception.ImageNotFound):
+        rig.driver.snapshot(None, instance, 'gone', lambda step: None)
+    assert rig.driver.power_state(instance) == states.RUNNING
+    assert list(rig.instances.glob('*/snapshot-*')) == []
+
+
+def test_destroy_during_a_snapshot_leaves_nothing(rig, instance, monkeypatch):
+    """Class I."""
+    spawn(rig, instance)
+    monkeypatch.setattr(rig.images, 'upload', lambda *_args: rig.driver.destroy(None, instance, []))
+    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    assert rig.leftovers(instance.uuid) == []
+
+
+def test_header_that_a_guest_writes_is_data(state_path, rig, tmp_path):
+    """Class B: a raw root disk that begins with a qcow2 header naming a file of the host."""
+    secret = tmp_path / 'secret'
+    secret.write_bytes(b'secret of the host ' * 100000)
+    header = tmp_path / 'header'
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', secret, '-F', 'raw', header], check=True)
+    other = make_driver(state_path / 'raw', rig.images, libvirt__images_type='raw')
+    (state_path / 'raw').mkdir(mode=0o711)
+    other.init_host()
+    made = make_instance()
+    try:
+        other.spawn(None, made, driver.SpawnRequest(image=rig.image, network_info=[]))
+        other.power_off(made)
+        with open(other.storage.path(made.uuid, 'disk'), 'r+b') as disk:
+            disk.write(header.read_bytes())
+        for change in (lambda: None, lambda: other.reboot(None, made, [], True)):
+            change()
+            other.snapshot(None, made, 'snap', lambda step: None)
+            file = tmp_path / 'snapshot'
+            file.write_bytes(rig.uploads['snap'][0])
+            subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, tmp_path / 'out'], check=True)
+            with open(tmp_path / 'out', 'rb') as copy:
+                assert copy.read(4) == b'QFI\xfb'
+            assert subprocess.run(['grep', '-aq', 'secret of the host secret', tmp_path / 'out']).returncode == 1
+    finally:
+        other.destroy(None, made, [])
+        other.stop()
+
+
+# ---- trouble --------------------------------------------------------------------------------
+
+def test_refused_image_leaves_nothing(rig, instance, tmp_path, monkeypatch):
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', '/etc/shadow', '-F', 'raw', tmp_path / 'bad'],
+                   check=True)
+    image_id = str(uuid.uuid4())
+    monkeypatch.setitem(rig.images.rows, image_id, ('qcow2', tmp_path / 'bad'))
+    with pytest.raises(exception.ImageUnacceptable):
+        spawn(rig, instance, image=rig.images.show(image_id))
+    assert rig.leftovers(instance.uuid) == []
+
+
+def test_failed_start_leaves_nothing(rig, instance):
+    vif = {'id': 'x', 'address': 'fa:16:3e:01:02:03', 'type': 'bridge', 'devname': 'tap0',
+           'network': {'bridge': 'no-such-bridge', 'subnets': []}}
+    with pytest.raises(exception.BuildFailed):
+        spawn(rig, instance, network_info=[vif])
+    assert rig.leftovers(instance.uuid) == []
+
+
+def test_foreign_guests_are_left_alone(rig):
+    """A guest that somebody else defined is neither listed nor touched."""
+    name, foreign = 'foreign-' + uuid.uuid4().hex[:8], str(uuid.uuid4())
+    connection = libvirt.open(URI)
+    domain = connection.defineXML(f'<domain type="qemu"><name>{name}</name><uuid>{foreign}</uuid><memory>65536'
+                                  '</memory><os><type>hvm</type></os></domain>')
+    try:
+        assert foreign not in rig.driver.guests()
+    finally:
+        domain.undefine()
+        connection.close()
+
+
+CHILD = '''
+import sys
+from nova import concurrency
+concurrency.setup()
+from nova.tests.integration import test_libvirt as t
+made = t.make_driver(sys.argv[1], t.Images())
+made.init_host()
+print('go', flush=True)
+made.spawn(None, t.make_instance(uuid=sys.argv[2]), t.driver.SpawnRequest(
+    image=t.Images().show(t.DISK_ID), network_info=[], config_drive={'a': b'b'}))
+'''
+
+
+def test_killed_at_any_moment_of_a_spawn(rig, state_path, instance):
+    for _ in range(6):
+        if random.random() < 0.3:        # with the download, too
+            for path in (rig.instances / '_base').glob(f'{DISK_ID}*'):
+                path.unlink()
+        child = subprocess.Popen([sys.executable, '-c', CHILD, str(state_path), instance.uuid],
+                                 stdout=subprocess.PIPE, env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)})
+        assert child.stdout.readline() == b'go\n'
+        time.sleep(random.uniform(0, 0.7))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        if random.random() < 0.5:
+            rig.driver.destroy(None, instance, [])
+            assert rig.leftovers(instance.uuid) == []
+        spawn(rig, instance)
+        assert rig.driver.power_state(instance) == states.RUNNING
+        assert list(rig.driver.guests()).count(instance.uuid) == 1
+        base = rig.driver.storage.cache.fetch(rig.image)
+        assert os.path.getsize(base.path) == (GUEST / 'guest.qcow2').stat().st_size
+    assert list((rig.instances / '_base').glob('*.part')) == []

@@ -1,0 +1,76 @@
+"""The bus over a real RabbitMQ, chosen by the transport URL alone."""
+import time
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import objects
+from nova.rpc import bus
+from nova.tests.integration import servers
+from nova.tests.unit.test_rpc import CONTEXT
+from nova.tests.unit.test_rpc import ECHO
+from nova.tests.unit.test_rpc import Manager
+
+
+@pytest.fixture(scope='module')
+def broker():
+    with servers.rabbitmq() as running:
+        yield running
+
+
+@pytest.fixture
+def served(broker):
+    """(client, manager) with one server 'one'."""
+    conf = nova_conf.new(files=[])
+    bus.register_options(conf)
+    conf.set_override('transport_url', broker.url)
+    made = bus.Bus(conf)
+    manager = Manager()
+    server = made.serve(ECHO, manager, 'one')
+    server.start()
+    yield made.client(ECHO), manager
+    server.stop()
+    server.wait(10)
+    made.close()
+
+
+def test_call_cast_and_error(served):
+    client, manager = served
+    instance = objects.Instance(uuid=str(uuid.uuid4()), host='h')
+    assert client.echo(CONTEXT, server='one', value=[instance])[0].as_dict() == instance.as_dict()
+    assert context.RequestContext.from_dict(client.whoami(CONTEXT), overwrite=False).request_id == CONTEXT.request_id
+    with pytest.raises(exception.InstanceInvalidState) as caught:
+        client.fail(CONTEXT, kind='domain')
+    assert caught.value.kwargs['state'] == 'paused'
+    with pytest.raises(exception.RemoteError) as caught:
+        client.fail(CONTEXT, kind='other')
+    assert 'canary' not in str(caught.value)
+    client.remember(CONTEXT, value={'a': 1})
+    assert manager.event.wait(10)
+    assert manager.remembered == [{'a': 1}]
+
+
+def test_no_answer_in_time(served):
+    client, _manager = served
+    with pytest.raises(exception.ServiceUnavailable):
+        client.slow(CONTEXT, seconds=1)
+
+
+def test_services_find_a_restarted_broker(broker, served):
+    client, _manager = served
+    assert client.echo(CONTEXT, value=1) == 1
+    broker.stop()
+    with pytest.raises(exception.Unavailable):
+        client.echo(CONTEXT, value=2)
+    broker.start()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            assert client.echo(CONTEXT, value=3) == 3
+            return
+        except exception.Unavailable:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)

@@ -1,0 +1,68 @@
+"""The fake driver keeps the contract of drivers, fails and waits as told, and survives its process."""
+import json
+import time
+import types
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import exception
+from nova import states
+from nova.tests import core
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+from nova.virt import fake
+
+
+class Uploads:
+    def __init__(self):
+        self.found = {}
+
+    def upload(self, image_id, path, disk_format):
+        with open(path, 'rb') as file:
+            self.found[image_id] = (file.read(), disk_format)
+
+
+def make(path, **options):
+    conf = nova_conf.new(files=[], fake__state_dir=str(path), **options)
+    made = fake.FakeDriver(conf, 'host1', Uploads())
+    made.init_host()
+    return made
+
+
+class TestContract(driver_contract.DriverContract):
+    @pytest.fixture
+    def rig(self, tmp_path):
+        made, events = make(tmp_path), []
+        made.watch(lambda uuid, state: events.append((uuid, state)))
+
+        def leftovers(uuid):
+            path = tmp_path / 'host1.json'
+            return [name for name in (json.loads(path.read_text()) if path.exists() else ()) if name == uuid]
+        yield types.SimpleNamespace(
+            driver=made, events=events, image=core.IMAGE, uploads=made.images.found, boot_seconds=1,
+            leftovers=leftovers, halt=lambda guest: made.change_by_itself(guest.uuid, states.SHUTDOWN))
+
+
+def spawn(made):
+    instance = driver_contract.make_instance()
+    made.spawn(None, instance, driver.SpawnRequest(image=core.IMAGE, network_info=[]))
+    return instance
+
+
+def test_guests_outlive_the_process(tmp_path):
+    instance = spawn(make(tmp_path))
+    assert make(tmp_path).guests() == {instance.uuid: states.RUNNING}
+    other = fake.FakeDriver(make(tmp_path).conf, 'host2', None)
+    other.init_host()
+    assert other.guests() == {}
+
+
+def test_configured_failures_and_delays(tmp_path):
+    made = make(tmp_path, fake__failures={'spawn': '1'}, fake__delays={'destroy': '0.05'})
+    with pytest.raises(exception.VirtError):
+        spawn(made)
+    assert made.guests() == {}
+    begin = time.monotonic()
+    made.destroy(None, driver_contract.make_instance(), [])
+    assert time.monotonic() - begin >= 0.05

@@ -1,0 +1,196 @@
+"""The filters of a host as text, and the DHCP server's arguments."""
+import pytest
+
+from nova import exception
+from nova.network import host_state
+from nova.network import ipam
+from nova.network import security
+from nova.network.linux import bridge
+from nova.network.linux import dhcp
+from nova.network.linux import rules
+
+MAC = 'fa:16:3e:00:00:01'
+
+
+def subnet(**values):
+    return host_state.Subnet(
+        **{'cidr': '10.0.0.0/24', 'gateway': '10.0.0.1', 'dhcp': True, 'dns': [], 'routes': [], **values}
+    )
+
+
+def network(name='br-a', subnets=None, default=True):
+    return host_state.Network('11111111-2222-3333-4444-555555555555', name, 1450, default,
+                              [subnet()] if subnets is None else subnets)
+
+
+def port(device='tap1', addresses=('10.0.0.5',), groups=('g-1',), mac=MAC):
+    return host_state.Port(device, device, mac, 'br-a', list(addresses), list(groups))
+
+
+def row(direction='ingress', **values):
+    return {'direction': direction, 'ethertype': 'IPv4', 'protocol': None, 'port_range_min': None,
+            'port_range_max': None, 'remote_ip_prefix': None, 'remote_group_id': None, **values}
+
+
+def state(**values):
+    return host_state.HostState(
+        **{
+            'networks': [network()],
+            'ports': [port()],
+            'rules': {'g-1': [row('egress')]},
+            'members': {},
+            **values,
+        }
+    )
+
+
+def chain(text, name):
+    """Rules of one chain."""
+    lines = [line.strip() for line in text.splitlines()]
+    start = lines.index(f'chain {name} {{')
+    return lines[start + 1:lines.index('}', start)]
+
+
+def script(**values):
+    return rules.script('t', state(**values), ('10.0.0.1', 8775))
+
+
+@pytest.mark.parametrize('values, text', [
+    ({}, 'accept'),
+    ({'protocol': 'tcp'}, 'ip protocol 6 accept'),
+    ({'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22}, 'ip protocol 6 tcp dport 22 accept'),
+    ({'protocol': 'udp', 'port_range_min': 1, 'port_range_max': 9}, 'ip protocol 17 udp dport 1-9 accept'),
+    ({'protocol': 'icmp', 'port_range_min': 8}, 'ip protocol 1 icmp type 8 accept'),
+    ({'protocol': 'icmp', 'port_range_min': 3, 'port_range_max': 4},
+     'ip protocol 1 icmp type 3 icmp code 4 accept'),
+    ({'protocol': '99'}, 'ip protocol 99 accept'),
+    ({'remote_ip_prefix': '10.1.0.0/16'}, 'ip saddr 10.1.0.0/16 accept'),
+    ({'remote_ip_prefix': '10.1.0.0/16', 'direction': 'egress'}, 'ip daddr 10.1.0.0/16 accept'),
+    ({'remote_group_id': 'a-b'}, 'ip saddr @members_ab accept'),
+    ({'ethertype': 'IPv6'}, None),
+])
+def test_rule(values, text):
+    assert rules.rule(row(**values)) == text
+
+
+def test_replacing_is_one_script_that_works_with_and_without_tables():
+    for family in ('bridge', 'inet'):
+        lines = script().splitlines()
+        assert lines.index(f'table {family} t') < lines.index(f'delete table {family} t') < lines.index(
+            f'table {family} t {{')
+
+
+def test_a_port_is_its_mac_and_addresses():
+    found = chain(script(), 'from_tap1')
+    assert found[0] == f'ether saddr != {MAC} drop' and found[-1] == 'drop'
+    assert 'ether type ip ip saddr { 10.0.0.5 } accept' in found
+    assert found.index('ether type ip udp sport 67 drop') < found.index(
+        'ether type ip ip saddr { 10.0.0.5 } accept'
+    )
+    assert chain(script(), 'to_tap1')[-1] == 'drop'
+
+
+def test_a_port_without_addresses_passes_nothing():
+    assert chain(script(ports=[port(addresses=())]), 'to_tap1') == ['drop']
+    assert not [rule for rule in chain(script(ports=[port(addresses=())]), 'from_tap1') if 'accept' in rule]
+
+
+def test_a_port_without_groups_takes_and_sends_nothing():
+    text = script(ports=[port(groups=())])
+    assert chain(text, 'ingress_tap1') == chain(text, 'egress_tap1') == ['drop']
+
+
+def test_groups_are_chains_that_ports_share():
+    text = script(ports=[port(), port('tap2', ['10.0.0.6'])])
+    assert chain(text, 'egress_tap1') == chain(text, 'egress_tap2') == ['jump egress_g1', 'drop']
+    assert text.count('chain egress_g1 {') == 1
+    assert '10.0.0.5 : goto ingress_tap1, 10.0.0.6 : goto ingress_tap2' in text
+
+
+def test_members_of_remote_groups_are_sets():
+    assert 'elements = { 10.0.0.5, 10.0.0.6 }' in script(members={'x-y': ['10.0.0.5', '10.0.0.6']})
+    assert 'set members_xy {' in script(members={'x-y': []})
+
+
+def test_strays_are_cut_off():
+    text = rules.script('t', state(), None, strays=['tapx'])
+    assert text.count('"tapx" : goto stray') == 2 and chain(text, 'stray') == ['drop']
+
+
+def test_networks_are_kept_apart_and_from_the_hosts_metadata():
+    text = script(
+        networks=[network(), network('br-b', [subnet(cidr='10.1.0.0/24', gateway='10.1.0.1')], False)]
+    )
+    found = chain(text, 'forward_apart')
+    assert (
+        'iifname "br-a" oifname { "br-b" } drop' in found
+        and 'iifname "br-b" oifname { "br-a" } drop' in found
+    )
+    assert 'iifname { "br-a", "br-b" } ip daddr 169.254.0.0/16 drop' in found
+
+
+def test_no_network_makes_valid_tables():
+    assert 'masquerade' not in rules.script('t', host_state.HostState([], [], {}, {}), None)
+
+
+def test_table_names():
+    assert rules.table_name('br-nova') == 'nova_br_nova'
+
+
+def test_bridge_address_is_stable_and_unicast():
+    assert bridge.mac_of('11111111-2222-3333-4444-555555555555') == '02:11:11:11:11:22'
+
+
+def test_dhcp_arguments(tmp_path):
+    server = dhcp.Dhcp(None, 'br-a', tmp_path)
+    words = server.arguments(
+        network(subnets=[subnet(routes=[{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.9'}])]),
+        600,
+        lambda _: ['9.9.9.9'],
+    )
+    assert '--dhcp-range=set:subnet0,10.0.0.0,static,255.255.255.0,600s' in words
+    assert '--dhcp-option=tag:subnet0,option:dns-server,9.9.9.9' in words
+    assert '--dhcp-option=option:mtu,1450' in words and '--interface=br-a' in words
+    assert (
+        '--dhcp-option=tag:subnet0,option:classless-static-route,10.9.0.0/16,10.0.0.9,0.0.0.0/0,10.0.0.1'
+        in words
+    )
+
+
+def test_pid_file_of_another_process_is_not_ours(tmp_path):
+    server = dhcp.Dhcp(None, 'br-a', tmp_path)
+    server.pid_file.write_text('1')
+    assert server.pid() is None
+    server.stop()
+
+
+# ---- the pure parts of groups and addresses -------------------------------------------
+
+@pytest.mark.parametrize(
+    'given, stored',
+    [
+        ('TCP', 'tcp'),
+        (6, 'tcp'),
+        ('ipv6-icmp', 'icmpv6'),
+        ('any', None),
+        (None, None),
+        ('-1', None),
+        ('99', '99'),
+        ('1', 'icmp'),
+    ],
+)
+def test_protocol(given, stored):
+    assert security.protocol(given) == stored
+
+
+@pytest.mark.parametrize('given', ['x', '256', '1.5', '²', '-2', 'tcp drop'])
+def test_bad_protocol(given):
+    with pytest.raises(exception.InvalidInput):
+        security.protocol(given)
+
+
+def test_pools_leave_the_gateway_out():
+    cidr = ipam.parse_cidr('10.0.0.0/29')
+    pools = ipam.default_pools(cidr, cidr.network_address + 3)
+    assert pools == [{'start': '10.0.0.1', 'end': '10.0.0.2'}, {'start': '10.0.0.4', 'end': '10.0.0.6'}]
+    assert ipam.default_pools(cidr, None) == [{'start': '10.0.0.1', 'end': '10.0.0.6'}]

@@ -1,0 +1,96 @@
+"""nova.network.api: what the compute API asks before it makes a server."""
+import uuid
+
+import pytest
+
+from nova import context
+from nova import exception
+from nova.db import networks
+from nova.db import tables_network as t
+from nova.network import api
+from nova.tests.unit import test_network_manager as unit
+
+
+@pytest.fixture
+def rig(tmp_path):
+    rig = unit.Rig(tmp_path, network__default_cidr='10.44.0.0/24')
+    rig.api = api.API(rig.db)
+    rig.user = context.RequestContext(project_id=unit.PROJECT, user_id='u', overwrite=False)
+    yield rig
+    rig.db.dispose()
+
+
+def test_good_requests(rig):
+    for requested in (
+        None,
+        'auto',
+        'none',
+        [],
+        [{'network_id': rig.network_id}],
+        [{'network_id': rig.network_id, 'fixed_ip': '10.44.0.9'}],
+        [{'port_id': rig.add_port(rig.network_id)}],
+        [{'network_id': rig.add_network()}],
+    ):
+        rig.api.validate_networks(rig.user, requested)
+
+
+def test_bad_requests(rig):
+    taken = unit.address(rig.allocate()[0])
+    for requested in ([{'network_id': str(uuid.uuid4())}], [{'port_id': str(uuid.uuid4())}], [{}],
+                      [{'network_id': rig.add_network(project='p2')}],
+                      [{'port_id': rig.add_port(rig.network_id, project='p2')}],
+                      [{'network_id': rig.network_id, 'fixed_ip': taken}],
+                      [{'network_id': rig.network_id, 'fixed_ip': '10.9.9.9'}]):
+        with pytest.raises(exception.NetworkRequestInvalid):
+            rig.api.validate_networks(rig.user, requested)
+    for requested in (
+        [{'network_id': rig.network_id, 'fixed_ip': '10.44.0.9'}],
+        [{'port_id': rig.add_port(rig.network_id)}],
+    ):
+        with pytest.raises(exception.NetworkRequestInvalid):
+            rig.api.validate_networks(rig.user, requested, count=2)
+
+
+def test_port_in_use(rig):
+    port = rig.add_port(rig.network_id)
+    rig.allocate(requested=[{'port_id': port}])
+    with pytest.raises(exception.PortInUse):
+        rig.api.validate_networks(rig.user, [{'port_id': port}])
+
+
+def test_ambiguous_and_none(rig):
+    with rig.db.writer() as conn:
+        networks.update(conn, t.networks, rig.network_id, {'is_default': False})
+    rig.add_network()
+    for requested in (None, 'auto'):
+        with pytest.raises(exception.NetworkAmbiguous):
+            rig.api.validate_networks(rig.user, requested)
+    with rig.db.writer() as conn:
+        conn.execute(t.networks.delete())
+    rig.api.validate_networks(rig.user, None)
+    with pytest.raises(exception.NetworkRequestInvalid):
+        rig.api.validate_networks(rig.user, 'auto')
+
+
+def test_security_groups(rig):
+    rig.api.check_security_groups(rig.user, ['default'])
+    with pytest.raises(exception.SecurityGroupNotFound):
+        rig.api.check_security_groups(rig.user, ['default', 'x'])
+    instance = unit.make_instance()
+    rig.allocate(instance)
+    groups = rig.api.security_groups_for(rig.user, [instance.uuid, 'other'])
+    assert [group['name'] for group in groups[instance.uuid]] == ['default'] and len(groups) == 1
+    rules = rig.api.security_group_rules(rig.user, [groups[instance.uuid][0]['id']])
+    assert len(rules[groups[instance.uuid][0]['id']]) == 4
+
+
+def test_networks_and_ports(rig):
+    hidden = rig.add_network(project='p2')
+    assert [row['id'] for row in rig.api.list_networks(rig.user)] == [rig.network_id]
+    assert rig.api.show_network(rig.user, rig.network_id)['name'] == 'private'
+    with pytest.raises(exception.NetworkNotFound):
+        rig.api.show_network(rig.user, hidden)
+    instance = unit.make_instance()
+    vif, = rig.allocate(instance)
+    port, = rig.api.ports_of(rig.user, instance.uuid)
+    assert port['id'] == vif['id'] and port['fixed_ips'][0]['ip_address'] == unit.address(vif)

@@ -1,0 +1,76 @@
+"""From the body of a create to what is stored: the pure conversions."""
+import pytest
+
+from nova import exception
+from nova.api.resources import server_spec
+
+FLAVOR = {'memory_mb': 512, 'root_gb': 1, 'ephemeral_gb': 2, 'swap': 64}
+
+
+@pytest.mark.parametrize('name, expected', [
+    ('web', 'web'), ('My Server_1', 'my-server-1'), ('db.example.org', 'db-example-org'),
+    ('Žluťoučký', 'zlutoucky'),
+    ('-x-', 'x'), ('日本', 'server-u'), ('..', 'server-u'), ('a' * 80, 'a' * 63), ("$(reboot)'\"", 'reboot')])
+def test_hostname(name, expected):
+    assert server_spec.hostname(name, 'u') == expected
+
+
+@pytest.mark.parametrize('server, expected', [
+    ({}, (1, 1)), ({'min_count': 2}, (2, 2)), ({'max_count': 3}, (1, 3)),
+    ({'min_count': 2, 'max_count': 5}, (2, 5))])
+def test_counts(server, expected):
+    assert server_spec.counts(server) == expected
+
+
+@pytest.mark.parametrize('zone, expected', [
+    (None, ('default', None, None)), ('a', ('a', None, None)), ('a:h', ('a', 'h', None)),
+    ('a:h:n', ('a', 'h', 'n')), ('a::n', ('a', None, 'n'))])
+def test_placement(zone, expected):
+    found = server_spec.placement({'availability_zone': zone}, 'default')
+    assert (found['availability_zone'], found['force_host'], found['force_node']) == expected
+
+
+def test_hints_are_lists_inside_and_as_given_outside():
+    given = {'group': 'g', 'same_host': ['a', 'b', 'a'], 'n': 1, 'x': 'y'}
+    hints = server_spec.hints({'os:scheduler_hints': given})
+    assert hints == {'group': ['g'], 'same_host': ['a', 'b'], 'n': [1], 'x': ['y']}
+    assert server_spec.shown_hints(hints) == {**given, 'group': ['g'], 'same_host': ['a', 'b']}
+
+
+def test_disks_of_a_flavor():
+    root, ephemeral, swap = server_spec.block_devices({}, 'image', FLAVOR)
+    assert (root['source_type'], root['image_id'], root['boot_index']) == ('image', 'image', 0)
+    assert (ephemeral['source_type'], ephemeral['volume_size']) == ('blank', 2)
+    assert ephemeral['guest_format'] is None
+    assert (swap['volume_size'], swap['guest_format']) == (64, 'swap')
+
+
+def test_disks_that_are_asked_for():
+    devices = server_spec.block_devices({'block_device_mapping_v2': [
+        {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0,
+         'disk_bus': 'scsi'},
+        {'source_type': 'blank', 'volume_size': 1, 'guest_format': 'ext4'},
+        {'source_type': 'blank', 'volume_size': 1}]}, 'image', FLAVOR)
+    assert [device['volume_size'] for device in devices] == [None, 1, 1, 64]
+    assert devices[0]['disk_bus'] == 'scsi' and devices[1]['guest_format'] == 'ext4'
+
+
+@pytest.mark.parametrize('image, error', [
+    ({'status': 'queued'}, exception.ImageInactive), ({'min_ram': 513}, exception.FlavorTooSmall),
+    ({'min_disk': 2}, exception.FlavorTooSmall), ({'size': 2 ** 30 + 1}, exception.FlavorTooSmall)])
+def test_images_that_do_not_fit(image, error):
+    good = {'id': 'x', 'status': 'active', 'min_ram': 512, 'min_disk': 1, 'size': 2 ** 30}
+    server_spec.check_image(good, FLAVOR)
+    with pytest.raises(error):
+        server_spec.check_image({**good, **image}, FLAVOR)
+
+
+@pytest.mark.parametrize('path', ['../x', '/a/../../b', '/a\0b', '.', '/', 'a/../..', '/x\ny'])
+def test_paths_of_files_stay_inside(path):
+    with pytest.raises(exception.BadRequest):
+        server_spec.injected_files([{'path': path, 'contents': ''}], {})
+
+
+def test_passwords_and_reservations_differ():
+    assert len({server_spec.password() for _ in range(50)}) == 50
+    assert len({server_spec.reservation_id() for _ in range(50)}) == 50
