@@ -130,14 +130,14 @@ def identity(conf, api_db, base_url):
                                             catalog.for_base(base_url))
 
 
-def api(conf, bus, api_db, cells, images, identity_service=None):
+def api(conf, bus, api_db, cells, images, rules, identity_service=None):
     """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
 
+    :param rules: policy.Policy
     :param identity_service: the embedded one, when it is the backend
     """
     from paste import deploy
 
-    from nova import policy
     from nova.api import app
     from nova.compute import interface as compute_interface
     from nova.identity import auth
@@ -145,10 +145,10 @@ def api(conf, bus, api_db, cells, images, identity_service=None):
     from nova.network import interface as network_interface
 
     services = app.Services(
-        conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
+        conf=conf, api_db=api_db, cells=cells, policy=rules,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), images=images, networks=network_api.API(api_db))
-    offered = {'api_services': app.offer(services)}
+    offered = {'api_services': app.offer(services), 'policy': auth.offer(rules)}
     if identity_service is not None:
         offered['identity_service'] = auth.offer(identity_service)
     return deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend, global_conf=offered)

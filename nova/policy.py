@@ -54,6 +54,10 @@ class Policy:
         if not self.allows(context, rule, target):
             raise exception.PolicyDenied(rule=rule)
 
+    def is_admin(self, context):
+        """Whether the caller is an administrator: decided once, when a request enters."""
+        return self.allows(context, 'context_is_admin', {})
+
     def forget(self):
         """Evaluate every rule anew from now on; files that changed are read again then."""
         self._answers = {}

@@ -54,8 +54,8 @@ class LocalCloud:
                  '--port', str(self.port)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True, env={**os.environ, 'NOVA_THREAD_MODEL': self.thread_model})
         while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(('127.0.0.1', self.port), timeout=1).close()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                self.first_answer()
                 break
             if self.process.poll() is not None or time.perf_counter() - begin > START_S:
                 raise RuntimeError(f'nova-all did not start:\n{self.last_words()}')
@@ -64,6 +64,15 @@ class LocalCloud:
         if self.token is None:
             self.login()
         return elapsed
+
+    def first_answer(self):
+        """Ask for the index. The address is taken before anything is served: who connects early waits."""
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=START_S)
+        try:
+            connection.request('GET', '/')
+            connection.getresponse().read()
+        finally:
+            connection.close()
 
     def last_words(self, lines=30):
         return b'\n'.join(self.log.read_bytes().splitlines()[-lines:]).decode(errors='replace')

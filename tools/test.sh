@@ -17,7 +17,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=${TMPDIR:-/tmp}/nova-test.$$.log
 trap 'rm -f "$log"' EXIT
-TEST_PACKAGES="mariadb-server postgresql rabbitmq-server"
+TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes

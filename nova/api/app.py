@@ -123,7 +123,6 @@ class Application:
         environ = req.environ
         context = environ.get('nova.context')
         if context is not None:
-            context.is_admin = self.services.policy.allows(context, 'context_is_admin', {})
             req.context = context
         path = decoded_path(environ)
         if path.strip('/') in _PREFIXES and not path.endswith('/') or not path and _prefix_of_script(environ):

@@ -28,8 +28,7 @@ class Builder:
     """
 
     def build_instances(self, ctx, instance_uuids):
-        with self._api_db.reader() as conn:
-            specs = request_specs.get_many(conn, instance_uuids)
+        specs = self.specs(instance_uuids)
         uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
         if not uuids:
             return

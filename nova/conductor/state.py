@@ -89,8 +89,20 @@ class StateWriter:
         return [uuid for uuid in uuids if uuid in gone or uuid in rows and rows[uuid]['host'] != host]
 
     def get_request_spec(self, ctx, instance_uuid):
+        found = self.specs([instance_uuid])
+        if not found:
+            raise exception.InstanceNotFound(instance_id=instance_uuid)
+        return found[instance_uuid]
+
+    def specs(self, uuids):
+        """{instance uuid: RequestSpec} of those that exist, with the password while its action is open."""
         with self._api_db.reader() as conn:
-            return request_specs.get(conn, instance_uuid)
+            found = request_specs.get_many(conn, uuids)
+        with self._cell_db.reader() as conn:
+            arguments = instance_actions.arguments_of_open(conn, list(found))
+        for uuid, spec in found.items():
+            spec.admin_password = (arguments.get(uuid) or {}).get('admin_password')
+        return found
 
     def get_block_devices(self, ctx, instance_uuid):
         with self._cell_db.reader() as conn:

@@ -58,7 +58,8 @@ def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, act
     if action:
         message = sa.case((instance_actions.c.action == action, message), else_=sa.literal('Error'))
     conn.execute(sa.update(instance_actions).where(which).values(
-        finished_at=now, updated_at=now, deadline=None, message=message))
+        finished_at=now, updated_at=now, deadline=None, message=message,
+        arguments=None))               # nothing is done again; they may hold a password
 
 
 def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):

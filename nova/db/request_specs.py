@@ -1,4 +1,7 @@
-"""Request specs: what was asked for, in the API database, until the server is deleted."""
+"""Request specs: what was asked for, in the API database, until the server is deleted.
+
+The administrator's password is not kept here: it is an argument of the action that sets it, and gone when that ends.
+"""
 import sqlalchemy as sa
 
 from nova import exception
@@ -6,10 +9,15 @@ from nova import objects
 from nova.db.tables_api import request_specs
 
 
+def _kept(spec):
+    primitive = spec.obj_to_primitive()
+    return {**primitive, 'nova_object.data': {**primitive['nova_object.data'], 'admin_password': None}}
+
+
 def insert(conn, specs):
     """Store objects.RequestSpec, one a server."""
     conn.execute(sa.insert(request_specs), [
-        {'instance_uuid': spec.instance_uuid, 'spec': spec.obj_to_primitive()} for spec in specs])
+        {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
 
 
 def get_many(conn, uuids):
@@ -32,7 +40,7 @@ def get(conn, uuid):
 def update(conn, spec):
     """Store a spec again: where building has failed already, a new image after a rebuild."""
     conn.execute(sa.update(request_specs).where(request_specs.c.instance_uuid == spec.instance_uuid)
-                 .values(spec=spec.obj_to_primitive()))
+                 .values(spec=_kept(spec)))
 
 
 def delete_many(conn, uuids):

@@ -14,6 +14,7 @@ import pathlib
 
 from nova import compose
 from nova import exception
+from nova import policy
 from nova import wsgi
 from nova.db import cells as db_cells
 from nova.db import migration
@@ -30,6 +31,9 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 
 LOG = logging.getLogger(__name__)
+
+# QEMU runs as a user of its own and must pass through to a guest's disks; what stands here is private file by file.
+STATE_MODE = 0o711
 
 # Version documents: what needs no token.
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1'}
@@ -102,7 +106,7 @@ class Cloud:
 
     def _take_directory(self):
         self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.state_path.chmod(0o700)
+        self.state_path.chmod(STATE_MODE)
         lock = open(self.state_path / 'lock', 'a+')
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,19 +161,21 @@ class Cloud:
         ]
 
     def _application(self):
-        compute = compose.api(self.conf, self.bus, self.api_db, self.cells, self.images, self.identity)
+        rules = policy.Policy(self.conf)
+        compute = compose.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity)
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
         return wsgi.Mounts([
             wsgi.Mount('/identity', identity_app.Application(self.identity)),
-            wsgi.Mount('/image', self._authenticated(image_app.Application(self.store)), max_body=None),
-            wsgi.Mount('/network', self._authenticated(network)),
+            wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
+            wsgi.Mount('/network', self._authenticated(network, rules)),
             wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
         ], index)
 
-    def _authenticated(self, application):
-        return auth.EmbeddedAuth(application, self.identity, public=_public, fault=auth.identity_fault)
+    def _authenticated(self, application, rules):
+        return auth.EmbeddedAuth(application, self.identity, public=_public, fault=auth.identity_fault,
+                                 is_admin=rules.is_admin)
 
 
 class _Late:

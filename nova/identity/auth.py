@@ -66,10 +66,12 @@ class _Middleware:
     :param public: callable(environ) -> True for what needs no token, as version documents
     :param fault: callable(code, message) -> the body of a 401
     :param auth_uri: where to get a token, for the WWW-Authenticate header; None: /identity of the same server
+    :param is_admin: callable(context) -> whether the caller is an administrator, as Policy.is_admin; None: nobody is
     """
 
-    def __init__(self, app, *, public=nothing_public, fault=compute_fault, auth_uri=None):
+    def __init__(self, app, *, public=nothing_public, fault=compute_fault, auth_uri=None, is_admin=None):
         self._app = app
+        self._is_admin = is_admin or (lambda caller: False)
         self._public = public
         self._fault = fault
         self._auth_uri = auth_uri
@@ -87,6 +89,7 @@ class _Middleware:
                 context.RequestContext(**_request_of(environ))
                 return self._app(environ, start_response)
             return self._refuse(refusal, environ, start_response)
+        caller.is_admin = self._is_admin(caller)
         environ['nova.context'] = caller
         return self._app(environ, start_response)
 
@@ -174,9 +177,10 @@ def _named(path):
     return getattr(importlib.import_module(module), name)
 
 
-def _settings(local):
+def _settings(global_conf, local):
     """Keywords of a middleware from the strings of a paste file: public and fault are ``module:name``."""
     settings = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
+    settings['is_admin'] = _offered[global_conf['policy']].is_admin
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
@@ -186,21 +190,22 @@ def _settings(local):
 _offered = weakref.WeakValueDictionary()
 
 
-def offer(identity_service):
-    """A name of a service, to be given as ``identity_service`` in the ``global_conf`` of paste's loadapp."""
-    name = f'identity-{id(identity_service)}'
-    _offered[name] = identity_service
+def offer(service):
+    """A name of a service, to be given in the ``global_conf`` of paste's loadapp: ``identity_service``, and
+    ``policy``, which says who is an administrator."""
+    name = f'{type(service).__name__}-{id(service)}'
+    _offered[name] = service
     return name
 
 
 def embedded_factory(global_conf, **local):
     """Paste's filter factory; whoever loads the pipeline has offered the service."""
     service = _offered[global_conf['identity_service']]
-    return lambda app: EmbeddedAuth(app, service, **_settings(local))
+    return lambda app: EmbeddedAuth(app, service, **_settings(global_conf, local))
 
 
 def keystone_factory(global_conf, **local):
-    return lambda app: KeystoneContext(app, **_settings(local))
+    return lambda app: KeystoneContext(app, **_settings(global_conf, local))
 
 
 def strip_factory(global_conf, **local):

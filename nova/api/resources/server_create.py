@@ -61,10 +61,10 @@ def create(req):
     common = _common(req, server, flavor, image, key, place, hints, groups)
     spec = {'project_id': req.project_id, 'user_id': req.user_id, 'flavor': flavor, 'image': image,
             'requested_networks': networks, 'security_groups': groups, 'injected_files': files,
-            'admin_password': password, 'block_devices': devices, 'hints': hints, 'retry_hosts': [], **place}
+            'block_devices': devices, 'hints': hints, 'retry_hosts': [], **place}
     uuids = req.services.api_db.run(_reserve, cell, limits, spec, least, most)
     try:
-        cell.db.run(_insert, req.context, _rows(common, server, uuids), devices)
+        cell.db.run(_insert, req.context, _rows(common, server, uuids), devices, password)
     except Exception:
         req.services.api_db.run(_give_back, uuids)
         raise
@@ -234,7 +234,7 @@ def _reserve(conn, cell, limits, spec, least, most):
         {'instance_uuid': uuid, 'cell_uuid': cell.uuid, 'project_id': spec['project_id'],
          'user_id': spec['user_id'], 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
          'created_at': utils.utcnow()} for uuid in uuids])
-    request_specs.insert(conn, [objects.RequestSpec(instance_uuid=uuid, num_instances=count, **spec)
+    request_specs.insert(conn, [objects.RequestSpec(instance_uuid=uuid, num_instances=count, admin_password=None, **spec)
                                 for uuid in uuids])
     return uuids
 
@@ -261,10 +261,10 @@ def _within_quota(conn, limits, spec, least, most):
     return count
 
 
-def _insert(conn, context, rows, devices):
+def _insert(conn, context, rows, devices, password):
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]
-    instance_actions.insert(conn, context, uuids, states.BUILD.name)
+    instance_actions.insert(conn, context, uuids, states.BUILD.name, arguments={'admin_password': password})
     now = utils.utcnow()
     conn.execute(sa.insert(tables_cell.block_device_mappings), [
         {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}

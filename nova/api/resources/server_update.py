@@ -80,7 +80,8 @@ def rebuild(req, id):
     values = {**_values(body), **_image_values(image), 'progress': 0}
     if 'key_name' in body:
         values |= {'key_name': key and key['name'], 'key_data': key and key['public_key']}
-    row = server_actions.begin(req, cell, id, action, {'preserve_ephemeral': preserve}, values)
+    row = server_actions.begin(req, cell, id, action,
+                               {'preserve_ephemeral': preserve, 'admin_password': password}, values)
     spec.image, spec.injected_files, spec.admin_password = image, files, password
     req.services.api_db.run(request_specs.update, spec)
     server_actions.cast(req, row, action, spec=spec, preserve_ephemeral=preserve)

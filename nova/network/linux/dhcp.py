@@ -65,7 +65,7 @@ class Dhcp:
     def apply(self, network, ports, lease_time, name_servers):
         """Serve these ports; the server is started, told of changes, or started again when its arguments
         changed."""
-        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directory(self.directory)
         text = ''.join(
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
@@ -139,6 +139,14 @@ def _lines(path):
         return path.read_text().splitlines()
     except FileNotFoundError:
         return []
+
+
+def make_directory(path):
+    """The directory and what is missing above it, for dnsmasq to read as nobody, whatever the process's umask."""
+    for directory in [*reversed(path.parents), path]:
+        if not directory.exists():
+            directory.mkdir()
+            directory.chmod(0o755)
 
 
 def write(path, text):

@@ -63,7 +63,7 @@ class LinuxDriver:
         for network in served:
             bridge.ensure(self.run, network)
             server = dhcp.Dhcp(self.run, network.bridge, self.directory / network.bridge)
-            server.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            dhcp.make_directory(server.directory)
             if dhcp.served(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
                              self.conf.network.dhcp_lease_time, self._name_servers)

@@ -58,8 +58,9 @@ class Client:
         for name, value in (headers or {}).items():
             given['HTTP_' + name.upper().replace('-', '_')] = value
         if self.project:
-            given['nova.context'] = context.RequestContext(
+            caller = given['nova.context'] = context.RequestContext(
                 user_id=self.user, project_id=self.project, roles=list(self.roles), overwrite=False)
+            caller.is_admin = self.application.services.policy.is_admin(caller)      # as the middleware does
         given.update(environ or {})
         started = []
         chunks = self.application(given, lambda status, pairs: started.append((int(status[:3]), pairs)))

@@ -9,6 +9,8 @@ import webob
 from oslo_context import context as oslo_context
 from paste.deploy import loadwsgi
 
+from nova import conf as nova_conf
+from nova import policy
 from nova.identity import auth
 from nova.tests import identity_fixture
 
@@ -52,7 +54,7 @@ def test_a_token_becomes_a_context(cloud):
     assert sorted(found['roles']) == ['member', 'reader']
     assert found['user_domain_id'] == found['project_domain_id'] == 'default'
     assert found['remote_address'] == '192.0.2.9'
-    assert found['is_admin'] is None and found['service_roles'] == []
+    assert found['is_admin'] is False and found['service_roles'] == []
     assert oslo_context.get_current().user_name == 'demo'       # what the log lines of this thread say
 
 
@@ -151,13 +153,32 @@ def echo_factory(global_conf, **local):
 
 def test_a_paste_file_names_the_middlewares(cloud, tmp_path):
     (tmp_path / 'api-paste.ini').write_text(PASTE)
+    rules = policy.Policy(nova_conf.new())
     app = loadwsgi.loadapp(f'config:{tmp_path}/api-paste.ini',
-                           global_conf={'identity_service': auth.offer(cloud.service)})
+                           global_conf={'identity_service': auth.offer(cloud.service),
+                                        'policy': auth.offer(rules)})
     assert ask(app, cloud.token('demo')).json['user_name'] == 'demo'
     assert ask(app, path='/').status_int == 200
     refused = ask(app)
     assert refused.status_int == 401 and refused.json['error']['code'] == 401
     assert refused.headers['WWW-Authenticate'] == 'Keystone uri="http://keystone.example/v3"'
+
+
+def test_policy_says_who_is_an_administrator(cloud, tmp_path):
+    """Once, when the request comes in, for every face behind."""
+    rules = policy.Policy(nova_conf.new())
+    app = auth.EmbeddedAuth(echo, cloud.service, is_admin=rules.is_admin)
+    assert ask(app, cloud.token('admin')).json['is_admin'] is True
+    assert ask(app, cloud.token('demo')).json['is_admin'] is False
+    keystone = auth.KeystoneContext(echo, is_admin=rules.is_admin)
+    for roles, expected in (('admin,member', True), ('member', False), ('', False), ('administrator', False)):
+        found = ask(keystone, 't', X_Identity_Status='Confirmed', X_User_Id='u', X_Project_Id='p', X_Roles=roles,
+                    X_Is_Admin='True', X_Is_Admin_Project='True').json
+        assert found['is_admin'] is expected, roles
+    (tmp_path / 'policy.yaml').write_text('"context_is_admin": "role:member"\n')
+    rules = policy.Policy(nova_conf.new(oslo_policy__policy_file=str(tmp_path / 'policy.yaml')))
+    app = auth.EmbeddedAuth(echo, cloud.service, is_admin=rules.is_admin)
+    assert ask(app, cloud.token('demo')).json['is_admin'] is True
 
 
 def test_keystone_context_believes_auth_token_only():
@@ -168,7 +189,7 @@ def test_keystone_context_believes_auth_token_only():
                  'X_Roles': 'member,reader'}
     found = ask(behind, 't', **confirmed).json
     assert (found['user_id'], found['project_id'], found['roles']) == ('u', 'p', ['member', 'reader'])
-    assert found['is_admin'] is None and found['remote_address'] == '192.0.2.9'
+    assert found['is_admin'] is False and found['remote_address'] == '192.0.2.9'
     assert ask(behind, 't', **confirmed | {'X_Identity_Status': 'Invalid'}).status_int == 401
     service = {'X_Service_Token': 's', 'X_Service_Identity_Status': 'Confirmed', 'X_Service_Roles': 'service'}
     assert ask(behind, 't', **confirmed | service).json['service_roles'] == ['service']

@@ -5,6 +5,7 @@ import pathlib
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -51,16 +52,31 @@ def _as(user):
 @contextlib.contextmanager
 def _running(command, log, **more):
     with open(log, 'wb') as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **more)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                   start_new_session=True, **more)
         try:
             yield process
         finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
+
+
+def _end(process):
+    """Stop a server and, where a script has started it, what it has started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+            deadline = time.monotonic() + 30
+            while _group_lives(process.pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+
+def _group_lives(group):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
 
 
 def _wait(ready, process, log):

@@ -1,0 +1,67 @@
+"""nova-manage: what it prints, and its exit codes."""
+import yaml
+
+from nova.cmd import manage
+from nova.cmd import samples
+from nova.db import migration
+
+
+def run(capsys, *arguments):
+    code = manage.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_sync_and_version(capsys, tmp_path):
+    state = ('--state-path', tmp_path)
+    for command, branch in (('db', 'cell'), ('api_db', 'api')):
+        assert run(capsys, command, 'version', *state) == (0, 'none\n', '')
+        assert run(capsys, command, 'sync', *state) == (0, '', '')
+        assert run(capsys, command, 'version', *state) == (0, migration.head(branch) + '\n', '')
+
+
+def test_lists_need_a_schema_and_say_how_to_get_it(capsys, tmp_path):
+    code, out, err = run(capsys, 'service', 'list', '--state-path', tmp_path)
+    assert (code, out) == (1, '') and 'run: nova-manage api_db sync' in err
+    assert len(err.splitlines()) == 1
+
+
+def test_lists(capsys, tmp_path):
+    state = ('--state-path', tmp_path)
+    run(capsys, 'db', 'sync', *state)
+    run(capsys, 'api_db', 'sync', *state)
+    code, out, _err = run(capsys, 'cell_v2', 'list_cells', *state)
+    assert code == 0 and out.splitlines()[1].startswith('cell1')
+    code, out, _err = run(capsys, 'service', 'list', *state)
+    assert (code, out.split()[:2]) == (0, ['Binary', 'Host'])
+
+
+def test_a_database_that_is_away_is_a_sentence_without_the_password(capsys, tmp_path):
+    config = tmp_path / 'nova.conf'
+    config.write_text('[database]\nconnection = mysql+pymysql://root:canary-secret@127.0.0.1:1/nova\n')
+    code, out, err = run(capsys, 'db', 'version', '--config-file', config)
+    assert code == 1 and out == '' and 'cannot be used' in err
+    assert 'canary' not in err and 'Traceback' not in err
+
+
+def test_a_broken_file_is_a_sentence(capsys, tmp_path):
+    config = tmp_path / 'nova.conf'
+    config.write_text('[DEFAULT]\nno equals sign\n')
+    code, _out, err = run(capsys, 'db', 'version', '--config-file', config, '--state-path', tmp_path)
+    assert code == 2 and 'nova.conf' in err and 'Traceback' not in err
+
+
+def test_the_samples_name_every_option_and_rule(capsys):
+    from nova import conf as nova_conf
+    from nova import policy
+    code, out, _err = run(capsys, 'config', 'sample')
+    assert code == 0
+    for group, options in nova_conf.list_opts():
+        assert f'[{group}]' in out
+        for option in options:
+            assert f'#{option.dest} =' in out, option.name
+    code, out, _err = run(capsys, 'policy', 'sample')
+    assert code == 0
+    uncommented = '\n'.join(line[1:] for line in out.splitlines() if line.startswith('#"'))
+    assert set(yaml.safe_load(uncommented)) == {rule.name for rule in policy.list_rules()}
+    assert samples.NAMESPACES[0] == 'nova'
