@@ -37,14 +37,16 @@ def checked_databases(conf):
 
 
 def conductor(conf, bus, host, api_db, cells, images):
+    from nova import context
     from nova.compute import interface as compute_interface
     from nova.conductor import manager as conductor_manager
+    from nova.image import api as image_api
     from nova.network import interface as network_interface
     from nova.scheduler import interface as scheduler_interface
 
     manager = conductor_manager.ConductorManager(
         conf, api_db, cells, bus.client(scheduler_interface.INTERFACE), bus.client(compute_interface.INTERFACE),
-        bus.client(network_interface.INTERFACE), images)
+        bus.client(network_interface.INTERFACE), image_api.BoundImages(images, context.admin_context()))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
                            manager.report_service)
 

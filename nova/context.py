@@ -4,6 +4,10 @@ import uuid
 from oslo_context import context
 
 
+# Roles that allow more than reading; a face without rules of its own goes by them.
+WRITERS = frozenset({'member', 'manager', 'admin', 'service'})
+
+
 def new_request_id():
     return 'req-' + str(uuid.uuid4())
 
@@ -26,6 +30,10 @@ class RequestContext(context.RequestContext):
     @classmethod
     def from_dict(cls, values, **kwargs):
         return super().from_dict(values, remote_address=values.get('remote_address'), **kwargs)
+
+    def may_write(self):
+        """Whether the caller's roles allow more than reading in the project of the token."""
+        return bool(self.is_admin or self.project_id and WRITERS & {role.lower() for role in self.roles or ()})
 
     def elevated(self):
         """The same caller with the rights of an administrator, for work that the system does on its behalf."""

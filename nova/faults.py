@@ -1,4 +1,6 @@
 """The fault of a server: what its owner may read of an error, and what administrators see."""
+import traceback
+
 from nova import exception
 from nova import utils
 
@@ -19,3 +21,19 @@ def fault(error, message=None, details=''):
     cause = f'{type(error).__name__}: {error}'
     return {'code': error.code if known else 500, 'message': message[:255],
             'details': f'{cause}\n{details}' if details else cause, 'created': utils.isotime(utils.utcnow())}
+
+
+def trace(error):
+    """The traceback of an exception as text, with those of its causes.
+
+    Without the carets under a part of the line, for which Python parses the source: its parser is not safe against
+    another thread that parses at the same moment, and raises SystemError where the end of a task should be written.
+    """
+    parts, seen = [], set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        frames = [(frame.filename, frame.lineno, frame.name, frame.line)
+                  for frame in traceback.extract_tb(error.__traceback__)]
+        parts.append(''.join(traceback.format_list(frames)) + f'{type(error).__name__}: {error}\n')
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return '\n'.join(reversed(parts))

@@ -3,25 +3,31 @@
 
 usage: tools/crash_test.py [--driver fake|libvirt] [--rounds 10] [--servers 12] [--seed N] [--guest DIRECTORY]
 
-In each round clients create, stop, start and delete servers; at a random moment the process is killed with SIGKILL and
-started again. In the end, when everything has settled, what clients were told is compared with the API, both
-databases, the hypervisor, the disks and the addresses:
+In each round clients create, stop, start, reboot, rebuild, pause, copy and delete servers; at a random moment the
+process is killed with SIGKILL and started again. In the end, when everything has settled, what clients were told is
+compared with the API, both databases, the hypervisor, the disks and the host's network:
 
-- a server whose creation was acknowledged is there, ACTIVE, SHUTOFF or in ERROR with a reason, unless a delete was sent
-- a server whose deletion was acknowledged is gone
-- no task is in progress, no server in BUILD
-- usage on the compute nodes is the sum of the servers; mappings, request specs and servers are the same set
-- ports and addresses belong to servers that exist, each address once, as the servers' network information says
+- a server whose creation was acknowledged is there, in a state to rest in, or in ERROR with a reason, unless a delete
+  was sent; one whose deletion was acknowledged is gone
+- no task is in progress and no action open, no action was recorded twice
+- usage on the compute nodes is the sum of the servers; mappings (the quota's usage), request specs and servers are
+  the same set
+- ports, addresses and memberships in groups belong to servers that exist, each address once, as the servers' network
+  information says
+- an image of a server is whole or not there, and the image store has its files and no others
 - the hypervisor's guests are the servers, running if and only if ACTIVE; no other instance directory is left
+- DHCP, filters and devices of the host (libvirt) are those of the ports
 
 Exits with 1 and a line for each difference.
 """
 import argparse
 import collections
+import contextlib
 import http.client
 import json
 import pathlib
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -31,8 +37,19 @@ from concurrent import futures
 
 from local_cloud import LocalCloud
 
-SETTLE_S = 180               # seconds that the cloud may take to finish what was interrupted
+SETTLE_S = {'fake': 60, 'libvirt': 240}      # seconds that the cloud may take to finish what was interrupted
 CLIENTS = 4
+BRIDGE, CIDR = 'br-crash', '10.46.0.0/24'
+OPTIONS = {
+    'fake': ['[fake]', 'delays = spawn:0.05,destroy:0.03,power_off:0.03,power_on:0.03,reboot:0.03,snapshot:0.05'],
+    'libvirt': ['[DEFAULT]', 'shutdown_timeout = 3', '[network]', f'bridge = {BRIDGE}', f'default_cidr = {CIDR}'],
+}
+# status in which a server may rest -> power states of its guest
+RESTING = {'ACTIVE': {1}, 'SHUTOFF': {4}, 'PAUSED': {3}, 'SUSPENDED': {7}, 'ERROR': {None, 0, 1, 3, 4, 6, 7}}
+ACTIONS = {
+    'os-stop': None, 'os-start': None, 'reboot': {'type': 'HARD'}, 'pause': None, 'unpause': None, 'suspend': None,
+    'resume': None, 'createImage': {'name': 'copy'}, 'rebuild': {},
+}
 
 
 class History:
@@ -49,8 +66,8 @@ class History:
 class Client:
     """Makes requests until it is told to stop, and writes down what it was told."""
 
-    def __init__(self, cloud, bodies, history, servers, rng):
-        self.cloud, self.bodies, self.history, self.servers, self.rng = cloud, bodies, history, servers, rng
+    def __init__(self, cloud, body, history, servers, rng):
+        self.cloud, self.body, self.history, self.servers, self.rng = cloud, body, history, servers, rng
         self.number = 0
 
     def run(self, stop):
@@ -79,7 +96,7 @@ class Client:
 
     def create(self):
         self.number += 1
-        body = {'server': {**self.bodies, 'name': f'crash-{threading.get_ident()}-{self.number}'}}
+        body = {'server': {**self.body, 'name': f'crash-{threading.get_ident()}-{self.number}'}}
         status, data = self.cloud.call('POST', '/servers', body, version='2.37')
         if status == 202:
             with self.history.lock:
@@ -96,15 +113,19 @@ class Client:
         self.count('delete', status, data)
 
     def act(self, uuid):
-        action = self.rng.choice(['os-stop', 'os-start', 'reboot'])
-        body = {action: {'type': 'HARD'} if action == 'reboot' else None}
-        self.count(action, *self.cloud.call('POST', f'/servers/{uuid}/action', body))
+        action = self.rng.choice(list(ACTIONS))
+        arguments = {'imageRef': self.body['imageRef']} if action == 'rebuild' else ACTIONS[action]
+        self.count(action, *self.cloud.call('POST', f'/servers/{uuid}/action', {action: arguments}))
+
+
+def listed(cloud):
+    return cloud.json('GET', '/servers/detail?all_tenants=1&limit=1000')['servers']
 
 
 def settled(cloud):
     """The servers, or None while something is going on."""
-    servers = cloud.json('GET', '/servers/detail?all_tenants=1&limit=1000')['servers']
-    busy = [s for s in servers if s['OS-EXT-STS:task_state'] or s['status'] in ('BUILD', 'REBOOT', 'HARD_REBOOT')]
+    servers = listed(cloud)
+    busy = [s for s in servers if s['OS-EXT-STS:task_state'] or s['status'] not in RESTING]
     return None if busy else servers
 
 
@@ -117,83 +138,321 @@ def rows(path, statement):
         connection.close()
 
 
+class State:
+    """Everything that is compared, read once.
+
+    shown        {uuid: server} as the API shows them
+    instances    {uuid: row}
+    """
+
+    def __init__(self, cloud, history, servers):
+        self.cloud, self.history = cloud, history
+        self.shown = {server['id']: server for server in servers}
+        self.instances = {row['uuid']: row for row in self.cell('SELECT * FROM instances')}
+        self.ports = {row['id']: row for row in self.api("SELECT * FROM ports WHERE device_id != ''")}
+        self.addresses = self.api('SELECT address, port_id FROM addresses WHERE port_id IS NOT NULL')
+
+    def api(self, statement):
+        return rows(self.cloud.state / 'api.sqlite', statement)
+
+    def cell(self, statement):
+        return rows(self.cloud.state / 'cell1.sqlite', statement)
+
+
+def acknowledged(state):
+    """What clients were told, and how the servers rest."""
+    shown, history = state.shown, state.history
+    for uuid in history.created:
+        if uuid not in shown and uuid not in history.delete_sent:
+            yield f'server {uuid} was acknowledged and is lost'
+        if uuid in shown and uuid in history.delete_acknowledged:
+            yield f'server {uuid} was deleted and is there, {shown[uuid]["status"]}'
+    for uuid, server in shown.items():
+        if server['status'] not in RESTING or server['OS-EXT-STS:task_state']:
+            yield f'server {uuid} is {server["status"]}, task {server["OS-EXT-STS:task_state"]}'
+        if server['status'] == 'ERROR' and not server.get('fault', {}).get('message'):
+            yield f'server {uuid} is in ERROR without a reason'
+        if server['status'] == 'ERROR':
+            yield f'server {uuid} is in ERROR, and nothing but the crash happened to it: {server.get("fault")}'
+
+
+def records(state):
+    """Rows of the databases against each other."""
+    instances = state.instances
+    if set(instances) != set(state.shown):
+        yield f'the API shows {len(state.shown)} servers, the cell has {len(instances)}'
+    for table in ('instance_mappings', 'request_specs'):
+        listed = {row['instance_uuid'] for row in state.api(f'SELECT instance_uuid FROM {table}')}
+        yield from (f'{table} has {uuid}, the cell has not' for uuid in listed - set(instances))
+        yield from (f'{table} lacks {uuid}' for uuid in set(instances) - listed)
+    for row in state.api('SELECT * FROM instance_mappings'):
+        server = instances.get(row['instance_uuid'])
+        if server and (row['vcpus'], row['memory_mb']) != (server['vcpus'], server['memory_mb']):
+            yield f'the quota counts another size for {row["instance_uuid"]} than it has'
+    for row in state.cell('SELECT instance_uuid FROM block_device_mappings'):
+        if row['instance_uuid'] not in instances:
+            yield f'a block device of {row["instance_uuid"]} is left'
+    for uuid, row in instances.items():
+        if row['host'] is None and row['vm_state'] != 'error':
+            yield f'server {uuid} is {row["vm_state"]} without a host'
+        if row['progress']:
+            yield f'server {uuid} rests with progress {row["progress"]}'
+    for node in state.cell('SELECT * FROM compute_nodes'):
+        here = [row for row in instances.values() if row['host'] == node['host'] and row['node'] == node['node']]
+        for column, used in (('vcpus_used', 'vcpus'), ('memory_mb_used', 'memory_mb'), ('local_gb_used', 'root_gb'),
+                             ('running_vms', None)):
+            total = sum(row[used] if used else 1 for row in here)
+            if node[column] != total:
+                yield f'{node["node"]}: {column} is {node[column]}, its servers have {total}'
+
+
+def actions(state):
+    """The record of what was done."""
+    recorded = state.cell('SELECT * FROM instance_actions')
+    for row in recorded:
+        if row['finished_at'] is None or row['deadline'] is not None:
+            yield f'action {row["action"]} of {row["instance_uuid"]} is still open'
+        if not row['request_id']:
+            yield f'action {row["action"]} of {row["instance_uuid"]} has no request id'
+    keys = collections.Counter((row['instance_uuid'], row['request_id']) for row in recorded)
+    yield from (f'request {request} of {uuid} was recorded {n} times'
+                for (uuid, request), n in keys.items() if n > 1)
+    created = {row['instance_uuid'] for row in recorded if row['action'] == 'create'}
+    yield from (f'server {uuid} has no record of its creation' for uuid in set(state.instances) - created)
+    ids = {row['id'] for row in recorded}
+    for row in state.cell('SELECT * FROM instance_action_events'):
+        if row['action_id'] not in ids:
+            yield f'event {row["event"]} belongs to no action'
+        if row['finished_at'] is None:
+            yield f'event {row["event"]} has not ended'
+
+
+def network(state):
+    """Ports, addresses, groups, and what servers show of them."""
+    instances, ports = state.instances, state.ports
+    for port in ports.values():
+        server = instances.get(port['device_id'])
+        if server is None or server['host'] != port['host']:
+            yield f'port {port["id"]} belongs to {port["device_id"]}, which is {"elsewhere" if server else "gone"}'
+    held = collections.defaultdict(set)
+    for row in state.addresses:
+        if row['port_id'] not in ports:
+            yield f'address {row["address"]} belongs to port {row["port_id"]}, which has no server'
+        else:
+            held[ports[row['port_id']]['device_id']].add(row['address'])
+    every = {row['id'] for row in state.api('SELECT id FROM ports')}
+    yield from (f'port {row["port_id"]} is gone, its membership in a group is left'
+                for row in state.api('SELECT port_id FROM port_security_groups') if row['port_id'] not in every)
+    lone = every - {row['port_id'] for row in state.api('SELECT port_id FROM port_security_groups')}
+    yield from (f'port {ident} is in no security group' for ident in lone)
+    counted = collections.Counter(row['address'] for row in state.addresses)
+    yield from (f'address {address} is held twice' for address, n in counted.items() if n > 1)
+    for uuid, server in state.shown.items():
+        said = {ip['addr'] for ips in server['addresses'].values() for ip in ips}
+        if said != held[uuid] or len(said) != 1 and server['status'] != 'ERROR':
+            yield f'server {uuid} shows addresses {sorted(said)}, the network has {sorted(held[uuid])}'
+        vifs = {vif['id'] for vif in json.loads(instances[uuid]['network_info'])} if uuid in instances else set()
+        if vifs != {port['id'] for port in ports.values() if port['device_id'] == uuid}:
+            yield f'server {uuid} has other ports than the network gave it'
+
+
+def images(state):
+    """Images of servers, and the store's files."""
+    found = state.api('SELECT * FROM images')
+    for image in found:
+        if image['status'] != 'active':
+            yield f'image {image["id"]} is {image["status"]}'
+    files = {path.name for path in (state.cloud.state / 'images').iterdir()}
+    known = {image['data_id'] for image in found if image['data_id']}
+    yield from (f'the image store has the file {name}, which is no image\'s' for name in files - known)
+    yield from (f'the image store lacks the file {name}' for name in known - files)
+    ids = {image['id'] for image in found}
+    for table in ('image_properties', 'image_tags', 'image_members'):
+        yield from (f'{table} has a row of image {row["image_id"]}, which is gone'
+                    for row in state.api(f'SELECT DISTINCT image_id FROM {table}') if row['image_id'] not in ids)
+
+
 def guests(cloud, ids):
-    """{uuid: running} as the hypervisor has it."""
+    """{uuid: power state} as the hypervisor has it, without those that are suspended."""
     if cloud.driver == 'fake':
         found = {}
-        for path in cloud.state.glob('fake-guests/*.json'):
-            found.update({uuid: guest['power_state'] == 1 for uuid, guest in json.loads(path.read_text()).items()})
+        for path in (cloud.state / 'fake').glob('*.json'):
+            found.update({uuid: guest['power_state'] for uuid, guest in json.loads(path.read_text()).items()})
         return found
-    virsh = ['virsh', '-c', 'qemu:///system', 'list', '--uuid']
-    everything = set(subprocess.check_output([*virsh, '--all'], text=True).split())
-    running = set(subprocess.check_output(virsh, text=True).split())
-    return {uuid: uuid in running for uuid in everything if uuid in ids}
+    found = {}
+    for option, power_state in (('--state-shutoff', 4), ('--state-running', 1), ('--state-paused', 3),
+                                ('--with-managed-save', 7), ('--state-other', 6)):
+        command = ['virsh', '-c', 'qemu:///system', 'list', '--all', '--uuid', option]
+        for uuid in subprocess.check_output(command, text=True).split():
+            if uuid in ids:
+                found[uuid] = power_state
+    return found
+
+
+def hypervisor(state):
+    """Guests and their directories."""
+    there = guests(state.cloud, state.history.created | set(state.shown) | set(state.instances))
+    for uuid, power_state in there.items():
+        server = state.shown.get(uuid)
+        if server is None:
+            yield f'the hypervisor has guest {uuid}, which is no server'
+            continue
+        if power_state not in RESTING.get(server['status'], ()):
+            yield f'guest {uuid} has power state {power_state}, its server is {server["status"]}'
+        if power_state != server['OS-EXT-STS:power_state']:
+            yield f'guest {uuid} has power state {power_state}, its server {server["OS-EXT-STS:power_state"]}'
+    yield from (f'server {uuid} is {server["status"]} and has no guest' for uuid, server in state.shown.items()
+                if uuid not in there and server['status'] != 'ERROR')
+    directory = state.cloud.state / 'instances'
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if len(path.name) == 36 and path.name not in state.shown:
+            yield f'instance directory {path.name} is left'
+        elif len(path.name) == 36:
+            yield from (f'{path.name} has a left-over {file.name}' for file in path.iterdir()
+                        if file.name.startswith('snapshot-') or file.suffix in ('.part', '.new', '.tmp'))
+    for path in (directory / '_base').glob('*.part'):
+        yield f'the image cache has a part of a download: {path.name}'
+    if state.cloud.driver == 'fake':
+        yield from (f'the fake host has a left-over file {path.name}'
+                    for path in (state.cloud.state / 'fake').iterdir() if path.suffix != '.json')
+
+
+def plumbing(state):
+    """DHCP, filters and devices of this host."""
+    if state.cloud.driver == 'fake':
+        return
+    wanted = {(state.ports[row['port_id']]['mac_address'], row['address']) for row in state.addresses
+              if row['port_id'] in state.ports}
+    hosts = pathlib.Path(f'/run/nova-network/{BRIDGE}/{BRIDGE}/hosts').read_text().splitlines()
+    served = {tuple(line.split(',')[:2]) for line in hosts}
+    if served != wanted:
+        yield f'DHCP serves {sorted(served)}, the ports are {sorted(wanted)}'
+    pids = [path for path in pathlib.Path('/proc').glob('[0-9]*/cmdline')
+            if f'--interface={BRIDGE}'.encode() in _read(path)]
+    if not 1 <= len(pids) <= 2:          # dnsmasq may keep a helper
+        yield f'{len(pids)} DHCP servers run on {BRIDGE}'
+    devices = {'tap' + ident[:11] for ident in state.ports}
+    filters = subprocess.check_output(['nft', 'list', 'ruleset'], text=True)
+    tables = re.findall(r'^table \w+ (\S*%s\S*) \{(.*?)^\}' % re.escape(BRIDGE.replace('-', '_')), filters,
+                        re.MULTILINE | re.DOTALL)
+    if len(tables) < 2:
+        yield f'the filters of {BRIDGE} are not loaded'
+    named = set(re.findall(r'\btap[0-9a-f]{8}-[0-9a-f]{2}\b', ''.join(text for _name, text in tables)))
+    yield from (f'filters name the device {device}, which is no port\'s' for device in named - devices)
+    yield from (f'no filter names the device {device}' for device in devices - named)
+    links = json.loads(subprocess.check_output(['ip', '-json', 'link', 'show', 'master', BRIDGE]) or b'[]')
+    attached = {link['ifname'] for link in links}
+    lit = {'tap' + ident[:11] for ident, port in state.ports.items()
+           if state.shown.get(port['device_id'], {}).get('status') in ('ACTIVE', 'PAUSED')}
+    yield from (f'device {device} is on the bridge, no running server has it' for device in attached - lit)
+    yield from (f'device {device} of a running server is not on the bridge' for device in lit - attached)
+
+
+def _read(path):
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b''
+
+
+CHECKS = (acknowledged, records, actions, network, images, hypervisor, plumbing)
 
 
 def differences(cloud, history, servers):
     """Sentences, one for each thing that is not as it must be."""
-    found = []
-    api, cell = cloud.state / 'api.sqlite', cloud.state / 'cell1.sqlite'
-    shown = {server['id']: server for server in servers}
-    for uuid in history.created:
-        if uuid not in shown and uuid not in history.delete_sent:
-            found.append(f'server {uuid} was acknowledged and is lost')
-        if uuid in shown and uuid in history.delete_acknowledged:
-            found.append(f'server {uuid} was deleted and is there, {shown[uuid]["status"]}')
-    for uuid, server in shown.items():
-        if server['status'] not in ('ACTIVE', 'SHUTOFF', 'ERROR'):
-            found.append(f'server {uuid} is {server["status"]}')
-        if server['status'] == 'ERROR' and not server.get('fault', {}).get('message'):
-            found.append(f'server {uuid} is in ERROR without a reason')
+    state = State(cloud, history, servers)
+    return [sentence for check in CHECKS for sentence in check(state)]
 
-    instances = {row['uuid']: row for row in rows(cell, 'SELECT * FROM instances')}
-    if set(instances) != set(shown):
-        found.append(f'the API shows {len(shown)} servers, the cell has {len(instances)}')
-    for table in ('instance_mappings', 'request_specs'):
-        listed = {row['instance_uuid'] for row in rows(api, f'SELECT instance_uuid FROM {table}')}
-        found += [f'{table} has {uuid}, the cell has not' for uuid in listed - set(instances)]
-        found += [f'{table} lacks {uuid}' for uuid in set(instances) - listed]
-    found += [f'action {row["action"]} of {row["instance_uuid"]} is still open'
-              for row in rows(cell, 'SELECT * FROM instance_actions WHERE finished_at IS NULL')]
 
-    for node in rows(cell, 'SELECT * FROM compute_nodes'):
-        here = [row for row in instances.values() if row['host'] == node['host'] and row['node'] == node['node']]
-        for column, used in (('vcpus_used', 'vcpus'), ('memory_mb_used', 'memory_mb')):
-            total = sum(row[used] for row in here)
-            if node[column] != total:
-                found.append(f'{node["node"]}: {column} is {node[column]}, its servers have {total}')
+def prepare(cloud, guest):
+    """An image, a flavor and the network: the body of a request for a server."""
+    if cloud.driver == 'fake':
+        (cloud.state / 'empty.img').write_bytes(b'\0' * 4096)
+        image = cloud.add_image('crash', cloud.state / 'empty.img', 'raw')
+    else:
+        image = cloud.add_image('crash', pathlib.Path(guest) / 'guest.qcow2', 'qcow2')
+    flavor = cloud.json('POST', '/flavors', {'flavor': {
+        'name': 'crash', 'ram': 128, 'vcpus': 1, 'disk': 1}})['flavor']['id']
+    network = cloud.json('GET', '/v2.0/networks', service='network')['networks'][0]['id']
+    return {'flavorRef': flavor, 'imageRef': image, 'networks': [{'uuid': network}]}
 
-    ports = rows(api, "SELECT id, device_id FROM ports WHERE device_id != ''")
-    addresses = rows(api, 'SELECT address, port_id FROM addresses WHERE port_id IS NOT NULL')
-    found += [f'port {port["id"]} belongs to {port["device_id"]}, which is gone'
-              for port in ports if port['device_id'] not in instances]
-    device_of = {port['id']: port['device_id'] for port in ports}
-    held = collections.defaultdict(set)
-    for row in addresses:
-        if row['port_id'] not in device_of:
-            found.append(f'address {row["address"]} belongs to port {row["port_id"]}, which has no server')
-        else:
-            held[device_of[row['port_id']]].add(row['address'])
-    for uuid, server in shown.items():
-        said = {ip['addr'] for ips in server['addresses'].values() for ip in ips}
-        if said != held[uuid] and server['status'] != 'ERROR':
-            found.append(f'server {uuid} shows addresses {sorted(said)}, the network has {sorted(held[uuid])}')
-    twice = [address for address, n in collections.Counter(a for s in held.values() for a in s).items() if n > 1]
-    found += [f'address {address} is held twice' for address in twice]
 
-    there = guests(cloud, history.created | set(shown))
-    for uuid, running in there.items():
-        if uuid not in shown:
-            found.append(f'the hypervisor has guest {uuid}, which is no server')
-        elif running != (shown[uuid]['status'] == 'ACTIVE') and shown[uuid]['status'] != 'ERROR':
-            found.append(f'guest {uuid} is {"running" if running else "off"}, its server {shown[uuid]["status"]}')
-    found += [f'server {uuid} is {server["status"]} and has no guest' for uuid, server in shown.items()
-              if uuid not in there and server['status'] in ('ACTIVE', 'SHUTOFF')]
-    directory = cloud.state / 'instances'
-    if directory.is_dir():
-        found += [f'instance directory {path.name} is left' for path in directory.iterdir()
-                  if len(path.name) == 36 and path.name not in shown]
-    return found
+def interrupted(cloud, body, history, servers, rng, longest):
+    """Clients work until the process is killed; seconds that the next one needed to serve."""
+    stop = threading.Event()
+    with futures.ThreadPoolExecutor(CLIENTS) as pool:
+        jobs = [pool.submit(Client(cloud, body, history, servers, random.Random(rng.random())).run, stop)
+                for _ in range(CLIENTS)]
+        time.sleep(rng.uniform(0.1, longest))
+        cloud.kill()
+        stop.set()
+        for job in jobs:
+            job.result()
+    return cloud.start()
+
+
+def compare(cloud, history, tell):
+    """Wait until the cloud has settled; its differences."""
+    begin = time.monotonic()
+    limit = SETTLE_S[cloud.driver]
+    while (servers := settled(cloud)) is None and time.monotonic() - begin < limit:
+        time.sleep(0.2)
+    tell(f'settled after {time.monotonic() - begin:.1f} s; answers: {dict(sorted(history.counts.items()))}')
+    failed = differences(cloud, history, servers or listed(cloud))
+    for _ in range(50):              # what was given back a moment ago may be on its way through the network service
+        if not failed:
+            break
+        time.sleep(0.2)
+        failed = differences(cloud, history, settled(cloud) or listed(cloud))
+    states = collections.Counter(server['status'] for server in listed(cloud))
+    for sentence in failed:
+        tell('  ' + sentence)
+    tell(f'{sum(states.values())} servers: {dict(states)}; {len(failed)} differences')
+    return failed
+
+
+def clean(cloud):
+    """Delete what the test made on the host."""
+    for server in listed(cloud):
+        cloud.call('DELETE', '/servers/' + server['id'])
+    begin = time.monotonic()
+    while listed(cloud) and time.monotonic() - begin < 60:
+        time.sleep(0.2)
+
+
+def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False, tell=print, compare_each=False):
+    """The differences that are left after so many kills.
+
+    :param servers: at once, at most about so many
+    :param guest: directory of the guest image, for libvirt
+    :param keep: leave the state directory when something differs
+    :param compare_each: compare after each kill, not only in the end
+    """
+    seed = seed if seed is not None else random.SystemRandom().randrange(10 ** 6)
+    rng = random.Random(seed)
+    tell(f'crash test: driver {driver}, {rounds} rounds, seed {seed}')
+    cloud = LocalCloud(driver, ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1', *OPTIONS[driver]])
+    failed = ['it did not get to the end']
+    try:
+        cloud.start()
+        body, history = prepare(cloud, guest), History()
+        for number in range(rounds):
+            started = interrupted(cloud, body, history, servers, rng, 1.5 if driver == 'fake' else 8)
+            tell(f'  round {number + 1}: {len(history.created)} created, {len(history.delete_sent)} deleted, '
+                 f'serving again after {started:.1f} s')
+            if compare_each or number + 1 == rounds:
+                failed = compare(cloud, history, tell)
+                if failed:
+                    break
+        if failed and not keep:
+            tell(cloud.last_words(60))
+        clean(cloud)
+    finally:
+        cloud.close(keep=keep and bool(failed))
+        if driver == 'libvirt':
+            cloud.remove_network()
+        if keep and failed:
+            tell(f'state: {cloud.state}')
+    return failed
 
 
 def main():
@@ -203,71 +462,11 @@ def main():
     parser.add_argument('--servers', type=int, default=12, help='servers at once')
     parser.add_argument('--seed', type=int, default=None)
     parser.add_argument('--guest', help='directory of the guest image, for libvirt')
-    parser.add_argument('--keep', action='store_true', help='leave the state directory')
-    args = parser.parse_args()
-    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10 ** 6)
-    rng = random.Random(seed)
-    print(f'crash test: driver {args.driver}, {args.rounds} rounds, seed {seed}', flush=True)
-    options = ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1']
-    if args.driver == 'fake':
-        options += ['[fake]', 'persist = true', 'delay_ms = 30']
-    else:
-        options += ['[network]', 'bridge = br-crash', 'cidr = 10.46.0.0/24']
-    cloud = LocalCloud(args.driver, options)
-    failed = ['it did not get to the end']
-    try:
-        cloud.start()
-        if args.driver == 'fake':
-            (cloud.state / 'empty.img').write_bytes(b'\0' * 4096)
-            image = cloud.add_image('crash', cloud.state / 'empty.img', 'raw')
-        else:
-            image = cloud.add_image('crash', pathlib.Path(args.guest) / 'guest.qcow2', 'qcow2')
-        flavor = cloud.json('POST', '/flavors', {'flavor': {
-            'name': 'crash', 'ram': 128, 'vcpus': 1, 'disk': 1}})['flavor']['id']
-        network = cloud.json('GET', '/v2.0/networks', service='network')['networks'][0]['id']
-        bodies = {'flavorRef': flavor, 'imageRef': image, 'networks': [{'uuid': network}]}
-        history = History()
-        longest = 1.5 if args.driver == 'fake' else 8
-        for number in range(args.rounds):
-            stop = threading.Event()
-            with futures.ThreadPoolExecutor(CLIENTS) as pool:
-                jobs = [pool.submit(Client(cloud, bodies, history, args.servers, random.Random(rng.random())).run,
-                                    stop) for _ in range(CLIENTS)]
-                time.sleep(rng.uniform(0.1, longest))
-                cloud.kill()
-                stop.set()
-                for job in jobs:
-                    job.result()
-            started = cloud.start()
-            print(f'  round {number + 1}: {len(history.created)} created, {len(history.delete_sent)} deleted, '
-                  f'serving again after {started:.1f} s', flush=True)
-        begin = time.monotonic()
-        while (servers := settled(cloud)) is None and time.monotonic() - begin < SETTLE_S:
-            time.sleep(0.2)
-        print(f'settled after {time.monotonic() - begin:.1f} s; answers: {dict(sorted(history.counts.items()))}')
-        if servers is None:
-            servers = cloud.json('GET', '/servers/detail?all_tenants=1&limit=1000')['servers']
-        # what was given back a moment ago may still be on its way through the network service
-        for _ in range(50):
-            failed = differences(cloud, history, servers)
-            if not failed:
-                break
-            time.sleep(0.2)
-            servers = settled(cloud) or servers
-        states = collections.Counter(server['status'] for server in servers)
-        for sentence in failed:
-            print('  ' + sentence)
-        print(f'{len(servers)} servers: {dict(states)}; {len(failed)} differences')
-        if failed:
-            print(cloud.last_words(60))
-        for server in servers:
-            cloud.call('DELETE', '/servers/' + server['id'])
-        begin = time.monotonic()
-        while cloud.json('GET', '/servers?all_tenants=1')['servers'] and time.monotonic() - begin < 60:
-            time.sleep(0.2)
-    finally:
-        cloud.close(keep=args.keep)
-    sys.exit(1 if failed else 0)
+    parser.add_argument('--keep', action='store_true', help='leave the state directory when something differs')
+    parser.add_argument('--compare-each', action='store_true', help='compare after each kill')
+    args = vars(parser.parse_args())
+    sys.stdout.reconfigure(line_buffering=True)
+    sys.exit(1 if run(**args) else 0)
 
 
 if __name__ == '__main__':

@@ -8,6 +8,7 @@ import http
 import importlib
 import logging
 import pkgutil
+import re
 import weakref
 
 import orjson
@@ -27,6 +28,7 @@ LOG = logging.getLogger(__name__)
 MAX_DEPTH = 32                    # nested objects and lists of a body
 _JSON_TYPES = ('application/json', '')
 _STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HTTPStatus}
+_PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # what a project's id looks like in Keystone
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
 
 
@@ -167,7 +169,7 @@ class Application:
             project = segments.pop(0)
             if context is None:
                 raise exception.Unauthorized()
-            if not segments:
+            if not segments or not (project == context.project_id or _PROJECT_ID.fullmatch(project)):
                 raise exception.NotFound()
             if project != context.project_id:
                 raise exception.BadRequest('Malformed request url: the project id in it is not the one '

@@ -1,6 +1,5 @@
 """Building and terminating servers on this host."""
 import base64
-import traceback
 
 from nova import exception
 from nova import faults
@@ -37,7 +36,7 @@ class Builder:
 
     def _build(self, ctx, instance, spec):
         def give_up(task, error):
-            fault = faults.fault(error, details=''.join(traceback.format_exception(error)))
+            fault = faults.fault(error, details=faults.trace(error))
             fault['final'] = isinstance(error, FINAL)
             self.conductor.reschedule_instance(ctx, instance_uuid=instance.uuid, host=self.host,
                                                node=task.instance.node, fault=fault)

@@ -3,6 +3,7 @@ import contextlib
 
 from nova import exception
 from nova import states
+from nova.image import unfinished
 
 CONSOLE_BYTES = 100 * 1024
 
@@ -21,16 +22,20 @@ class Snapshot:
             task.ends(power_state=self.driver.power_state(task.instance))
 
     def abandon_snapshot(self, ctx, instance, image_id):
-        """A snapshot that a restart of this service interrupted: its image is removed, the server set free."""
+        """A snapshot that a restart of this service interrupted: the server is set free, its image removed.
+
+        An image that is whole stays: its owner may have seen it already.
+        """
         self.queue.submit(instance.uuid, self._abandon, ctx, instance, image_id)
 
     def _abandon(self, ctx, instance, image_id):
         running = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD,
                    states.IMAGE_UPLOADING)
         with self.task(ctx, instance, 'compute_snapshot_instance', running=running) as task:
-            if image_id:
-                task.undo(self._remove_image, image_id)
-            raise exception.VirtError(operation='make the image', reason='the service was restarted meanwhile')
+            if not image_id or not unfinished.remove(self.images, image_id):
+                raise exception.VirtError(operation='make the image',
+                                          reason='the service was restarted meanwhile')
+            task.ends(power_state=self.driver.power_state(task.instance))
 
     def _remove_image(self, image_id):
         with contextlib.suppress(exception.ImageNotFound):

@@ -10,7 +10,6 @@ write sets what the task ends with; when a delete came meanwhile, or the body fa
 import contextlib
 import logging
 import time
-import traceback
 
 from nova import exception
 from nova import faults
@@ -79,7 +78,7 @@ class Task:
 
     def failed(self, error, values):
         """Record a failure: task state None, the columns of ``values``, fault and event."""
-        trace = ''.join(traceback.format_exception(error))
+        trace = faults.trace(error)
         _persist(lambda: self._conductor.end_task(
             self._ctx, instance_uuid=self.instance.uuid, event=self._event, host=self._host,
             values={'task_state': None, **values}, expect={'task_state': list(self._holds), 'host': [self._host]},

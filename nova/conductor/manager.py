@@ -17,7 +17,7 @@ class ConductorManager(state.StateWriter, build.Builder, reconcile.Reconciler):
     :param api_db: Database of the API database
     :param cells: db.cells.Cells
     :param scheduler_client, compute_client, network_client: RPC clients
-    :param images: the image service
+    :param images: nova.image.api.BoundImages
     """
 
     _compute_interface = compute_interface.INTERFACE

@@ -4,6 +4,7 @@ import logging
 
 import sqlalchemy as sa
 
+from nova import concurrency
 from nova import context
 from nova import exception
 from nova import faults
@@ -127,12 +128,29 @@ class Reconciler:
         getattr(self._compute, method.name)(ctx, server=row['host'], instance=objects.Instance.from_row(row),
                                             **arguments)
 
-    def remove_lost_mappings(self):
+    def take_over(self):
+        """Take up at once what a process that died has left: for a deployment whose only process starts again.
+
+        Call it before the first request: until then a mapping without a row is one that was lost.
+        """
+        self.remove_lost_mappings(0)
+        self._cell_db.run(instance_actions.hasten, utils.utcnow() - datetime.timedelta(seconds=1))
+        concurrency.spawn('take-over', self._take_up)
+
+    def _take_up(self):
+        try:
+            while self.reconcile():
+                pass
+        except Exception:
+            LOG.exception('What was interrupted is not taken up at once; the periodic task does it.')
+
+    def remove_lost_mappings(self, age_s=MAPPING_AGE_S):
         """Mappings and specs of servers whose rows were never written, or are deleted; the number removed.
 
-        A row that is missing may be about to be written, unless the history has it.
+        A row that is missing may be about to be written while its mapping is younger than ``age_s``, unless the
+        history has it.
         """
-        before = utils.utcnow() - datetime.timedelta(seconds=MAPPING_AGE_S)
+        before = utils.utcnow() - datetime.timedelta(seconds=age_s)
         marker, removed = '', 0
         while True:
             page = sa.select(instance_mappings.c.instance_uuid, instance_mappings.c.created_at).where(

@@ -16,6 +16,7 @@ from nova.db import instances
 from nova.db import request_specs
 from nova.db import services
 from nova.db.tables_api import instance_mappings
+from nova.image import unfinished
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def vm_state_for(vm_state, power_state):
 class StateWriter:
     """The part of the conductor's manager that writes for others; mixed into it.
 
-    Needs ``self._cell_db``, ``self._api_db`` and ``self._conf``.
+    Needs ``self._cell_db``, ``self._api_db``, ``self._conf`` and ``self._images``.
     """
 
     def update_instance(self, ctx, instance_uuid, values, expect=None):
@@ -60,6 +61,8 @@ class StateWriter:
 
     def instance_destroyed(self, ctx, instance_uuid, host):
         """See interface.py; does nothing when the row is gone already, or lives on another host."""
+        self._remove_unfinished_images(instance_uuid)
+
         def write(conn):
             try:
                 row = instances.get(conn, instance_uuid)
@@ -74,6 +77,16 @@ class StateWriter:
             LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
             return
         self._api_db.run(forget, [instance_uuid])
+
+    def _remove_unfinished_images(self, uuid):
+        """A copy of a server that its deletion overtook gets no data any more."""
+        with self._cell_db.reader() as conn:
+            image_ids = instance_actions.images_of_open(conn, uuid)
+        for image_id in image_ids:
+            try:
+                unfinished.remove(self._images, image_id)
+            except exception.NovaException as error:
+                LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
     def instances_on_host(self, ctx, host):
         with self._cell_db.reader() as conn:

@@ -8,7 +8,7 @@ GROUP = None
 OPTIONS = [
     cfg.HostAddressOpt('my_ip', default='127.0.0.1',
                        help='Address of this host, as other hosts reach it.'),
-    cfg.StrOpt('host', default=socket.gethostname(), max_length=255,
+    cfg.StrOpt('host', default=socket.gethostname(), sample_default='the name of this host', max_length=255,
                help='Name of this host in the service list and in queue names. Two hosts must not share it.'),
     cfg.IntOpt('report_interval', default=10, min=1, max=3600,
                help='Seconds between two heartbeats of a service.'),

@@ -19,6 +19,7 @@ LOG = logging.getLogger(__name__)
 
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 POOL_TIMEOUT_S = 30              # a request waits this long for a connection
+CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
 
 
@@ -35,7 +36,8 @@ class Database:
         self.sqlite = self.url.get_backend_name() == 'sqlite'
         self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
                        engines.create_engine(url, max_pool_size=pool_size, max_overflow=max_overflow,
-                                             pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800))
+                                             pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800,
+                                             max_retries=CONNECT_RETRIES, retry_interval=1))
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
 

@@ -62,6 +62,11 @@ def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, act
         arguments=None))               # nothing is done again; they may hold a password
 
 
+def forget(conn, uuid, request_id):
+    """Remove the open action of a request that was refused in the end."""
+    conn.execute(sa.delete(instance_actions).where(_open(uuid), instance_actions.c.request_id == request_id))
+
+
 def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
     """A step of the open action that has ended, while the action goes on."""
     now = utils.utcnow()
@@ -127,6 +132,12 @@ def arguments_of_open(conn, uuids):
     return {row.instance_uuid: row.arguments for row in conn.execute(statement)}
 
 
+def images_of_open(conn, uuid):
+    """Ids of the images that open actions of a server make."""
+    rows = conn.execute(sa.select(instance_actions.c.arguments).where(_open(uuid))).scalars()
+    return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
+
+
 def postpone(conn, row, deadline):
     """Take an overdue action (a row) for looking after; False when somebody else did."""
     statement = sa.update(instance_actions).where(
@@ -136,7 +147,10 @@ def postpone(conn, row, deadline):
 
 
 def hasten(conn, deadline):
-    """Give the open actions of servers without a host this deadline, unless theirs comes first."""
+    """Give the open actions of servers without a host this deadline, unless theirs comes first.
+
+    Those of servers on a host are that host's to take up.
+    """
     table = instance_actions
     homeless = sa.select(instances.c.uuid).where(
         instances.c.host.is_(None), instances.c.task_state.is_not(None))

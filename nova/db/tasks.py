@@ -37,6 +37,12 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     return row
 
 
+def cancel(conn, ctx, uuid, action):
+    """Take back what ``begin`` wrote in the same request, when no other service was told of it yet."""
+    instances.set_where(conn, uuid, {'task_state': None}, instances.expectations({'task_state': action.running}))
+    instance_actions.forget(conn, uuid, ctx.request_id)
+
+
 def _needs_host(action):
     """What a compute does needs one; a delete is done without where there is none."""
     return action.host or action.method is not None and action.after != states.DELETED

@@ -74,6 +74,7 @@ class Cloud:
             for part in self.services:
                 self._started.append(part)
                 part.start()
+            self._take_over()
             http.application.set(self._application())
             http.start()
             self._started.append(self._started.pop(0))       # stops before the services behind it
@@ -152,6 +153,7 @@ class Cloud:
         self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
                                f'{inprocess.SCHEME}:///{self.state_path}')
         self.store = compose.image_store(conf, self.api_db)
+        self.store.recover()
         self.images = image_api.new(conf, self.store)
         self.services = [
             compose.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
@@ -159,6 +161,11 @@ class Cloud:
             compose.network(conf, self.bus, conf.host, self.api_db),
             *(compose.compute(conf, self.bus, host, self.images) for host in self.hosts),
         ]
+
+    def _take_over(self):
+        """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""
+        if not rpc_bus.configured(self.conf):        # behind a broker others may be at work
+            self.services[0].manager.take_over()
 
     def _application(self):
         rules = policy.Policy(self.conf)

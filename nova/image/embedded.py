@@ -18,7 +18,6 @@ from nova.image.files import Files
 LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
-WRITERS = frozenset({'member', 'manager', 'admin', 'service'})
 MAX_MEMBERS = 128
 MAX_IMAGES = 10000               # of one project
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
@@ -296,7 +295,7 @@ def _may_change(ctx, image):
 
 
 def _check_writer(ctx):
-    if not is_admin(ctx) and not (WRITERS & {role.lower() for role in ctx.roles or ()} and ctx.project_id):
+    if not ctx.may_write():
         raise exception.Forbidden('Your roles allow reading images only.')
 
 

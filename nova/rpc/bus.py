@@ -31,6 +31,9 @@ OPTION_GROUPS = [
     ('oslo_messaging_metrics', messaging_metrics.oslo_messaging_metrics),
 ]
 
+# A broker that has no queue for a message says so at once, instead of dropping it in silence.
+_MUST_ARRIVE = oslo_messaging.TransportOptions(at_least_once=True)
+
 _RABBIT_DEFAULTS = {
     'heartbeat_timeout_threshold': 30,       # a dead broker is noticed within half a minute
     'rabbit_retry_interval': 1,
@@ -114,7 +117,7 @@ class Client:
         if unknown:
             raise TypeError(f'{self._interface.topic}.{method.name} has no argument {", ".join(sorted(unknown))}')
         rpc = self._rpc.prepare(server=server, version=method.since, timeout=method.timeout,
-                                retry=DELIVERY_RETRIES)
+                                retry=DELIVERY_RETRIES, transport_options=_MUST_ARRIVE)
         try:
             return (rpc.call if method.call else rpc.cast)(context, method.name, **arguments)
         except exception.NovaException as error:

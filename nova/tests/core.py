@@ -138,18 +138,21 @@ class Images:
 
     def __init__(self):
         self.data, self.failure = {}, None
+        self.unfinished = set()      # without data, or with a part of it
 
     def show(self, image_id):
-        return {**IMAGE, 'id': image_id}
+        return {**IMAGE, 'id': image_id, 'status': 'queued' if image_id in self.unfinished else 'active'}
 
     def upload(self, image_id, path, disk_format):
         if self.failure:
             raise self.failure
         with open(path, 'rb') as file:
             self.data[image_id] = file.read()
+        self.unfinished.discard(image_id)
 
     def delete(self, image_id):
         self.data.pop(image_id, None)
+        self.unfinished.discard(image_id)
 
 
 class Cloud:

@@ -4,6 +4,7 @@ Many hosts fit into one process, each with a driver object of its own. Operation
 fail; with a state file the guests outlive the process, as real ones do.
 """
 import contextlib
+import glob
 import json
 import os
 import pathlib
@@ -32,10 +33,13 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         self._guests = {}
         directory = conf.fake.state_dir
         self._file = pathlib.Path(directory, f'{host}.json') if directory else None
+        self._disks = f'snapshot-{host}-'        # first part of the names of the copies of disks
 
     def init_host(self):
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
+            for path in self._file.parent.glob(glob.escape(self._disks) + '*'):
+                path.unlink()            # of a snapshot that a crash ended
             if self._file.exists():
                 with self._lock:
                     self._guests = json.loads(self._file.read_text())
@@ -112,7 +116,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             self._guest(instance)
             progress(states.IMAGE_PENDING_UPLOAD)
             directory = self._file.parent if self._file is not None else None
-            with _disk(directory) as path:
+            with _disk(directory, self._disks) as path:
                 progress(states.IMAGE_UPLOADING)
                 self.images.upload(image_id, path, 'raw')
 
@@ -165,9 +169,9 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
 
 
 @contextlib.contextmanager
-def _disk(directory):
+def _disk(directory, prefix):
     """The file of a small raw disk."""
-    with tempfile.NamedTemporaryFile(dir=directory, prefix='snapshot-') as file:
+    with tempfile.NamedTemporaryFile(dir=directory, prefix=prefix) as file:
         file.write(b'fake disk'.ljust(1024 * 1024, b'\0'))
         file.flush()
         yield file.name

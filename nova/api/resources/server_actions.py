@@ -1,6 +1,7 @@
 """POST /servers/{id}/action: what states.ACTIONS says, for the actions that a compute host carries out."""
 import dataclasses
 import functools
+import uuid
 
 import sqlalchemy as sa
 
@@ -146,11 +147,14 @@ def create_image(req, id):
     if not req.has('no_image_metadata'):
         with req.services.api_db.reader() as conn:
             server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, req.project_id))
-    image_id = req.services.images.create(req.context, _snapshot(row, wanted['name'], metadata))['id']
+    # The action first: it names the image, so that one which nobody finishes can be found and removed.
+    image_id = str(uuid.uuid4())
+    snapshot = {'id': image_id, **_snapshot(row, wanted['name'], metadata)}
+    row = begin(req, cell, id, action, {'image_id': image_id})
     try:
-        row = begin(req, cell, id, action, {'image_id': image_id})
-    except exception.NovaException:
-        req.services.images.delete(req.context, image_id)
+        req.services.images.create(req.context, snapshot)
+    except Exception:
+        cell.db.run(tasks.cancel, req.context, id, action)
         raise
     cast(req, row, action, image_id=image_id)
     if req.has('image_id_in_answer'):

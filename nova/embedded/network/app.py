@@ -81,6 +81,8 @@ class Application:
         if len(path) > 2:
             raise exception.NotFound()
         status, method = _only(request, *METHODS[len(path)])
+        if request.method not in ('GET', 'HEAD') and not context.may_write():
+            raise exception.PolicyDenied(rule=f'{method.strip("_")}_{resource.singular}')
         return status, getattr(self, method)(context, resource, request, *path[1:])
 
     # ---- resources ----------------------------------------------------------------------

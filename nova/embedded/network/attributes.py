@@ -144,7 +144,8 @@ def parse(rows, context, values, creating):
             found[name] = row.check(value)
         except exception.InvalidInput as error:
             raise exception.InvalidInput(reason=f"{name}: {error.kwargs['reason']}")
-        if row.admin and not context.is_admin and found[name] != row.default:
+        # the default says nothing in a create; in an update it would take away what others rely on
+        if row.admin and not context.is_admin and (not creating or found[name] != row.default):
             raise exception.PolicyDenied(rule=f'{"create" if creating else "update"}:{name}')
     if not creating:
         return found

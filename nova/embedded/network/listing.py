@@ -40,7 +40,9 @@ class Listing:
                                    if name not in PAGING]]
         limit, marker = self._limit(values), None
         if values.get('marker', [''])[0]:
-            marker = networks.get(conn, self.table, values['marker'][0][:255])
+            # another project's is as unknown as one that is not there
+            marker = conn.execute(sa.select(self.table).where(
+                condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
                 raise exception.InvalidMarker(marker=values['marker'][0][:255])
         return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker,

@@ -51,7 +51,8 @@ def test_all_services_are_up(running):
 
 
 def test_files_are_private(running):
-    assert stat.S_IMODE(running.state_path.stat().st_mode) == 0o700
+    # Others may pass through to the disks of guests, which run as another user, and see nothing on the way.
+    assert stat.S_IMODE(running.state_path.stat().st_mode) in (0o700, 0o711)
     assert stat.S_IMODE(running.clouds_yaml.stat().st_mode) == 0o600
 
 

@@ -18,7 +18,8 @@ from nova.embedded.network import app
 from nova.tests.unit import test_network_manager as unit
 
 USERS = {'admin': {'project_id': 'admin-project', 'user_id': 'root', 'is_admin': True},
-         'demo': {'project_id': 'p1', 'user_id': 'u1'}, 'other': {'project_id': 'p2', 'user_id': 'u2'}}
+         'demo': {'project_id': 'p1', 'user_id': 'u1', 'roles': ['member']},
+         'other': {'project_id': 'p2', 'user_id': 'u2', 'roles': ['member']}}
 
 
 class Client:

@@ -59,6 +59,15 @@ def test_no_answer_in_time(served):
         client.slow(CONTEXT, seconds=1)
 
 
+def test_who_is_not_there_is_known_at_once(served):
+    client, _manager = served
+    for send in (client.echo, client.remember):
+        begun = time.monotonic()
+        with pytest.raises(exception.ServiceUnavailable):
+            send(CONTEXT, server='nobody', value=1)
+        assert time.monotonic() - begun < 5
+
+
 def test_services_find_a_restarted_broker(broker, served):
     client, _manager = served
     assert client.echo(CONTEXT, value=1) == 1

@@ -227,5 +227,7 @@ def _guests(connection, owner):
 
 def _facts(connection):
     info = connection.getInfo()
-    return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': info[1],
+    # libvirt counts memory by NUMA cell and misses what was added to a running machine; the kernel knows
+    memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20
+    return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': memory_mb,
             'capabilities': etree.fromstring(connection.getCapabilities())}

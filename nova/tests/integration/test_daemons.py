@@ -1,0 +1,115 @@
+"""The daemons as processes of their own, over a real broker: no process but nova-compute lacks a database."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+
+from nova import conf as nova_conf
+from nova.embedded import bootstrap
+from nova.embedded.identity import bootstrap as identity_bootstrap
+from nova.tests.integration import servers
+
+CONFIG = '''
+[DEFAULT]
+transport_url = {url}
+state_path = {state}
+host = {host}
+compute_driver = fake
+report_interval = 1
+graceful_shutdown_timeout = 5
+[http]
+port = {port}
+[network]
+driver = fake
+[identity]
+password_hash_rounds = 4
+'''
+GLANCE = '''
+[image]
+backend = glance
+[glance]
+endpoint_override = http://127.0.0.1:9/
+auth_type = none
+[database]
+connection = sqlite:////nonexistent/none.sqlite
+[api_database]
+connection = sqlite:////nonexistent/none.sqlite
+'''
+
+
+@pytest.fixture(scope='module')
+def deployment(tmp_path_factory):
+    """(URL of nova-api, password of demo, {daemon: process}); computes are host1."""
+    directory = tmp_path_factory.mktemp('daemons')
+    bin_directory = pathlib.Path(sys.executable).parent
+    with contextlib.ExitStack() as stack:
+        broker = stack.enter_context(servers.rabbitmq())
+        port = servers.free_port()
+        text = CONFIG.format(url=broker.url, state=directory, host='host1', port=port)
+        (directory / 'nova.conf').write_text(text)
+        (directory / 'compute.conf').write_text(text + GLANCE)
+        for command in ('db', 'api_db'):
+            subprocess.run([bin_directory / 'nova-manage', command, 'sync', '--config-file', directory / 'nova.conf'],
+                           check=True)
+        from nova import compose
+        conf = nova_conf.new(files=[str(directory / 'nova.conf')])
+        api_db, cell_db = compose.open_databases(conf)
+        passwords = identity_bootstrap.bootstrap(compose.identity(conf, api_db, f'http://127.0.0.1:{port}'))
+        bootstrap.bootstrap(conf, api_db)
+        api_db.dispose()
+        cell_db.dispose()
+        running = {}
+        for name in ('conductor', 'scheduler', 'network', 'compute', 'api'):
+            config = 'compute.conf' if name == 'compute' else 'nova.conf'
+            log = stack.enter_context(open(directory / f'{name}.log', 'wb'))
+            running[name] = subprocess.Popen([bin_directory / f'nova-{name}', '--config-file', directory / config],
+                                             stdout=log, stderr=log, env=dict(os.environ))
+            stack.callback(running[name].wait)
+            stack.callback(running[name].kill)
+        yield f'http://127.0.0.1:{port}', passwords, running, directory
+
+
+def _services(directory):
+    out = subprocess.run([pathlib.Path(sys.executable).parent / 'nova-manage', 'service', 'list', '--config-file',
+                          directory / 'nova.conf'], check=True, capture_output=True, text=True).stdout
+    return {line.split()[0] for line in out.splitlines()[1:] if ' up ' in line}
+
+
+def test_daemons_find_each_other_and_stop(deployment):
+    url, _passwords, running, directory = deployment
+    deadline = time.monotonic() + 60
+    wanted = {f'nova-{name}' for name in running if name != 'api'}
+    while _services(directory) != wanted:
+        for name, process in running.items():
+            assert process.poll() is None, (directory / f'{name}.log').read_text()[-2000:]
+        assert time.monotonic() < deadline, (directory / 'compute.log').read_text()[-2000:]
+        time.sleep(0.3)
+    assert requests.get(url + '/v2.1/servers', timeout=10).status_code == 401
+    assert requests.get(url + '/v2.1/', timeout=10).status_code == 200
+    for process in running.values():
+        process.send_signal(signal.SIGTERM)
+    for name, process in running.items():
+        assert process.wait(20) == 0, name
+
+
+def test_a_daemon_without_a_schema_says_what_to_do(tmp_path):
+    config = tmp_path / 'nova.conf'
+    config.write_text(CONFIG.format(url='rabbit://127.0.0.1:9/', state=tmp_path, host='h', port=0))
+    done = subprocess.run([pathlib.Path(sys.executable).parent / 'nova-conductor', '--config-file', config],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith('run: nova-manage api_db sync')
+
+
+def test_a_daemon_without_a_broker_says_so(tmp_path):
+    config = tmp_path / 'nova.conf'
+    config.write_text('[DEFAULT]\ncompute_driver = fake\n[image]\nbackend = glance\n')
+    done = subprocess.run([pathlib.Path(sys.executable).parent / 'nova-compute', '--config-file', config],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1 and 'transport_url is not set' in done.stderr.splitlines()[-1]
