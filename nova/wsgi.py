@@ -60,10 +60,10 @@ class Server:
 
 class _Native:
     def __init__(self, application, host, port, threads):
-        from cheroot import wsgi
+        from nova import http1
 
-        self._http = wsgi.Server((host, port), application, numthreads=threads, server_name='nova',
-                                 request_queue_size=BACKLOG, timeout=IDLE_S)
+        self._http = http1.make(application, host, port, numthreads=threads, server_name='nova',
+                                request_queue_size=BACKLOG, timeout=IDLE_S)
         self._http.software = 'nova'
         self._http.max_request_header_size = MAX_HEADER
         self._http.error_log = _log

@@ -332,12 +332,14 @@ def plumbing(state):
     if not 1 <= len(pids) <= 2:          # dnsmasq may keep a helper
         yield f'{len(pids)} DHCP servers run on {BRIDGE}'
     devices = {'tap' + ident[:11] for ident in state.ports}
-    filters = subprocess.check_output(['nft', 'list', 'ruleset'], text=True)
-    tables = re.findall(r'^table \w+ (\S*%s\S*) \{(.*?)^\}' % re.escape(BRIDGE.replace('-', '_')), filters,
-                        re.MULTILINE | re.DOTALL)
-    if len(tables) < 2:
-        yield f'the filters of {BRIDGE} are not loaded'
-    named = set(re.findall(r'\btap[0-9a-f]{8}-[0-9a-f]{2}\b', ''.join(text for _name, text in tables)))
+    filters = ''
+    for family in ('bridge', 'inet'):
+        done = subprocess.run(['nft', 'list', 'table', family, 'nova_' + BRIDGE.replace('-', '_')],
+                              capture_output=True, text=True)
+        filters += done.stdout
+        if done.returncode:
+            yield f'the {family} filters of {BRIDGE} are not loaded'
+    named = set(re.findall(r'\btap[0-9a-f]{8}-[0-9a-f]{2}\b', filters))
     yield from (f'filters name the device {device}, which is no port\'s' for device in named - devices)
     yield from (f'no filter names the device {device}' for device in devices - named)
     links = json.loads(subprocess.check_output(['ip', '-json', 'link', 'show', 'master', BRIDGE]) or b'[]')
@@ -381,7 +383,7 @@ def interrupted(cloud, body, history, servers, rng, longest):
     stop = threading.Event()
     with futures.ThreadPoolExecutor(CLIENTS) as pool:
         jobs = [pool.submit(Client(cloud, body, history, servers, random.Random(rng.random())).run, stop)
-                for _ in range(CLIENTS)]
+                for _ in range(min(CLIENTS, servers))]
         time.sleep(rng.uniform(0.1, longest))
         cloud.kill()
         stop.set()
@@ -447,9 +449,10 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
             tell(cloud.last_words(60))
         clean(cloud)
     finally:
-        cloud.close(keep=keep and bool(failed))
+        cloud.end()
         if driver == 'libvirt':
             cloud.remove_network()
+        cloud.close(keep=keep and bool(failed))
         if keep and failed:
             tell(f'state: {cloud.state}')
     return failed

@@ -149,13 +149,24 @@ class LocalCloud:
         fields = pathlib.Path(f'/proc/{self.process.pid}/stat').read_text().rpartition(')')[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
+    def remove_network(self):
+        """Remove what the linux network driver made on this host; the process must have ended."""
+        command = shutil.which('nova-manage') or TREE / '.venv/bin/nova-manage'
+        subprocess.run([command, 'network', 'teardown', '--config-file', self.config], check=True)
+
+    def end(self, timeout=30):
+        """SIGTERM: what runs is finished. Its exit code; SIGKILL when it takes longer than so many seconds."""
+        if self.process is None or self.process.poll() is not None:
+            return None
+        self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout)
+        self.process.kill()
+        self.local = threading.local()
+        return self.process.wait()
+
     def close(self, keep=False):
         """Stop it in an orderly way and remove its directory."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(30)
-            self.process.kill()
-            self.process.wait()
+        self.end()
         if not keep:
             shutil.rmtree(self.state, ignore_errors=True)

@@ -90,6 +90,12 @@ def _list_hosts(conf):
                                       for cell, row in _services(conf, 'compute')])
 
 
+def _teardown_network(conf):
+    """Remove the bridges, DHCP servers and filters of this host; the next start of its network service makes them."""
+    from nova.network import drivers
+    drivers.load(conf).teardown()
+
+
 def _config_sample(conf):
     """Print nova.conf with every option, its meaning and default."""
     from nova.cmd import samples
@@ -109,6 +115,7 @@ COMMANDS = {
     'cell_v2': {'list_cells': _list_cells, 'list_hosts': _list_hosts},
     'service': {'list': _list_services},
     'host': {'list': _list_hosts},
+    'network': {'teardown': _teardown_network},
     'config': {'sample': _config_sample},
     'policy': {'sample': _policy_sample},
 }

@@ -13,7 +13,6 @@ import oslo_messaging
 from oslo_messaging import opts as messaging_opts
 from oslo_messaging._tracing import client as messaging_tracing
 from oslo_messaging._metrics import client as messaging_metrics
-from oslo_messaging.rpc import client as rpc_client
 from oslo_messaging.rpc import server as rpc_server
 
 from nova import concurrency
@@ -128,7 +127,7 @@ class Client:
             raise exception.Unsupported(f'{method.name} needs services of a newer version.') from error
         except oslo_messaging.RemoteError as error:
             raise exception.RemoteError(service=self._interface.topic, type=error.exc_type) from error
-        except (oslo_messaging.MessagingException, OSError) as error:
+        except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError) as error:
             LOG.warning('%s could not be sent to %s: %s', method.name, self._interface.topic, error)
             raise self._unavailable(server) from error
 

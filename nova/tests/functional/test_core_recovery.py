@@ -108,11 +108,46 @@ def test_killed_in_an_operation(cloud, name, operation, arguments, after):
 def test_killed_in_a_snapshot(cloud):
     uuid = cloud.boot()
     cloud.images.data['i1'] = b'half'
+    cloud.images.unfinished.add('i1')
     interrupt(cloud, 'snapshot', lambda: cloud.act(uuid, 'createImage', image_id='i1'))
     cloud.start_compute('host1')
     cloud.settle()
     assert (cloud.row(uuid)['vm_state'], cloud.row(uuid)['task_state']) == (states.ACTIVE, None)
     assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.images.data == {}
+
+
+def test_killed_between_the_upload_and_the_end_of_a_snapshot(cloud):
+    """The image was active, its owner may have seen it: it used to be removed."""
+    uuid = cloud.boot()
+    cloud.images.unfinished.add('i1')
+    cloud.bus.lost = lambda topic, method, server: method == 'end_task'
+    cloud.act(uuid, 'createImage', image_id='i1')
+    deadline = time.monotonic() + 10
+    while 'i1' not in cloud.images.data:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    cloud.kill_compute('host1')
+    cloud.bus.lost = None
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert (cloud.row(uuid)['vm_state'], cloud.row(uuid)['task_state']) == (states.ACTIVE, None)
+    assert cloud.actions(uuid)[-1][1] is None and 'i1' in cloud.images.data
+
+
+def test_a_copy_that_the_deletion_of_its_server_overtook_is_removed(cloud):
+    """Its message was lost, or came after the delete: the image used to stay queued for ever."""
+    uuid, whole = cloud.boot(), 'i2'
+    cloud.images.unfinished.add('i1')
+    cloud.images.data.update(i1=b'', i2=b'')
+    cloud.act(uuid, 'createImage', image_id=whole)
+    cloud.settle()
+    cloud.bus.lost = lambda topic, method, server: method == 'snapshot_instance'
+    cloud.act(uuid, 'createImage', image_id='i1')
+    cloud.bus.lost = None
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid) and set(cloud.images.data) == {whole}
+    cloud.check()
 
 
 def test_messages_lost_on_the_way_to_the_compute(cloud):
@@ -246,6 +281,27 @@ def test_a_conductor_that_starts_takes_up_what_waits_for_one(cloud, monkeypatch)
     assert cloud.conductor.reconcile() == 2
     cloud.settle()
     assert cloud.row(waiting)['vm_state'] == states.ACTIVE and cloud.gone(deleted)
+    cloud.check()
+
+
+def test_the_only_process_takes_over_at_once(cloud):
+    """After a kill of the all-in-one nothing waits for a deadline: builds that never reached a host took half a
+    minute, a mapping whose server's row was never written up to a quarter of an hour, counted by the quota."""
+    waiting, deleted, lost = (cloud.insert()[0] for _ in range(3))
+    with cloud.db.writer() as conn:
+        conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == lost))
+        conn.execute(sa.delete(tables_cell.instance_actions).where(
+            tables_cell.instance_actions.c.instance_uuid == lost))
+    cloud.bus.lost = lambda topic, method, server: topic == 'conductor'
+    cloud.delete(deleted)
+    cloud.bus.lost = None
+    cloud.conductor.start()
+    cloud.conductor.take_over()
+    deadline = time.monotonic() + 5
+    while cloud.row(waiting)['vm_state'] != states.ACTIVE or not cloud.gone(deleted):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    cloud.settle()
     cloud.check()
 
 

@@ -141,6 +141,22 @@ def test_create_image_of_a_busy_server_makes_no_image(cloud, server_id):
     assert [image['name'] for image in cloud.services.images.list(cloud.owner)] == ['cirros']
 
 
+def test_create_image_that_the_image_service_refuses_changes_nothing(cloud, server_id):
+    """The action begins before the image is made, so that no crash leaves an image that nobody knows."""
+    before = cloud.row(server_id)
+    with cloud.cell_db.reader() as conn:
+        recorded = len(instance_actions.by_instance(conn, server_id))
+    sent = len(cloud.compute.sent)
+    answer = act(cloud, server_id, {'createImage': {'name': 'copy', 'metadata': {'data_id': 'x'}}}, version='2.39')
+    assert answer.status in (400, 403), answer.body
+    row = cloud.row(server_id)
+    assert {**row, 'updated_at': None} == {**before, 'updated_at': None}
+    with cloud.cell_db.reader() as conn:
+        assert len(instance_actions.by_instance(conn, server_id)) == recorded
+    assert len(cloud.compute.sent) == sent
+    assert [image['name'] for image in cloud.services.images.list(cloud.owner)] == ['cirros']
+
+
 @pytest.mark.parametrize('version, code', [('2.38', 403), ('2.39', 202)])
 def test_metadata_of_an_image_counts_until_239(cloud, server_id, version, code):
     metadata = {str(number): 'x' for number in range(100)}

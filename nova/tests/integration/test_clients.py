@@ -16,7 +16,7 @@ import pytest
 from nova.tests.integration import test_libvirt
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'tools'))
-import local_cloud  # noqa: E402
+import local_cloud
 
 BIN = pathlib.Path(sys.executable).parent
 BRIDGE, CIDR = 'br-novatest', '10.47.0.0/24'

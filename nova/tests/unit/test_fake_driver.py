@@ -58,6 +58,15 @@ def test_guests_outlive_the_process(tmp_path):
     assert other.guests() == {}
 
 
+def test_what_a_killed_snapshot_left_is_removed(tmp_path):
+    make(tmp_path)
+    mine, other = tmp_path / 'snapshot-host1-x', tmp_path / 'snapshot-host2-x'
+    mine.touch()
+    other.touch()
+    make(tmp_path)
+    assert not mine.exists() and other.exists()
+
+
 def test_configured_failures_and_delays(tmp_path):
     made = make(tmp_path, fake__failures={'spawn': '1'}, fake__delays={'destroy': '0.05'})
     with pytest.raises(exception.VirtError):
