@@ -39,10 +39,13 @@ from local_cloud import LocalCloud
 
 SETTLE_S = {'fake': 60, 'libvirt': 240}      # seconds that the cloud may take to finish what was interrupted
 CLIENTS = 4
+PAUSE_S = {'fake': 0, 'libvirt': 1.5}        # longest pause of a client between two requests
+LONGEST_S = {'fake': 1.5, 'libvirt': 15}     # longest life of a process
 BRIDGE, CIDR = 'br-crash', '10.46.0.0/24'
+NO_QUOTA = ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1']
 OPTIONS = {
     'fake': ['[fake]', 'delays = spawn:0.05,destroy:0.03,power_off:0.03,power_on:0.03,reboot:0.03,snapshot:0.05'],
-    'libvirt': ['[DEFAULT]', 'shutdown_timeout = 3', '[network]', f'bridge = {BRIDGE}', f'default_cidr = {CIDR}'],
+    'libvirt': ['[DEFAULT]', 'shutdown_timeout = 3', 'cpu_allocation_ratio = 64', '[network]', f'bridge = {BRIDGE}', f'default_cidr = {CIDR}'],
 }
 # status in which a server may rest -> power states of its guest
 RESTING = {'ACTIVE': {1}, 'SHUTOFF': {4}, 'PAUSED': {3}, 'SUSPENDED': {7}, 'ERROR': {None, 0, 1, 3, 4, 6, 7}}
@@ -76,6 +79,7 @@ class Client:
                 self.request()
             except (OSError, http.client.HTTPException):
                 time.sleep(0.05)             # killed meanwhile
+            stop.wait(self.rng.uniform(0, PAUSE_S[self.cloud.driver]))
 
     def request(self):
         with self.history.lock:
@@ -378,13 +382,13 @@ def prepare(cloud, guest):
     return {'flavorRef': flavor, 'imageRef': image, 'networks': [{'uuid': network}]}
 
 
-def interrupted(cloud, body, history, servers, rng, longest):
+def interrupted(cloud, body, history, servers, rng):
     """Clients work until the process is killed; seconds that the next one needed to serve."""
     stop = threading.Event()
     with futures.ThreadPoolExecutor(CLIENTS) as pool:
         jobs = [pool.submit(Client(cloud, body, history, servers, random.Random(rng.random())).run, stop)
                 for _ in range(min(CLIENTS, servers))]
-        time.sleep(rng.uniform(0.1, longest))
+        time.sleep(rng.uniform(0.1, LONGEST_S[cloud.driver]))
         cloud.kill()
         stop.set()
         for job in jobs:
@@ -432,13 +436,13 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
     seed = seed if seed is not None else random.SystemRandom().randrange(10 ** 6)
     rng = random.Random(seed)
     tell(f'crash test: driver {driver}, {rounds} rounds, seed {seed}')
-    cloud = LocalCloud(driver, ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1', *OPTIONS[driver]])
+    cloud = LocalCloud(driver, [*NO_QUOTA, *OPTIONS[driver]])
     failed = ['it did not get to the end']
     try:
         cloud.start()
         body, history = prepare(cloud, guest), History()
         for number in range(rounds):
-            started = interrupted(cloud, body, history, servers, rng, 1.5 if driver == 'fake' else 8)
+            started = interrupted(cloud, body, history, servers, rng)
             tell(f'  round {number + 1}: {len(history.created)} created, {len(history.delete_sent)} deleted, '
                  f'serving again after {started:.1f} s')
             if compare_each or number + 1 == rounds:

@@ -54,6 +54,6 @@ make_venv() {
     [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ] && return 0
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || {
         say "python3 -m venv failed; on Debian install python3-venv"; return 1; }
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -e "$tree[$extras]" "$@" || return 1
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -e "$tree${extras:+[$extras]}" "$@" || return 1
     echo "$stamp" >"$venv/nova.stamp"
 }

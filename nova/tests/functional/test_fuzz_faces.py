@@ -20,7 +20,7 @@ from nova.image import fields as image_fields
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
 
-ROUNDS = 8                   # requests of each route
+ROUNDS = 20                  # requests of each route
 INTERNALS = re.compile(r'Traceback|File "|\.py\b|sqlalchemy|sqlite|SELECT |INSERT |<class|object at 0x|NoneType|KeyError')
 
 HOSTILE = (None, True, 0, -1, 1.5, 2 ** 31, 2 ** 63, 10 ** 40, -10 ** 40, 1e308, '', ' ', '\n', '\t', '\u202e', '\ufffe',
