@@ -20,6 +20,13 @@ exception stays in the log.
 """
 
 
+MAX_FACT = 500        # characters of a text that a sentence repeats: it may be anything that a client sent
+
+
+def _short(value):
+    return value[:MAX_FACT] + '…' if isinstance(value, str) and len(value) > MAX_FACT else value
+
+
 class NovaException(Exception):
     """Base of all domain errors.
 
@@ -32,7 +39,7 @@ class NovaException(Exception):
 
     def __init__(self, message=None, **kwargs):
         self.kwargs = kwargs
-        super().__init__(message or self.template % kwargs)
+        super().__init__(message or self.template % {name: _short(value) for name, value in kwargs.items()})
 
     @property
     def message(self):

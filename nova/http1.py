@@ -5,6 +5,7 @@ So what is not exactly HTTP is refused, a body is read in pieces and never gathe
 was not read to its end is not used again.
 """
 import re
+import time
 
 from cheroot import server
 from cheroot import wsgi
@@ -13,6 +14,7 @@ from nova import exception
 
 PIECE = 65536                       # bytes taken from the socket at once
 DRAIN = 64 * 1024 * 1024            # bytes of a refused body that are read, so that the client sees the answer
+HEADERS_S = 20                      # a request line and its headers have come by then
 MAX_LINE = 4096                     # bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -22,13 +24,6 @@ _CHUNK = re.compile(rb'([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n')
 # Two of these are two requests in one.
 _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-Type', b'X-Auth-Token',
                    b'X-Service-Token', b'X-Subject-Token'))
-
-
-def make(application, host, port, **options):
-    """A cheroot WSGI server of this framing."""
-    made = wsgi.Server((host, port), application, **options)
-    made.ConnectionClass = _Connection
-    return made
 
 
 def read_headers(rfile, headers=None):
@@ -158,6 +153,13 @@ class _Nothing:
 class _Request(server.HTTPRequest):
     header_reader = staticmethod(read_headers)
 
+    def parse_request(self):
+        self.conn.timed.until = time.monotonic() + HEADERS_S
+        try:
+            super().parse_request()
+        finally:
+            self.conn.timed.until = None
+
     def read_request_line(self):
         try:
             return super().read_request_line()
@@ -188,5 +190,47 @@ class _Request(server.HTTPRequest):
         super().send_headers()
 
 
+class _Timed:
+    """A socket from which reading ends at a moment, however slowly the bytes come."""
+
+    def __init__(self, sock):
+        self._sock, self.until = sock, None
+
+    def __getattr__(self, name):
+        return getattr(self._sock, name)
+
+    def recv_into(self, buffer):
+        if self.until is None:
+            return self._sock.recv_into(buffer)
+        usual = self._sock.gettimeout()
+        self._sock.settimeout(max(0.001, self.until - time.monotonic()))
+        try:
+            return self._sock.recv_into(buffer)
+        finally:
+            self._sock.settimeout(usual)
+
+
 class _Connection(server.HTTPConnection):
     RequestHandlerClass = _Request
+
+    def __init__(self, served_by, sock, makefile):
+        self.timed, self.waited = _Timed(sock), False
+        super().__init__(served_by, sock, lambda sock, mode, size: makefile(
+            self.timed if 'r' in mode else sock, mode, size))
+
+
+class _Server(wsgi.Server):
+    ConnectionClass = _Connection
+
+    def process_conn(self, conn):
+        """A thread is for who says something: a new connection waits where the idle ones do."""
+        if not conn.waited and self.can_add_keepalive_connection:
+            conn.waited = True
+            self.put_conn(conn)
+        else:
+            super().process_conn(conn)
+
+
+def make(application, host, port, **options):
+    """A cheroot WSGI server of this framing."""
+    return _Server((host, port), application, **options)

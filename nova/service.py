@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 VERSION = 1                         # of the services' behaviour; in the service rows, for rolling upgrades
 JITTER = 0.1                        # part of a spacing by which runs of a periodic task vary
-GC_THRESHOLDS = (50_000, 10, 10)    # one page of a list makes more objects than Python's 700: it would run a hundred times
+GC_THRESHOLDS = (50_000, 10, 10)    # of objects: one page of a list makes more than Python's 700 many times over
 
 
 class Service:
@@ -58,6 +58,10 @@ class Service:
             self._repeat(name, spacing, function)
         LOG.info('%s on %s serves', self.binary, self.host)
 
+    def rest(self):
+        """Begin no new run of a periodic task: called on all services of a process before the first one stops."""
+        self._stopping.set()
+
     def stop(self, timeout):
         """Take no new message and no new run of a task; True when what ran has ended within ``timeout`` s."""
         deadline = time.monotonic() + timeout
@@ -79,7 +83,8 @@ class Service:
 
     def _report(self):
         try:
-            self._reporter(nova_context.admin_context(), host=self.host, binary=self.binary, topic=self.topic, version=VERSION)
+            self._reporter(nova_context.admin_context(), host=self.host, binary=self.binary, topic=self.topic,
+                           version=VERSION)
         except exception.NovaException as error:
             LOG.warning('%s could not report: %s', self.binary, error)
 

@@ -90,7 +90,7 @@ class _Green:
         import eventlet
 
         family = socket.AF_INET6 if ':' in host else socket.AF_INET
-        self._application = application
+        self._application = _Careful(application)
         self._listener = eventlet.listen((host, port), family=family, backlog=BACKLOG, reuse_port=False)
         self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = self._listener.getsockname()[1]
@@ -114,6 +114,38 @@ class _Green:
         with eventlet.Timeout(timeout or 0.01, False), contextlib.suppress(greenlet.GreenletExit):
             self._thread.kill()          # leaves accept(), closes idle connections, waits for the busy ones
             self._thread.wait()
+
+
+class _Careful:
+    """Makes a fault of the client of a body that eventlet cannot read: bad chunks, a connection that breaks off."""
+
+    def __init__(self, application):
+        self._application = application
+
+    def __call__(self, environ, start_response):
+        environ['wsgi.input'] = _CarefulBody(environ['wsgi.input'])
+        return self._application(environ, start_response)
+
+
+class _CarefulBody:
+    def __init__(self, body):
+        self._body = body
+
+    def read(self, size=-1):
+        return self._do(self._body.read, size)
+
+    def readline(self, size=-1):
+        return self._do(self._body.readline, size)
+
+    def __iter__(self):
+        return iter(self.readline, b'')
+
+    @staticmethod
+    def _do(read, size):
+        try:
+            return read(None if size is None or size < 0 else size)
+        except (OSError, ValueError):
+            raise exception.BadRequest('The body of the request could not be read.') from None
 
 
 def _log(message='', level=logging.INFO, traceback=False):

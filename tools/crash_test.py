@@ -2,14 +2,15 @@
 """Kills the all-in-one at random moments of many boots, starts it again, and proves that nothing was lost or leaked.
 
 usage: tools/crash_test.py [--driver fake|libvirt] [--rounds 10] [--servers 12] [--seed N] [--guest DIRECTORY]
+           [--compare-each] [--first-starts N] [--keep]
 
 In each round clients create, stop, start, reboot, rebuild, pause, copy and delete servers; at a random moment the
-process is killed with SIGKILL and started again. In the end, when everything has settled, what clients were told is
+process is killed with SIGKILL and started again, in some rounds killed once more while it starts. In the end, when everything has settled, what clients were told is
 compared with the API, both databases, the hypervisor, the disks and the host's network:
 
 - a server whose creation was acknowledged is there, in a state to rest in, or in ERROR with a reason, unless a delete
   was sent; one whose deletion was acknowledged is gone
-- no task is in progress and no action open, no action was recorded twice
+- no task is in progress and no action open, no action was recorded twice; the last one of each server has its effect
 - usage on the compute nodes is the sum of the servers; mappings (the quota's usage), request specs and servers are
   the same set
 - ports, addresses and memberships in groups belong to servers that exist, each address once, as the servers' network
@@ -40,8 +41,10 @@ from local_cloud import LocalCloud
 SETTLE_S = {'fake': 60, 'libvirt': 240}      # seconds that the cloud may take to finish what was interrupted
 CLIENTS = 4
 PAUSE_S = {'fake': 0, 'libvirt': 1.5}        # longest pause of a client between two requests
+START_S = (0.5, 2.5)                         # life of a process that is killed while it starts
 LONGEST_S = {'fake': 1.5, 'libvirt': 15}     # longest life of a process
 BRIDGE, CIDR = 'br-crash', '10.46.0.0/24'
+VIRSH = ['virsh', '-c', 'qemu:///system']
 NO_QUOTA = ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1']
 OPTIONS = {
     'fake': ['[fake]', 'delays = spawn:0.05,destroy:0.03,power_off:0.03,power_on:0.03,reboot:0.03,snapshot:0.05'],
@@ -49,6 +52,10 @@ OPTIONS = {
 }
 # status in which a server may rest -> power states of its guest
 RESTING = {'ACTIVE': {1}, 'SHUTOFF': {4}, 'PAUSED': {3}, 'SUSPENDED': {7}, 'ERROR': {None, 0, 1, 3, 4, 6, 7}}
+# name of the record of an action -> vm states that it leaves
+EFFECTS = {'create': ('active',), 'start': ('active',), 'stop': ('stopped',), 'reboot': ('active',),
+           'pause': ('paused',), 'unpause': ('active',), 'suspend': ('suspended',), 'resume': ('active',),
+           'rebuild': ('active', 'stopped')}
 ACTIONS = {
     'os-stop': None, 'os-start': None, 'reboot': {'type': 'HARD'}, 'pause': None, 'unpause': None, 'suspend': None,
     'resume': None, 'createImage': {'name': 'copy'}, 'rebuild': {},
@@ -85,9 +92,9 @@ class Client:
         with self.history.lock:
             known = [uuid for uuid in self.history.created if uuid not in self.history.delete_sent]
         choice = self.rng.random()
-        if not known or choice < 0.5 and len(known) < self.servers:
-            self.create()
-        elif choice < 0.7:
+        if not known or choice < 0.4 and len(known) < self.servers:
+            self.create(max(1, self.servers - len(known)))
+        elif choice > 0.85:
             self.delete(self.rng.choice(known))
         else:
             self.act(self.rng.choice(known))
@@ -98,14 +105,25 @@ class Client:
         if status >= 500:
             raise RuntimeError(f'the API answered {what} with {status}: {data[:300]!r}')
 
-    def create(self):
+    def create(self, room=1):
+        """:param room: servers at most"""
         self.number += 1
         body = {'server': {**self.body, 'name': f'crash-{threading.get_ident()}-{self.number}'}}
+        kind = self.rng.random()
+        if kind < 0.1:
+            body['server'].update(min_count=min(3, room), max_count=min(3, room))
+        elif kind < 0.3:
+            body['server']['networks'] = [{'port': self.port()}]
         status, data = self.cloud.call('POST', '/servers', body, version='2.37')
         if status == 202:
             with self.history.lock:
                 self.history.created.add(json.loads(data)['server']['id'])
         self.count('create', status, data)
+
+    def port(self):
+        """A port of the user's own: it outlives its server."""
+        port = {'network_id': self.body['networks'][0]['uuid']}
+        return self.cloud.json('POST', '/v2.0/ports', {'port': port}, service='network')['port']['id']
 
     def delete(self, uuid):
         with self.history.lock:
@@ -147,13 +165,17 @@ class State:
 
     shown        {uuid: server} as the API shows them
     instances    {uuid: row}
+    ports, free  {id: row} of those that servers have, and of the others
+    addresses    rows of those that are in use
     """
 
     def __init__(self, cloud, history, servers):
         self.cloud, self.history = cloud, history
         self.shown = {server['id']: server for server in servers}
         self.instances = {row['uuid']: row for row in self.cell('SELECT * FROM instances')}
-        self.ports = {row['id']: row for row in self.api("SELECT * FROM ports WHERE device_id != ''")}
+        every = {row['id']: row for row in self.api('SELECT * FROM ports')}
+        self.ports = {ident: row for ident, row in every.items() if row['device_id']}
+        self.free = {ident: row for ident, row in every.items() if not row['device_id']}
         self.addresses = self.api('SELECT address, port_id FROM addresses WHERE port_id IS NOT NULL')
 
     def api(self, statement):
@@ -221,6 +243,14 @@ def actions(state):
     keys = collections.Counter((row['instance_uuid'], row['request_id']) for row in recorded)
     yield from (f'request {request} of {uuid} was recorded {n} times'
                 for (uuid, request), n in keys.items() if n > 1)
+    last = {row['instance_uuid']: row for row in sorted(recorded, key=lambda row: row['id'])
+            if row['action'] in EFFECTS}
+    for uuid, row in last.items():
+        server = state.instances.get(uuid)
+        if server and server['vm_state'] not in (*EFFECTS[row['action']], 'error'):
+            yield f'the last action of {uuid} is {row["action"]}, and it is {server["vm_state"]}'
+        if server and row['message']:
+            yield f'{row["action"]} of {uuid} failed'
     created = {row['instance_uuid'] for row in recorded if row['action'] == 'create'}
     yield from (f'server {uuid} has no record of its creation' for uuid in set(state.instances) - created)
     ids = {row['id'] for row in recorded}
@@ -238,13 +268,17 @@ def network(state):
         server = instances.get(port['device_id'])
         if server is None or server['host'] != port['host']:
             yield f'port {port["id"]} belongs to {port["device_id"]}, which is {"elsewhere" if server else "gone"}'
+    yield from (f'port {ident} was made for a server and has none' for ident, row in state.free.items()
+                if row['made_for_server'] or row['host'])
     held = collections.defaultdict(set)
     for row in state.addresses:
+        if row['port_id'] in state.free:
+            continue
         if row['port_id'] not in ports:
             yield f'address {row["address"]} belongs to port {row["port_id"]}, which has no server'
         else:
             held[ports[row['port_id']]['device_id']].add(row['address'])
-    every = {row['id'] for row in state.api('SELECT id FROM ports')}
+    every = {*ports, *state.free}
     yield from (f'port {row["port_id"]} is gone, its membership in a group is left'
                 for row in state.api('SELECT port_id FROM port_security_groups') if row['port_id'] not in every)
     lone = every - {row['port_id'] for row in state.api('SELECT port_id FROM port_security_groups')}
@@ -286,8 +320,7 @@ def guests(cloud, ids):
     found = {}
     for option, power_state in (('--state-shutoff', 4), ('--state-running', 1), ('--state-paused', 3),
                                 ('--with-managed-save', 7), ('--state-other', 6)):
-        command = ['virsh', '-c', 'qemu:///system', 'list', '--all', '--uuid', option]
-        for uuid in subprocess.check_output(command, text=True).split():
+        for uuid in subprocess.check_output([*VIRSH, 'list', '--all', '--uuid', option], text=True).split():
             if uuid in ids:
                 found[uuid] = power_state
     return found
@@ -393,6 +426,10 @@ def interrupted(cloud, body, history, servers, rng):
         stop.set()
         for job in jobs:
             job.result()
+    for _ in range(rng.choice((0, 0, 1, 2))):        # and again while it takes up what was interrupted
+        cloud.launch()
+        time.sleep(rng.uniform(*START_S))
+        cloud.kill()
     return cloud.start()
 
 
@@ -425,6 +462,39 @@ def clean(cloud):
         time.sleep(0.2)
 
 
+def remove_guests(cloud):
+    """Remove the guests of a cloud that did not come up again."""
+    for uuid in subprocess.check_output([*VIRSH, 'list', '--all', '--uuid'], text=True).split():
+        owner = subprocess.run([*VIRSH, 'metadata', uuid, 'urn:nova:libvirt:owner:1'], capture_output=True, text=True)
+        if f'"{cloud.state}/instances"' in owner.stdout.replace("'", '"'):
+            subprocess.run([*VIRSH, 'destroy', uuid], capture_output=True)
+            subprocess.run([*VIRSH, 'undefine', uuid, '--managed-save'], capture_output=True)
+
+
+def first_starts(times=10, seed=None, tell=print):
+    """The differences that are left when the very first start is killed, so many clouds one after the other."""
+    seed = seed if seed is not None else random.SystemRandom().randrange(10 ** 6)
+    rng, failed = random.Random(seed), []
+    tell(f'crash test: {times} first starts, seed {seed}')
+    for _ in range(times):
+        cloud = LocalCloud('fake', [*NO_QUOTA, *OPTIONS['fake']])
+        try:
+            for _ in range(rng.choice((1, 2, 3))):
+                cloud.launch()
+                time.sleep(rng.uniform(*START_S))
+                cloud.kill()
+            cloud.start()
+            history, body = History(), prepare(cloud, None)
+            Client(cloud, body, history, 1, rng).create()
+            failed += compare(cloud, history, tell)
+        except Exception as error:
+            failed.append(f'{type(error).__name__}: {error}')
+            tell('  ' + failed[-1])
+        finally:
+            cloud.close()
+    return failed
+
+
 def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False, tell=print, compare_each=False):
     """The differences that are left after so many kills.
 
@@ -455,6 +525,7 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
     finally:
         cloud.end()
         if driver == 'libvirt':
+            remove_guests(cloud)
             cloud.remove_network()
         cloud.close(keep=keep and bool(failed))
         if keep and failed:
@@ -471,9 +542,13 @@ def main():
     parser.add_argument('--guest', help='directory of the guest image, for libvirt')
     parser.add_argument('--keep', action='store_true', help='leave the state directory when something differs')
     parser.add_argument('--compare-each', action='store_true', help='compare after each kill')
+    parser.add_argument('--first-starts', type=int, default=0, metavar='N',
+                        help='before: kill the first starts of so many clouds')
     args = vars(parser.parse_args())
     sys.stdout.reconfigure(line_buffering=True)
-    sys.exit(1 if run(**args) else 0)
+    times = args.pop('first_starts')
+    failed = first_starts(times, args['seed']) if times else []
+    sys.exit(1 if run(**args) + failed else 0)
 
 
 if __name__ == '__main__':

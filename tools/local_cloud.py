@@ -46,13 +46,8 @@ class LocalCloud:
 
         :raises RuntimeError: it ended or did not answer in time
         """
-        command = shutil.which('nova-all') or TREE / '.venv/bin/nova-all'
         begin = time.perf_counter()
-        with open(self.log, 'ab') as log:
-            self.process = subprocess.Popen(
-                [command, '--config-file', self.config, '--state-path', self.state, '--driver', self.driver,
-                 '--port', str(self.port)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, env={**os.environ, 'NOVA_THREAD_MODEL': self.thread_model})
+        self.launch()
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 self.first_answer()
@@ -64,6 +59,15 @@ class LocalCloud:
         if self.token is None:
             self.login()
         return elapsed
+
+    def launch(self):
+        """Start the process and wait for nothing."""
+        command = shutil.which('nova-all') or TREE / '.venv/bin/nova-all'
+        with open(self.log, 'ab') as log:
+            self.process = subprocess.Popen(
+                [command, '--config-file', self.config, '--state-path', self.state, '--driver', self.driver,
+                 '--port', str(self.port)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, env={**os.environ, 'NOVA_THREAD_MODEL': self.thread_model})
 
     def first_answer(self):
         """Ask for the index. The address is taken before anything is served: who connects early waits."""

@@ -15,7 +15,7 @@ suite=${1:-all}
 case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10s/^# //p' "$0" >&2; exit 2 ;; esac
 
 cd "$tree"
-log=${TMPDIR:-/tmp}/nova-test.$$.log
+log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'rm -f "$log"' EXIT
 TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils"
 

@@ -121,12 +121,17 @@ def _with_relations(conn, rows):
     found = [dict(row, properties={}, tags=[]) for row in rows]
     by_id = {image['id']: image for image in found}
     if by_id:
-        c = t.image_properties.c
-        for row in conn.execute(sa.select(c.image_id, c.name, c.value).where(c.image_id.in_(by_id))):
-            by_id[row.image_id]['properties'][row.name] = row.value
-        c = t.image_tags.c
-        for row in conn.execute(sa.select(c.image_id, c.value).where(c.image_id.in_(by_id)).order_by(c.id)):
-            by_id[row.image_id]['tags'].append(row.value)
+        own, tags = t.image_properties.c, t.image_tags.c
+        related = sa.union_all(
+            sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position'))
+            .where(own.image_id.in_(by_id)),
+            sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(by_id)))
+        for row in conn.execute(related.order_by('position')):
+            image = by_id[row.image_id]
+            if row.name is None:
+                image['tags'].append(row.value)
+            else:
+                image['properties'][row.name] = row.value
     return found
 
 

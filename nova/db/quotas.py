@@ -36,11 +36,17 @@ def class_limits(conn, class_name):
 def limits_of(conn, conf, project_id, user_id=None):
     """{resource: limit} of a project, or of one user in it; -1 is no limit."""
     owners = [WHOLE_PROJECT] if user_id is None else [WHOLE_PROJECT, user_id]
-    rows = conn.execute(
-        sa.select(quotas.c.resource, quotas.c.hard_limit)
-        .where(quotas.c.project_id == project_id, quotas.c.user_id.in_(owners))
-        .order_by(quotas.c.user_id))           # '' first: what a user has of its own wins
-    return defaults(conn, conf) | {resource: limit for resource, limit in rows if resource in RESOURCES}
+    rows = conn.execute(sa.union_all(
+        sa.select(quotas.c.resource, quotas.c.hard_limit, quotas.c.user_id, sa.literal(1).label('rank'))
+        .where(quotas.c.project_id == project_id, quotas.c.user_id.in_(owners)),
+        sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
+        .where(quota_classes.c.class_name == DEFAULT_CLASS)))
+    limits = {name: conf.quota[name] for name in RESOURCES}
+    # What comes later wins: the default class, the project ('' as user), the user.
+    for row in sorted(rows, key=lambda row: (row.rank, row.user_id)):
+        if row.resource in limits:
+            limits[row.resource] = row.hard_limit
+    return limits
 
 
 def set_limits(conn, project_id, limits, user_id=None):

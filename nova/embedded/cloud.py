@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 # QEMU runs as a user of its own and must pass through to a guest's disks; what stands here is private file by file.
 STATE_MODE = 0o711
 
+# The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
+STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 # Version documents: what needs no token.
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1'}
 
@@ -88,7 +90,9 @@ class Cloud:
 
     def stop(self, timeout=0):
         """Take no new request, finish what runs; True when everything ended within ``timeout`` seconds."""
-        done = all([part.stop(timeout) is not False for part in reversed(self._started)])
+        for part in self._started:
+            getattr(part, 'rest', lambda: None)()
+        done = all([part.stop(timeout) is not False for part in self.stop_order()])
         self._started = []
         for name in ('bus', 'api_db', 'cell_db'):
             part = getattr(self, name, None)
@@ -98,6 +102,13 @@ class Cloud:
             self._lock.close()
             self._lock = None
         return done
+
+    def stop_order(self):
+        """The parts in the order in which they stop: each while those that it calls still answer."""
+        def place(part):
+            binary = getattr(part, 'binary', '')
+            return STOPS.index(binary) if binary in STOPS else 0
+        return sorted(reversed(self._started), key=place)
 
     def reload(self):
         for part in self._started:

@@ -42,6 +42,12 @@ class NovaObject(base.VersionedObject):
         """An object of every field that the row (a mapping) has."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
 
+    def obj_what_changed(self):
+        """Names of the fields that were set. No field of ours holds an object, whose own changes would count, too;
+        looking for one in every field, twice a message, was half the cost of sending.
+        """
+        return set(self._changed_fields)
+
     def as_dict(self):
         """{field: value} of the fields that are set."""
         return {name: getattr(self, name) for name in self.fields if self.obj_attr_is_set(name)}

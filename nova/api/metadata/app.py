@@ -56,7 +56,10 @@ class Application:
 
     def answer(self, request):
         """The bytes of the requested document; raises NotFound, Forbidden, Conflict."""
-        parts = [part for part in request.path.split('/') if part]
+        try:
+            parts = [part for part in request.path.split('/') if part]
+        except UnicodeDecodeError:
+            raise exception.NotFound() from None
         if not parts:
             return '\n'.join((*metadata.EC2_VERSIONS, 'latest')).encode()
         if parts[0] == 'openstack':

@@ -21,12 +21,16 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
 
 ROUNDS = 20                  # requests of each route
-INTERNALS = re.compile(r'Traceback|File "|\.py\b|sqlalchemy|sqlite|SELECT |INSERT |<class|object at 0x|NoneType|KeyError')
+INTERNALS = re.compile(
+    r'Traceback|File "|\.py\b|sqlalchemy|sqlite|SELECT |INSERT |<class|object at 0x|NoneType|KeyError')
 
-HOSTILE = (None, True, 0, -1, 1.5, 2 ** 31, 2 ** 63, 10 ** 40, -10 ** 40, 1e308, '', ' ', '\n', '\t', '\u202e', '\ufffe',
+HOSTILE = (None, True, 0, -1, 1.5, 2 ** 31, 2 ** 63, 10 ** 40, -10 ** 40, 1e308, '', ' ', '\n', '\t', '\u202e',
+           '\ufffe',
            'é' * 200, 'x' * 256, 'x' * 70000, '9' * 400, '%00', '%', '%s%n%d', "' OR 1=1 --", '../../../etc/passwd',
-           '/etc/passwd', '<script>', '${jndi:x}', '{{7*7}}', '\u0000', 'a\u0000b', '\ud800', [], {}, [None], [[]], [{}], {'': ''},
-           {'x': {'y': [1]}}, [1, 'x'], [[[[[[]]]]]], {'\u0000': 1}, 'null', 'true', '0x10', '1e5', '-0', '١٢٣', '0' * 40,
+           '/etc/passwd', '<script>', '${jndi:x}', '{{7*7}}', '\u0000', 'a\u0000b', '\ud800', [], {}, [None], [[]],
+           [{}], {'': ''},
+           {'x': {'y': [1]}}, [1, 'x'], [[[[[[]]]]]], {'\u0000': 1}, 'null', 'true', '0x10', '1e5', '-0', '١٢٣',
+           '0' * 40,
            'NaN', '2026-99-99T99:99:99Z', '::1', '0.0.0.0/0', 'fe80::1%eth0', 'a' * 36, '-' * 36)
 TEXTS = ('x', 'canary', '42', '1', 'default', 'public', 'active', '10.0.0.5', 'fa:16:3e:00:00:01', 'True', 'error',
          '2026-01-01T00:00:00Z', 'QUJD', 'raw', 'bare', 'HARD', 'tcp', 'ingress', 'a=b', 'in:x', '*')
@@ -34,12 +38,18 @@ TEXTS = ('x', 'canary', '42', '1', 'default', 'public', 'active', '10.0.0.5', 'f
 RAW = (b'', b'{', b'}', b'null', b'true', b'0', b'""', b'[]', b'{}', b'[[]]', b'\xff\xfe{}', b'\x00', b'{"a": NaN}',
        b'{"a": 1e999}', b'{"a":' * 5000 + b'1' + b'}' * 5000, b'[' * 100000, b'{"a": 1' + b'0' * 5000 + b'}',
        b'{"x": "\\ud800"}', b'{"x": "\xc3\x28"}', b'\xef\xbb\xbf{}', b'{"\\u0000": "\\u0000"}', b"{'a': 1}",
-       b'{"server": {}, "server": {"name": "x"}}', b'a=b&c=d', b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
-PARTS = ('x', '0', '-1', '42', 'detail', 'x' * 300, 'é', '%', '%00', '%2e%2e', '..%2f..', '%c0%af', '%ff', '%0d%0aX-Y: z',
-         'a b', "'", ';', '*', '%F0%9F%92%A9', isolation.MISSING, isolation.MISSING.upper(), '{' + isolation.MISSING + '}')
-QUERIES = ('limit', 'marker', 'sort_key', 'sort_dir', 'name', 'status', 'fields', 'all_tenants', 'deleted', 'changes-since',
-           'project_id', 'user_id', 'ip', 'tags', 'id', 'member_status', 'size_min', 'created_at', 'sort', 'enabled',
-           'user.id', 'x', '', 'fixed_ips', 'visibility', 'is_public', 'minRam', 'tenant_id', 'effective', 'nocatalog')
+       b'{"server": {}, "server": {"name": "x"}}', b'a=b&c=d',
+       b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+PARTS = ('x', '0', '-1', '42', 'detail', 'x' * 300, 'é', '%', '%00', '%2e%2e', '..%2f..', '%c0%af', '%ff',
+         '%0d%0aX-Y: z',
+         'a b', "'", ';', '*', '%F0%9F%92%A9', isolation.MISSING, isolation.MISSING.upper(),
+         '{' + isolation.MISSING + '}')
+QUERIES = ('limit', 'marker', 'sort_key', 'sort_dir', 'name', 'status', 'fields', 'all_tenants', 'deleted',
+           'changes-since',
+           'project_id', 'user_id', 'ip', 'tags', 'id', 'member_status', 'size_min', 'created_at', 'sort',
+           'enabled',
+           'user.id', 'x', '', 'fixed_ips', 'visibility', 'is_public', 'minRam', 'tenant_id', 'effective',
+           'nocatalog')
 HEADERS = ({}, {}, {}, {'OpenStack-API-Version': 'compute latest'}, {'OpenStack-API-Version': 'compute 2.'},
            {'OpenStack-API-Version': 'compute 2.99999'}, {'OpenStack-API-Version': 'x' * 5000},
            {'OpenStack-API-Version': 'compute'}, {'OpenStack-API-Version': ',,,compute 2.1, compute 2.2'},
@@ -65,16 +75,19 @@ def routes():
         if row.api:
             schema = row.body and row.body.schema(96)
             found += [(row.method, '/compute/v2.1' + row.path, schema, 'application/json'),
-                      (row.method, '/compute/v2' + row.path, row.body and row.body.schema(1, True), 'application/json')]
+                      (row.method, '/compute/v2' + row.path, row.body and row.body.schema(1, True),
+                       'application/json')]
     for row in identity_handlers.ROWS:
-        found.append((row.method, '/identity' + row.path, row.body and row.body._validator.schema, 'application/json'))
+        found.append((row.method, '/identity' + row.path, row.body and row.body._validator.schema,
+                      'application/json'))
     for method, pattern, _handler in image_app.ROUTES:
         path = '/image' + pattern.pattern.replace('([^/]+)', '{image}', 1).replace('([^/]+)', '{part}')
         schema, kind = _object([*image_fields.FIELDS, 'own', 'kernel_id']), 'application/json'
         if method == 'PATCH':
             step = {'type': 'object', 'required': ['op', 'path'], 'properties': {
                 'op': {'enum': ['add', 'remove', 'replace', 'move']}, 'value': {},
-                'path': {'enum': ['/' + name for name in image_fields.FIELDS] + ['/x', '', '/', '/tags/0', '/~2', '/a/b/c']}}}
+                'path': {'enum': ['/' + name for name in image_fields.FIELDS] + [
+                    '/x', '', '/', '/tags/0', '/~2', '/a/b/c']}}}
             schema, kind = {'type': 'array', 'items': step}, PATCHES
         elif 'members' in path:
             schema = _object(['member', 'status'])
@@ -139,9 +152,10 @@ class Fuzz:
             return urllib.parse.quote(rng.choice(PARTS), safe='%;\'*')
         path = re.sub(r'\{(\w+)\}', part, template)
         if self.rng.random() < 0.3:
+            texts = [str(self.rng.choice(HOSTILE + TEXTS)).encode('utf-8', 'replace')
+                     for _ in range(self.rng.randrange(1, 5))]
             path += '?' + '&'.join(
-                f'{self.rng.choice(QUERIES)}={urllib.parse.quote(str(self.rng.choice(HOSTILE + TEXTS)).encode("utf-8", "replace"))[:2000]}'
-                for _ in range(self.rng.randrange(1, 5)))
+                f'{self.rng.choice(QUERIES)}={urllib.parse.quote(text)[:2000]}' for text in texts)
         return path
 
     def body(self, schema):
@@ -234,8 +248,10 @@ def things(owner):
 
 def known_of(things, client, sacrifice):
     """Ids by the names of the parts of paths."""
-    return {'server': things['server'], 'image': things['image'], 'security_group': things['group'], 'port': things['port'],
-            'security_group_rule': things['rule'], 'network': things['network'], 'flavor': '42', 'keypairs': things['key'],
+    return {'server': things['server'], 'image': things['image'], 'security_group': things['group'],
+            'port': things['port'],
+            'security_group_rule': things['rule'], 'network': things['network'], 'flavor': '42',
+            'keypairs': things['key'],
             'instance-actions': things['request'], 'snapshot': things['snapshot'], **sacrifice}
 
 
@@ -264,8 +280,10 @@ def test_administrators_input(cloud, admin, things):
     """Who may everything gets as far as input can get: still no error of the server, and the cloud lives on."""
     sacrifice = isolation.add_user(admin, 'sacrifice', 'member')
     role = isolation.one(admin, '/identity/v3/roles', 'role', name='sacrifice')['id']
-    flavor = isolation.one(admin, '/flavors', 'flavor', name='sacrifice', ram=1, vcpus=1, disk=1, id='sacrifice')['id']
-    known = known_of(things, admin, {'user': sacrifice.user_id, 'project': sacrifice.project_id, 'role': role, 'flavor': flavor})
+    flavor = isolation.one(admin, '/flavors', 'flavor', name='sacrifice', ram=1, vcpus=1, disk=1,
+                           id='sacrifice')['id']
+    known = known_of(things, admin, {'user': sacrifice.user_id, 'project': sacrifice.project_id, 'role': role,
+                                     'flavor': flavor})
     wrong, codes = attack(admin, Fuzz(1, known), ROUNDS)
     assert not wrong, '\n'.join(map(str, wrong[:20]))
     assert {200, 202, 204, 400, 404, 409} <= codes           # it did get somewhere

@@ -6,8 +6,13 @@ import time
 import pytest
 import requests
 
+from nova import concurrency
+from nova import http1
 from nova import wsgi
 from nova.tests.functional import cloud as cloud_fixture
+
+pytestmark = pytest.mark.skipif(concurrency.model() == 'eventlet',
+                                reason='eventlet frames requests in ways of its own')
 
 
 @pytest.fixture(scope='module')
@@ -79,8 +84,10 @@ def test_a_request_in_a_request_is_never_seen(cloud, name, line):
 
 
 @pytest.mark.parametrize('chunks', [
-    b'-1\r\n', b'0x4\r\n{}..\r\n', b'G\r\n', b'\r\n', b'1 1\r\nx\r\n', b'4\nabcd\r\n0\r\n\r\n', b'ffffffffffffffffff\r\n',
-    b'4\r\nabcdEF\r\n0\r\n\r\n', b'2\r\n{}\r\n0\r\n' + b'a: b\r\n' * 200 + b'\r\n', b'2;' + b'x' * 10000 + b'\r\n{}\r\n0\r\n\r\n'])
+    b'-1\r\n', b'0x4\r\n{}..\r\n', b'G\r\n', b'\r\n', b'1 1\r\nx\r\n', b'4\nabcd\r\n0\r\n\r\n',
+    b'ffffffffffffffffff\r\n',
+    b'4\r\nabcdEF\r\n0\r\n\r\n', b'2\r\n{}\r\n0\r\n' + b'a: b\r\n' * 200 + b'\r\n',
+    b'2;' + b'x' * 10000 + b'\r\n{}\r\n0\r\n\r\n'])
 def test_chunks_without_form(cloud, chunks):
     for path in (b'/identity/v3/auth/tokens', b'/compute/v2.1/servers'):
         answer = talk(cloud.url, b'POST ' + path + b' HTTP/1.1\r\n' + HEAD
@@ -106,7 +113,8 @@ def test_a_body_that_is_refused_is_not_gathered(cloud, demo):
     """Gigabytes announced by nobody take no memory and no answer but the refusal."""
     for headers in (b'Content-Length: 99999999999\r\n', b'Transfer-Encoding: chunked\r\n'):
         start = b'fffffffff\r\n' if b'chunked' in headers else b''
-        for path in (b'/image/v2/images/x/file', b'/compute/v2.1/servers', b'/network/v2.0/ports', b'/identity/v3/auth/tokens'):
+        for path in (b'/image/v2/images/x/file', b'/compute/v2.1/servers', b'/network/v2.0/ports',
+                     b'/identity/v3/auth/tokens'):
             begun = time.monotonic()
             talk(cloud.url, b'PUT ' + path + b' HTTP/1.1\r\n' + HEAD + headers + b'\r\n' + start + b'x' * 300000)
             assert time.monotonic() - begun < 8
@@ -118,7 +126,8 @@ def memory():
         return int(statm.read().split()[1]) * 4096
 
 
-@pytest.mark.parametrize('head', [b'Content-Length: 1000000000\r\n\r\n', b'Transfer-Encoding: chunked\r\n\r\n3b9aca00\r\n'])
+@pytest.mark.parametrize('head', [b'Content-Length: 1000000000\r\n\r\n',
+                                  b'Transfer-Encoding: chunked\r\n\r\n3b9aca00\r\n'])
 def test_a_large_refused_body_takes_no_memory(cloud, head):
     before, piece = memory(), b'x' * 1_000_000
     host, _, port = cloud.url.removeprefix('http://').partition(':')
@@ -133,19 +142,26 @@ def test_a_large_refused_body_takes_no_memory(cloud, head):
 
 
 @pytest.mark.parametrize('line, expected', [
-    (b'GET //[ HTTP/1.1', {400}), (b'GET //evil.example/%2e%2e HTTP/1.1', {400, 404}), (b'GET http://evil.example/ HTTP/1.1', {400}),
+    (b'GET //[ HTTP/1.1', {400}), (b'GET //evil.example/%2e%2e HTTP/1.1', {400, 404}),
+    (b'GET http://evil.example/ HTTP/1.1', {400}),
     (b'GET /%00 HTTP/1.1', {400, 404}), (b'GET /compute/v2.1/../../identity HTTP/1.1', {400, 401, 404}),
-    (b'GET /compute/v2.1/%2e%2e/servers HTTP/1.1', {400, 401, 404}), (b'GET /compute%2Fv2.1%2Fservers HTTP/1.1', {404}),
+    (b'GET /compute/v2.1/%2e%2e/servers HTTP/1.1', {400, 401, 404}),
+    (b'GET /compute%2Fv2.1%2Fservers HTTP/1.1', {404}),
     (b'GET /compute/v2.1/servers%2Fdetail HTTP/1.1', {401, 404}), (b'GET /COMPUTE/v2.1/ HTTP/1.1', {404}),
     (b'GET /compute//v2.1//servers HTTP/1.1', {401, 404}), (b'GET /image//v2//images HTTP/1.1', {401, 404}),
-    (b'GET /identity/v3/../../compute HTTP/1.1', {401, 404}), (b'GET compute HTTP/1.1', {400}), (b'GET / HTTP/9.9', {400, 505}),
-    (b'GET / HTTP/1.-1', {400, 200}), (b'GET  HTTP/1.1', {400}), (b'GET /#a HTTP/1.1', {400}), (b'get / HTTP/1.1', {400}),
-    (b'CONNECT evil.example:443 HTTP/1.1', {400, 405}), (b'TRACE / HTTP/1.1', {404, 405}), (b'OPTIONS * HTTP/1.1', {404, 405}),
+    (b'GET /identity/v3/../../compute HTTP/1.1', {401, 404}), (b'GET compute HTTP/1.1', {400}),
+    (b'GET / HTTP/9.9', {400, 505}),
+    (b'GET / HTTP/1.-1', {400, 200}), (b'GET  HTTP/1.1', {400}), (b'GET /#a HTTP/1.1', {400}),
+    (b'get / HTTP/1.1', {400}),
+    (b'CONNECT evil.example:443 HTTP/1.1', {400, 405}), (b'TRACE / HTTP/1.1', {404, 405}),
+    (b'OPTIONS * HTTP/1.1', {404, 405}),
     (b'TRACE /compute/v2.1/servers HTTP/1.1', {401, 405}), (b'OPTIONS /compute/v2.1/servers HTTP/1.1', {401, 405}),
-    (b'OPTIONS http://evil.example/ HTTP/1.1', {400, 404, 405}), (b'BREW /identity/v3 HTTP/1.1', {405}), (b'\0\1\2', {400}), (b'', {400}),
+    (b'OPTIONS http://evil.example/ HTTP/1.1', {400, 404, 405}), (b'BREW /identity/v3 HTTP/1.1', {405}),
+    (b'\0\1\2', {400}), (b'', {400}),
     (b'GET /' + b'a' * 100000 + b' HTTP/1.1', {400, 414}), (b'GET /\xff\xfe HTTP/1.1', {400, 404}),
     (b'GET /compute/\xff HTTP/1.1', {400, 401}), (b'GET /image/v2/images/\xff HTTP/1.1', {400, 401, 404}),
-    (b'GET / HTTP/1.1\r\nHost: "onload=alert(1)', {400}), (b'GET / HTTP/1.1\r\nHost: a b', {400}), (b'GET / HTTP/1.1\r\nHost: x/y', {400})])
+    (b'GET / HTTP/1.1\r\nHost: "onload=alert(1)', {400}), (b'GET / HTTP/1.1\r\nHost: a b', {400}),
+    (b'GET / HTTP/1.1\r\nHost: x/y', {400})])
 def test_request_lines(cloud, line, expected):
     head = b'' if b'Host' in line else HEAD
     answer = talk(cloud.url, line + b'\r\n' + head + b'Connection: close\r\n\r\n')
@@ -155,7 +171,8 @@ def test_request_lines(cloud, line, expected):
 
 def test_redirects_stay_here(cloud):
     """The only redirect is from a version's root without its slash to the one with it."""
-    for path in ('/compute/v2.1', '/compute/v2', '/v2.1', '/v2', '/compute//evil.example/v2.1', '/compute/v2.1//evil.example'):
+    for path in ('/compute/v2.1', '/compute/v2', '/v2.1', '/v2', '/compute//evil.example/v2.1',
+                 '/compute/v2.1//evil.example'):
         for host in ('', 'other.example'):
             answer = requests.get(cloud.url + path, allow_redirects=False, headers={'Host': host} if host else {})
             target = answer.headers.get('Location', '')
@@ -195,8 +212,10 @@ def test_http_1_0(cloud):
 
 
 def test_heads_have_no_body(cloud, demo):
-    for path in ('/', '/identity/v3', '/compute/v2.1/', '/compute/v2.1/servers', '/image/v2/images', '/network/v2.0/ports', '/nothing'):
-        answer = talk(cloud.url, b'HEAD ' + path.encode() + b' HTTP/1.1\r\n' + HEAD + b'X-Auth-Token: ' + demo.token.encode()
+    for path in ('/', '/identity/v3', '/compute/v2.1/', '/compute/v2.1/servers', '/image/v2/images',
+                 '/network/v2.0/ports', '/nothing'):
+        answer = talk(cloud.url,
+                      b'HEAD ' + path.encode() + b' HTTP/1.1\r\n' + HEAD + b'X-Auth-Token: ' + demo.token.encode()
                       + b'\r\nConnection: close\r\n\r\n')
         assert answer.endswith(b'\r\n\r\n') and answer.count(b'\r\n\r\n') == 1, (path, answer)
 
@@ -204,7 +223,8 @@ def test_heads_have_no_body(cloud, demo):
 def test_a_body_that_breaks_off_changes_nothing(cloud, demo):
     """Cut at any place, with a length and in chunks."""
     body = json.dumps({'keypair': {'name': 'cut'}}).encode()
-    for head in (b'Content-Length: %d\r\n\r\n' % len(body), b'Transfer-Encoding: chunked\r\n\r\n%x\r\n' % (len(body) + 1)):
+    for head in (b'Content-Length: %d\r\n\r\n' % len(body),
+                 b'Transfer-Encoding: chunked\r\n\r\n%x\r\n' % (len(body) + 1)):
         request = (b'POST /compute/v2.1/os-keypairs HTTP/1.1\r\n' + HEAD + b'X-Auth-Token: ' + demo.token.encode()
                    + b'\r\nContent-Type: application/json\r\n' + head + body)
         host, _, port = cloud.url.removeprefix('http://').partition(':')
@@ -232,3 +252,25 @@ def test_slow_clients_do_not_stop_the_others(cloud, demo):
     assert time.monotonic() - begun < 5
     for sock in idle + half:
         sock.close()
+
+
+def test_headers_have_a_time(monkeypatch, tmp_path):
+    """A byte now and then does not keep a thread."""
+    monkeypatch.setattr(http1, 'HEADERS_S', 1)
+    with cloud_fixture.running(tmp_path) as cloud:
+        host, _, port = cloud.url.removeprefix('http://').partition(':')
+        with socket.create_connection((host, int(port))) as sock:
+            sock.settimeout(0.2)
+            begun = time.monotonic()
+            sock.sendall(b'GET / HTTP/1.1\r\nX: ')
+            closed = False
+            while not closed and time.monotonic() - begun < 6:
+                try:
+                    sock.sendall(b'a')
+                    sock.recv(100)
+                    closed = True
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    closed = True
+            assert closed and time.monotonic() - begun < 4

@@ -218,9 +218,11 @@ LISTS = [
         'user_id={user}', 'image={image}', 'key_name=canary-key', 'tags=tag', 'ip=.*', 'limit=1000',
         'status=ACTIVE', 'flavor=42', 'host=host1', 'changes-since=2001-01-01T00:00:00Z', 'sort_key=user_id')),
     *('/image/v2/images' + query for query in (
-        '', '?name=canary-image', '?owner={project}', '?visibility=private', '?visibility=shared', '?visibility=all',
+        '', '?name=canary-image', '?owner={project}', '?visibility=private', '?visibility=shared',
+        '?visibility=all',
         '?member_status=all', '?id=in:{image},{snapshot}', '?instance_uuid={server}', '?os_hidden=true')),
-    *(f'/network/v2.0/{kind}?{query}' for kind in ('ports', 'security-groups', 'security-group-rules') for query in (
+    *(f'/network/v2.0/{kind}?{query}' for kind in ('ports', 'security-groups',
+                                                   'security-group-rules') for query in (
         '', 'project_id={project}', 'tenant_id={project}', 'id={port}&id={group}&id={rule}')),
     '/network/v2.0/ports?device_id={server}', '/network/v2.0/ports?name=canary-port',
     '/network/v2.0/security-groups?name=canary-group', '/os-keypairs',
@@ -241,7 +243,8 @@ def test_lists_show_nothing_of_others(users, things, who):
         assert not [word for word in (*secret, 'canary') if word in document], path
 
 
-@pytest.mark.parametrize('query', ['all_tenants=1', 'all_tenants=1&project_id={project}', 'all_tenants=true&name=canary'])
+@pytest.mark.parametrize('query', ['all_tenants=1', 'all_tenants=1&project_id={project}',
+                                   'all_tenants=true&name=canary'])
 def test_all_tenants_is_for_administrators(users, things, query):
     for path in ('/servers?', '/servers/detail?'):
         path = path + filled(query, things)
@@ -303,7 +306,8 @@ def test_what_others_have_cannot_be_used(users, things):
     refused(security_groups=[{'name': 'canary-group'}])
     refused(key_name='canary-key')
     port = one(other, '/network/v2.0/ports', 'port', network_id=things['network'])
-    for body in ({'security_groups': [things['group']]}, {'device_id': things['server'], 'project_id': things['project']}):
+    for body in ({'security_groups': [things['group']]},
+                 {'device_id': things['server'], 'project_id': things['project']}):
         assert other.put(f'/network/v2.0/ports/{port["id"]}', {'port': body}).status_code in (400, 403, 404), body
     for body in ({'security_groups': [things['group']]}, {'project_id': things['project']},
                  {'tenant_id': things['project']}, {'mac_address': 'fa:16:3e:00:00:01'}):
@@ -314,7 +318,8 @@ def test_what_others_have_cannot_be_used(users, things):
     assert other.post('/network/v2.0/security-group-rules', {'security_group_rule': rule}).status_code in (400, 404)
     for body in ({'owner': things['project']}, {'visibility': 'public'}, {'id': things['image']},
                  {'kernel_id': things['image']}):
-        answer = other.post('/image/v2/images', {'name': 'x', 'disk_format': 'raw', 'container_format': 'bare', **body})
+        answer = other.post('/image/v2/images',
+                            {'name': 'x', 'disk_format': 'raw', 'container_format': 'bare', **body})
         assert answer.status_code in ((201,) if 'kernel_id' in body else (403, 409)), (body, answer.text)
 
 
@@ -347,7 +352,8 @@ def test_members_of_an_image(users, things):
     for method, part, body in (('DELETE', '', None), ('POST', '/members', {'member': 'x'}),
                                ('DELETE', f'/members/{other.project_id}', None), ('PUT', '/tags/x', None)):
         assert other.request(method, path + part, body).status_code == 403, part
-    assert users['other reader'].put(f'{path}/members/{other.project_id}', {'status': 'accepted'}).status_code == 403
+    assert users['other reader'].put(f'{path}/members/{other.project_id}',
+                                     {'status': 'accepted'}).status_code == 403
     assert owner.put(f'{path}/members/{other.project_id}', {'status': 'accepted'}).status_code == 403
     assert other.put(f'{path}/members/{other.project_id}', {'status': 'accepted'}).status_code == 200
     assert image in other.get('/image/v2/images?visibility=shared').text
@@ -360,7 +366,8 @@ def test_keys_belong_to_users(users, things):
     for who in ('other member', 'own reader', 'own manager'):
         assert users[who].get('/os-keypairs/canary-key').status_code == 404
         assert users[who].delete('/os-keypairs/canary-key').status_code == 404
-        for method, path in (('GET', '/os-keypairs?user_id={user}'), ('GET', '/os-keypairs/canary-key?user_id={user}'),
+        for method, path in (('GET', '/os-keypairs?user_id={user}'),
+                             ('GET', '/os-keypairs/canary-key?user_id={user}'),
                              ('DELETE', '/os-keypairs/canary-key?user_id={user}')):
             answer = users[who].request(method, filled(path, things))
             assert answer.status_code in (403, 404) and 'ssh-ed25519' not in answer.text, (who, path, answer.text)
@@ -382,16 +389,20 @@ ADMIN_ONLY = [
     ('POST', '/flavors', {'flavor': {'name': 'x', 'ram': 1, 'vcpus': 1, 'disk': 1}}),
     ('DELETE', '/flavors/42', None), ('POST', '/flavors/42/os-extra_specs', {'extra_specs': {'a': 'b'}}),
     ('POST', '/flavors/42/action', {'addTenantAccess': {'tenant': '{project}'}}),
-    ('PUT', '/os-quota-sets/{project}', {'quota_set': {'instances': 1000}}), ('DELETE', '/os-quota-sets/{project}', None),
+    ('PUT', '/os-quota-sets/{project}', {'quota_set': {'instances': 1000}}),
+    ('DELETE', '/os-quota-sets/{project}', None),
     ('POST', SERVER + '/action', {'os-resetState': {'state': 'error'}}),
-    ('POST', '/network/v2.0/networks', {'network': {'name': 'x'}}), ('DELETE', '/network/v2.0/networks/{network}', None),
+    ('POST', '/network/v2.0/networks', {'network': {'name': 'x'}}),
+    ('DELETE', '/network/v2.0/networks/{network}', None),
     ('PUT', '/network/v2.0/networks/{network}', {'network': {'name': 'x'}}),
-    ('POST', '/network/v2.0/subnets', {'subnet': {'network_id': '{network}', 'cidr': '10.99.0.0/24', 'ip_version': 4}}),
+    ('POST', '/network/v2.0/subnets', {'subnet': {'network_id': '{network}', 'cidr': '10.99.0.0/24',
+                                                  'ip_version': 4}}),
     ('POST', IMAGE + '/actions/deactivate', None),
     ('GET', '/identity/v3/users', None), ('GET', '/identity/v3/projects', None),
     ('POST', '/identity/v3/users', {'user': {'name': 'x'}}), ('DELETE', '/identity/v3/users/{user}', None),
     ('PATCH', '/identity/v3/users/{user}', {'user': {'password': 'x'}}), ('GET', '/identity/v3/services', None),
-    ('POST', '/identity/v3/projects', {'project': {'name': 'x'}}), ('DELETE', '/identity/v3/projects/{project}', None),
+    ('POST', '/identity/v3/projects', {'project': {'name': 'x'}}),
+    ('DELETE', '/identity/v3/projects/{project}', None),
     ('PUT', '/identity/v3/projects/{project}/users/{user}/roles/x', None),
     ('GET', '/identity/v3/role_assignments', None),
 ]
@@ -431,13 +442,46 @@ def test_tokens_of_others(users, things):
     assert owner.get('/servers').status_code == 200
     own = owner
     short = own.session.post(own.url + '/identity/v3/auth/tokens', json={'auth': {
-        'identity': {'methods': ['token'], 'token': {'id': own.token}}, 'scope': {'project': {'id': own.project_id}}}})
+        'identity': {'methods': ['token'], 'token': {'id': own.token}},
+        'scope': {'project': {'id': own.project_id}}}})
     token = short.headers['X-Subject-Token']
     faces = ('/compute/v2.1/servers', '/image/v2/images', '/network/v2.0/ports', '/identity/v3/auth/projects')
     before = [requests.get(own.url + path, headers={'X-Auth-Token': token}).status_code for path in faces]
     assert before == [200] * 4
-    gone = requests.delete(own.url + '/identity/v3/auth/tokens', headers={'X-Auth-Token': token, 'X-Subject-Token': token})
+    gone = requests.delete(own.url + '/identity/v3/auth/tokens',
+                           headers={'X-Auth-Token': token, 'X-Subject-Token': token})
     assert gone.status_code == 204
     for path in faces:
         for bad in (token, token[:-4] + 'AAAA', token + 'A', 'gAAAAA' + 'x' * 200, 'é'.encode().decode('latin-1')):
             assert requests.get(own.url + path, headers={'X-Auth-Token': bad}).status_code == 401, path
+
+
+def scoped(owner, scope):
+    """A Client whose token has another scope."""
+    answer = requests.post(owner.url + '/identity/v3/auth/tokens', json={'auth': {
+        'identity': {'methods': ['token'], 'token': {'id': owner.token}}, 'scope': scope}})
+    assert answer.status_code == 201, answer.text
+    client = object.__new__(cloud_fixture.Client)
+    client.__dict__.update({**owner.__dict__, 'token': answer.headers['X-Subject-Token'],
+                            'session': requests.Session()})
+    return client
+
+
+def test_tokens_without_a_project(admin, users, things):
+    """Who has logged in to nothing has nothing: also what belongs to no project is not theirs."""
+    before = everything(users['own member'], things)
+    nothing = scoped(users['other member'], {'unscoped': {}})
+    for row in READS + WRITES:
+        answer = send(nothing, row, things)
+        assert answer.status_code in (401, 403, 404) and 'canary' not in answer.text, (name_of(row), answer.text)
+    for path in LISTS:
+        answer = nothing.get(filled(path, things))
+        assert answer.status_code in (200, 400, 401,
+                                      403) and 'canary' not in answer.text.replace('=canary', ''), path
+    for row in (('POST', '/servers', {'server': {'name': 'x', 'imageRef': '{image}', 'flavorRef': '42',
+                                                 'networks': 'none'}}),
+                ('POST', '/network/v2.0/ports', {'port': {'network_id': '{network}'}}),
+                ('POST', '/network/v2.0/security-groups', {'security_group': {'name': 'x'}}),
+                ('POST', '/image/v2/images', {'name': 'x'})):
+        assert send(nothing, row, things).status_code == 403, row
+    assert everything(users['own member'], things) == before

@@ -1,5 +1,6 @@
 """The all-in-one started again in the directory of one that was killed: what is removed before the first request."""
 import uuid
+from concurrent import futures
 
 import sqlalchemy as sa
 
@@ -30,3 +31,23 @@ def test_what_a_killed_process_left_is_gone_at_the_next_start(tmp_path):
             image_id: 'active', half['id']: 'queued'}
         assert conn.execute(sa.select(tables_api.instance_mappings)).first() is None
         assert [path.name for path in files.iterdir()] == [image['data_id']]
+
+
+def test_a_stop_in_the_middle_of_builds_does_not_wait_for_services_that_are_gone(tmp_path):
+    """The scheduler used to stop before the conductor: one that asked it then waited a minute for the answer."""
+    state, port = tmp_path / 'state', servers.free_port()
+    options = {'http__port': port, 'quota__instances': -1, 'quota__cores': -1, 'quota__ram': -1}
+    first = cloud.Cloud(state, **options)
+    first.start()
+    stops = [getattr(part, 'binary', 'HTTP') for part in first.stop_order()]
+    assert stops == ['HTTP', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler']
+    client = first.client()
+    body = {'server': {'name': 'x', 'flavorRef': '1', 'imageRef': client.upload_image()}}
+    with futures.ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: client.post('/servers', body).status_code, range(40)))
+    assert first.stop(20) and answers == [202] * 40
+    with cloud.running(state, **options) as second:
+        found = second.client().get('/servers').json()['servers']
+        assert len(found) == 40
+        for server in found:
+            assert second.client().wait_for(server['id'])['status'] == 'ACTIVE'

@@ -26,6 +26,10 @@ def tool():
         sys.path.remove(str(TOOLS))
 
 
+def test_first_starts_that_are_killed(tool):
+    assert tool.first_starts(3) == []
+
+
 def test_killed_six_times(tool):
     assert tool.run(driver='fake', rounds=6, compare_each=True) == []
 

@@ -294,6 +294,16 @@ def test_removal_does_not_follow_links(store, images, raw, tmp_path):
     assert (tmp_path / 'precious' / 'file').exists() and not store.exists(instance.uuid)
 
 
+def test_prepare_leaves_no_lock_without_an_image(store, images, raw):
+    """Each download that a crash ended left a lock file for ever, one for the parts of the download's own."""
+    base = os.path.join(store.directory, '_base')
+    store.cache.fetch(images.add('one', raw, 'raw'))
+    for name in ('two.raw.part', 'two.raw.lock', 'three.raw.part.ab12.part', 'three.raw.lock'):
+        open(os.path.join(base, name), 'w').close()
+    store.prepare()
+    assert sorted(os.listdir(base)) == ['one.raw', 'one.raw.lock']
+
+
 def test_prepare_removes_what_a_crash_left(store, images, raw):
     instance, _made = create(store, images.add('one', raw, 'raw'))
     with pytest.raises(KeyError), store.snapshot_path(instance.uuid) as path:

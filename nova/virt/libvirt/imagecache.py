@@ -116,11 +116,21 @@ class ImageCache:
 
     def clean(self):
         """Remove what downloads left that ended with their process."""
-        for entry in list(os.scandir(self._directory)):
-            if entry.name.endswith('.part'):
-                with files.lock(entry.path.removesuffix('.part') + '.lock', wait=False) as held:
+        found = sorted(entry.name for entry in os.scandir(self._directory))
+        for name in found:
+            if name.endswith('.part'):
+                # a download has parts of its own; the image's lock covers them all
+                with files.lock(self._path(name.partition('.part')[0] + '.lock'), wait=False) as held:
                     if held:
-                        files.remove(entry.path)
+                        files.remove(self._path(name))
+        for name in found:
+            if name.endswith('.lock') and name.removesuffix('.lock') not in found:
+                with files.lock(self._path(name), wait=False) as held:
+                    if held:
+                        files.remove(self._path(name))
+
+    def _path(self, name):
+        return os.path.join(self._directory, name)
 
 
 def header_refusal(path, disk_format):

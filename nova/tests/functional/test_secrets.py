@@ -1,0 +1,226 @@
+"""Nothing that is secret is told to logs, faults or the record of actions, and no password outlives its use.
+
+Every secret is a canary: a word of its own that is then looked for in everything that was written.
+"""
+import base64
+import logging
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+import requests
+import yaml
+
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.functional import test_isolation as isolation
+
+
+class Canaries(dict):
+    """Secrets by name, made when first asked for."""
+
+    def __missing__(self, name):
+        self[name] = f'canary{name.replace("_", "")}{uuid.uuid4().hex[:12]}'
+        return self[name]
+
+    def found_in(self, text, but=()):
+        """Names of those that are in a text, as they are or in base64."""
+        if isinstance(text, bytes):
+            text = text.decode('latin-1')
+        return sorted(name for name, word in self.items() if name not in but and (
+            word in text or base64.b64encode(word.encode()).decode().rstrip('=')[:-1] in text))
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    """Everything that any logger says, at DEBUG."""
+    path = tmp_path / 'debug.log'
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter('%(asctime)s %(name)s %(levelname)s %(message)s'))
+    root, level = logging.getLogger(), logging.getLogger().level
+    levels = {'nova': logging.DEBUG, 'oslo_messaging': logging.DEBUG, 'oslo_policy': logging.DEBUG,
+              'cheroot': logging.DEBUG, 'urllib3': logging.WARNING}          # the last one is the client's
+    before = {name: logging.getLogger(name).level for name in levels}
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    for name, wanted in levels.items():
+        logging.getLogger(name).setLevel(wanted)
+    yield path
+    root.removeHandler(handler)
+    root.setLevel(level)
+    for name, old in before.items():
+        logging.getLogger(name).setLevel(old)
+
+
+def secret_server(canaries, image, name, **more):
+    encoded = {key: base64.b64encode(canaries[key].encode()).decode() for key in ('user_data', 'personality')}
+    return {'name': name, 'imageRef': image, 'flavorRef': '42', 'networks': 'none', 'config_drive': True,
+            'adminPass': canaries['admin_pass'], 'user_data': encoded['user_data'], **more}
+
+
+def logins(cloud, canaries):
+    """Good and bad ones, in every form; the answers' texts."""
+    url = cloud.url + '/identity/v3/auth/tokens'
+    passwords = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']
+    for name in ('nova-admin', 'nova-demo'):
+        canaries[f'password of {name}'] = passwords[name]['auth']['password']
+    texts = []
+    for user, password in (('demo', canaries['wrong_password']), (canaries['password_as_name'], 'x'),
+                           ('demo', [canaries['password_list']]), ('demo', {'a': canaries['password_dict']})):
+        texts.append(requests.post(url, json={'auth': {'identity': {'methods': ['password'], 'password': {'user': {
+            'name': user, 'password': password, 'domain': {'id': 'default'}}}}}}).text)
+    for body in (f'{{"auth": "{canaries["broken_login"]}', f'{{"auth": {{"{canaries["key_in_login"]}": 1}}}}'):
+        texts.append(requests.post(url, data=body).text)
+    for method, given in (('token', {'id': canaries['token_in_login']}),
+                          ('application_credential', {'id': 'x', 'secret': canaries['credential']})):
+        texts.append(requests.post(url, json={'auth': {'identity': {'methods': [method], method: given}}}).text)
+    for path in ('/compute/v2.1/servers', '/image/v2/images', '/network/v2.0/ports', '/identity/v3/projects'):
+        texts.append(requests.get(cloud.url + path, headers={
+            'X-Auth-Token': canaries['forged_token'], 'X-Service-Token': canaries['service_token']}).text)
+    return texts
+
+
+def test_canaries(tmp_path, log_file):
+    canaries, texts = Canaries(), []
+    with cloud_fixture.running(tmp_path / 'state', fake__failures={'spawn': '0.5'},
+                               scheduler__max_attempts=1) as cloud:
+        texts += logins(cloud, canaries)
+        admin, demo = cloud.admin('2.96'), cloud.client(version='2.90')
+        canaries['admin token'], canaries['demo token'] = admin.token, demo.token
+        user = admin.post('/identity/v3/users', {'user': {'name': 'one', 'password': canaries['new_password']}})
+        path = f'/identity/v3/users/{user.json()["user"]["id"]}'
+        texts += [user.text, admin.request('PATCH', path,
+                                           {'user': {'password': canaries['changed_password']}}).text,
+                  requests.post(cloud.url + path + '/password', json={'user': {
+                      'original_password': canaries['changed_password'],
+                      'password': canaries['own_password']}}).text]
+        image = demo.upload_image()
+        servers = [demo.post('/servers', {'server': secret_server(canaries, image, f's{n}')}) for n in range(6)]
+        old = [demo.post('/servers', {'server': secret_server(
+            canaries, image, 'p', personality=[{'path': '/etc/x', 'contents': base64.b64encode(
+                canaries['personality'].encode()).decode()}])}, version='2.37') for _ in range(2)]
+        ids = [answer.json()['server']['id'] for answer in servers + old]
+        for wrong in ({'adminPass': [canaries['pass_in_list']]}, {'adminPass': {canaries['pass_in_key']: 1}},
+                      {'user_data': canaries['bad_user_data'] + '!'}, {'user_data': {canaries['user_data_key']: 1}},
+                      {'unknown': canaries['unknown']}):
+            body = {'server': {'name': 'x', 'imageRef': image, 'flavorRef': '42', 'networks': 'none', **wrong}}
+            refused = demo.post('/servers', body)
+            assert refused.status_code == 400, refused.text
+            if 'unknown' not in wrong:
+                texts.append(refused.text)
+        made = demo.post('/os-keypairs', {'keypair': {'name': 'k'}}, version='2.1').json()['keypair']
+        canaries['private key'] = made['private_key'].splitlines()[3]
+        outcome = set()
+        for ident in ids:
+            while (server := demo.get(f'/servers/{ident}').json()['server'])['status'] == 'BUILD':
+                time.sleep(0.02)
+            outcome.add(server['status'])
+            texts.append(str(server.get('fault')))
+            shown = admin.get(f'/servers/{ident}').json()['server']
+            assert not canaries.found_in(str(shown), but=('user_data',))          # which administrators may see
+            for client in (admin, demo):
+                for action in client.get(f'/servers/{ident}/os-instance-actions').json()['instanceActions']:
+                    texts.append(client.get(f'/servers/{ident}/os-instance-actions/{action["request_id"]}').text)
+        assert outcome == {'ACTIVE', 'ERROR'}
+        alive = next(ident for ident in ids if demo.get(f'/servers/{ident}').json()['server']['status'] == 'ACTIVE')
+        rebuilt = demo.post(f'/servers/{alive}/action', {'rebuild': {
+            'imageRef': image, 'adminPass': canaries['rebuild_pass']}})
+        assert rebuilt.status_code == 202 and rebuilt.json()['server']['adminPass'] == canaries['rebuild_pass']
+        while demo.get(f'/servers/{alive}').json()['server']['status'] == 'REBUILD':
+            time.sleep(0.02)
+        texts.append(requests.post(cloud.url + '/compute/v2.1/servers?adminPass=' + canaries['query'], headers={
+            'X-Auth-Token': demo.token, 'Cookie': canaries['cookie'],
+            'Authorization': 'Basic ' + canaries['basic']}).text)
+        assert not canaries.found_in(' '.join(texts)), 'in what clients see'
+        check_databases(cloud.state_path, canaries)
+    log = log_file.read_text()
+    assert 'nova' in log and len(log) > 2000
+    assert not canaries.found_in(log), [line[:300] for line in log.splitlines() if canaries.found_in(line)][:5]
+
+
+# What is kept on purpose: for the metadata service, as long as the server is there.
+KEPT = ('user_data', 'personality')
+
+
+def check_databases(state_path, canaries):
+    """No password and no token is in a database once the builds are over."""
+    for name in ('api.sqlite', 'cell1.sqlite'):
+        with sqlite3.connect(f'file:{state_path / name}?mode=ro', uri=True) as conn:
+            found = canaries.found_in('\n'.join(conn.iterdump()), but=KEPT)
+        assert not found, (name, found)
+
+
+def test_an_admin_password_does_not_outlive_the_build(tmp_path):
+    """It is an argument of the open action: there while the build may begin anew, gone with its end, good or bad."""
+    canaries = Canaries()
+    with cloud_fixture.running(tmp_path, fake__delays={'spawn': '1'}) as cloud:
+        demo = cloud.client(version='2.90')
+        image = demo.upload_image()
+        ident = demo.post('/servers', {'server': secret_server(canaries, image, 's')}).json()['server']['id']
+        with pytest.raises(AssertionError, match='admin_pass'):
+            check_databases(cloud.state_path, canaries)
+        demo.wait_for(ident)
+        check_databases(cloud.state_path, canaries)
+        ident = demo.post('/servers', {'server': secret_server(canaries, image, 's')}).json()['server']['id']
+        assert demo.delete(f'/servers/{ident}').status_code == 204                 # in the middle of it
+        demo.wait_for(ident, 'DELETED')
+        check_databases(cloud.state_path, canaries)
+
+
+def test_files_of_the_state_are_the_owners(tmp_path):
+    """Whatever the umask is when the command starts: nobody else reads or writes anything below the state path."""
+    state = tmp_path / 'state'
+    code = (f'import os, sys; os.umask(0); sys.argv = ["nova-all", "--state-path", {str(state)!r}, "--driver", "fake", '
+            '"--port", "0"]; from nova.cmd import all as command; sys.exit(command.main())')
+    process = subprocess.Popen([sys.executable, '-W', 'ignore', '-c', code], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    try:
+        for line in process.stdout:
+            if 'export OS_CLIENT_CONFIG_FILE' in line:
+                break
+        entry = yaml.safe_load((state / 'clouds.yaml').read_text())['clouds']['nova-demo']['auth']
+        client = cloud_fixture.Client(entry['auth_url'].partition('/identity')[0], entry['username'],
+                                      entry['password'], entry['project_name'])
+        client.wait_for(client.boot(client.upload_image())['id'])
+        open_ = {}
+        for directory, _names, files in os.walk(tmp_path / 'state'):
+            for path in (directory, *(os.path.join(directory, name) for name in files)):
+                mode = stat.S_IMODE(os.stat(path).st_mode)
+                if mode & 0o077 and (path, mode) != (str(state), 0o711):      # QEMU passes through to its disks
+                    open_[path] = oct(mode)
+        assert not open_
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_a_database_url_is_not_told(tmp_path, log_file):
+    """A server that cannot be reached: its password is in no message."""
+    canaries = Canaries()
+    for scheme in ('mysql+pymysql', 'postgresql+psycopg'):
+        made = cloud_fixture.Cloud(tmp_path / scheme, database__connection=(
+            f'{scheme}://nova:{canaries["db_password"]}@127.0.0.1:1/nova'))
+        with pytest.raises(Exception) as caught:
+            made.start()
+        assert not canaries.found_in(str(caught.value))
+    assert not canaries.found_in(log_file.read_text())
+
+
+def test_isolation_s_users_are_no_secret_in_lists(tmp_path):
+    """Password hashes and secrets of credentials are in no document."""
+    canaries = Canaries()
+    with cloud_fixture.running(tmp_path) as cloud:
+        admin = cloud.admin()
+        member = isolation.add_user(admin, 'own', 'member')
+        path = f'/identity/v3/users/{member.user_id}/application_credentials'
+        made = member.post(path, {'application_credential': {'name': 'c', 'secret': canaries['secret']}})
+        assert made.status_code == 201 and made.json()['application_credential']['secret'] == canaries['secret']
+        for client, asked in ((admin, '/identity/v3/users'), (admin, f'/identity/v3/users/{member.user_id}'),
+                             (member, path), (admin, path)):
+            text = client.get(asked).text
+            assert not canaries.found_in(text) and '$2' not in text and 'hash' not in text
+        check_databases(cloud.state_path, canaries)

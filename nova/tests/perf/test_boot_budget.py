@@ -1,0 +1,83 @@
+"""What one server costs from POST to ACTIVE, and its deletion, in a whole cloud: statements, transactions, messages."""
+import collections
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova.rpc import inprocess
+from nova.tests.functional import cloud
+
+# Of one boot with one port of a network; the heartbeats' statements do not count.
+STATEMENTS, WRITE_TRANSACTIONS, MESSAGES = 28, 10, 6
+
+
+class Counter:
+    """Counts while it is open, in all threads; what periodic tasks do, by the thread's name, is left out."""
+
+    def __init__(self, monkeypatch, *databases):
+        self.counts, self.seen, self.open = collections.Counter(), [], False
+        for database in databases:
+            sa.event.listen(database.engine, 'before_cursor_execute', self._statement)
+        send = inprocess.Driver.send
+
+        def counted(driver, target, ctxt, message, *args, **kwargs):
+            self._count('messages', f"{target.topic}.{message['method']}")
+            return send(driver, target, ctxt, message, *args, **kwargs)
+        monkeypatch.setattr(inprocess.Driver, 'send', counted)
+
+    def _statement(self, _conn, _cursor, statement, *_more):
+        if statement.startswith('BEGIN IMMEDIATE'):
+            self._count('write transactions', statement)
+        elif not statement.startswith(('BEGIN', 'PRAGMA')):
+            self._count('statements', statement)
+
+    def _count(self, what, detail):
+        if self.open:
+            self.counts[what] += 1
+            self.seen.append(f'{threading.current_thread().name}: {detail}')
+
+    def of(self, function, ended):
+        """Counts of ``function``, and of all that follows until ``ended`` says so and a moment has passed."""
+        self.counts.clear()
+        self.seen.clear()
+        self.open = True
+        function()
+        while True:
+            time.sleep(0.3)              # nobody asks meanwhile: the question would count
+            self.open = False
+            if ended():
+                return dict(self.counts)
+            self.open = True
+
+
+@pytest.fixture(scope='module')
+def running(tmp_path_factory):
+    # Nothing periodic falls into the measurement.
+    with cloud.running(tmp_path_factory.mktemp('boot') / 'state', report_interval=300,
+                       conductor__reconcile_interval=300) as made:
+        yield made
+
+
+def test_one_boot_and_one_delete(running, monkeypatch):
+    client = running.client()
+    image = client.upload_image(b'\0' * 4096)
+    warm = client.boot(image, version='2.37', networks='auto')
+    client.wait_for(warm['id'])
+    counter = Counter(monkeypatch, running.api_db, running.cell_db)
+    made = []
+    boot = counter.of(lambda: made.append(client.boot(image, version='2.37', networks='auto')['id']),
+                      lambda: client.get(f'/servers/{made[0]}').json()['server']['status'] == 'ACTIVE')
+    seen = '\n'.join(counter.seen)
+    assert client.wait_for(made[0])['addresses']['private']
+    assert boot['statements'] <= STATEMENTS, seen
+    assert boot['write transactions'] <= WRITE_TRANSACTIONS, seen
+    assert boot['messages'] <= MESSAGES, seen
+
+    gone = counter.of(lambda: client.delete(f'/servers/{made[0]}'),
+                      lambda: client.get(f'/servers/{made[0]}').status_code == 404)
+    seen = '\n'.join(counter.seen)
+    assert gone['statements'] <= STATEMENTS, seen
+    assert gone['write transactions'] <= WRITE_TRANSACTIONS, seen
+    assert gone['messages'] <= MESSAGES, seen
