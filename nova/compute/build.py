@@ -12,10 +12,12 @@ from nova.virt import metadata
 FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exception.Conflict)
 
 
-def spawn_request(images, instance, spec, network_info, block_devices):
+def spawn_request(images, instance, spec, network_info, block_devices, domain=''):
     """What a driver needs to make the guest: a virt.SpawnRequest.
 
     The image is what the server's row names, which a rebuild may have changed.
+
+    :param domain: what follows the host name in the documents of the config drive
     """
     image = None
     if instance.image_id:
@@ -23,7 +25,7 @@ def spawn_request(images, instance, spec, network_info, block_devices):
     files = [(each['path'], base64.b64decode(each['contents'])) for each in spec.injected_files or ()]
     drive = None
     if instance.config_drive:
-        drive = metadata.files(instance, network_info, files, spec.admin_password)
+        drive = metadata.files(instance, network_info, files, spec.admin_password, domain)
     return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
                              injected_files=files, admin_password=spec.admin_password, config_drive=drive)
 
@@ -52,7 +54,7 @@ class Builder:
             server.network_info = network_info
             task.undo(self.driver.destroy, ctx, server, network_info)
             devices = self.block_devices(ctx, server, spec)
-            request = spawn_request(self.images, server, spec, network_info, devices)
+            request = spawn_request(self.images, server, spec, network_info, devices, self.dhcp_domain)
             self.driver.spawn(ctx, server, request)
             task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
                       launched_at=utils.utcnow(), network_info=network_info)

@@ -33,6 +33,7 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
     def __init__(self, conf, host, driver, conductor_client, network_client, images):
         self.conf, self.host, self.driver = conf, host, driver
         self.conductor, self.network, self.images = conductor_client, network_client, images
+        self.dhcp_domain = conf.metadata.dhcp_domain
         self.power_states = {}       # {uuid: power state} as it was told last
         self._stopping = threading.Event()
         self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks)

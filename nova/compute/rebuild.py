@@ -20,7 +20,8 @@ class Rebuild:
             self.driver.destroy(ctx, server, server.network_info)
             task.step(states.REBUILD_SPAWNING)
             network_info = self.network.setup_for_instance(ctx, instance=server, host=self.host)
-            self.driver.spawn(ctx, server, build.spawn_request(self.images, server, spec, network_info, devices))
+            self.driver.spawn(ctx, server, build.spawn_request(self.images, server, spec, network_info, devices,
+                                                               self.dhcp_domain))
             after = states.ACTIVE
             if server.vm_state == states.STOPPED:
                 self.driver.power_off(server)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from nova.rpc import inprocess
 from nova.tests.functional import cloud
 
-# Of one boot with one port of a network; the heartbeats' statements do not count.
+# Of one boot with one port of a network, without heartbeats. Measured: 28, 6 and 6; the goal for statements is 25.
 STATEMENTS, WRITE_TRANSACTIONS, MESSAGES = 28, 10, 6
 
 
