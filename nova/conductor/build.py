@@ -27,8 +27,9 @@ class Builder:
     ``self._network``.
     """
 
-    def build_instances(self, ctx, instance_uuids):
-        specs = self.specs(instance_uuids)
+    def build_instances(self, ctx, instance_uuids, spec=None):
+        specs = self.specs(instance_uuids) if spec is None else {
+            uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
         uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
         if not uuids:
             return

@@ -3,8 +3,9 @@ from nova.rpc.interface import Interface, Method
 
 INTERFACE = Interface(
     'conductor', '1.0',
-    # places and builds servers whose rows and request specs exist; context of the user
-    Method('build_instances', ('instance_uuids',)),
+    # places and builds servers whose rows and request specs exist; context of the user. spec: the RequestSpec that
+    # they share, with the password; without it each one's own is read
+    Method('build_instances', ('instance_uuids', 'spec')),
     # the compute that was chosen could not build it: tries the next host; fault = {code, message, details}
     Method('reschedule_instance', ('instance_uuid', 'host', 'node', 'fault')),
     # deletes a server that has no host (or whose host is gone)

@@ -68,7 +68,8 @@ def create(req):
     except Exception:
         req.services.api_db.run(_give_back, uuids)
         raise
-    send(req.services.conductor.build_instances, req.context, instance_uuids=uuids)
+    send(req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=objects.RequestSpec(
+        instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec))
     if server.get('return_reservation_id'):
         return {'reservation_id': common['reservation_id']}
     return _accepted(req, uuids[0], common, password)
@@ -265,10 +266,12 @@ def _insert(conn, context, rows, devices, password):
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]
     instance_actions.insert(conn, context, uuids, states.BUILD.name, arguments={'admin_password': password})
-    now = utils.utcnow()
-    conn.execute(sa.insert(tables_cell.block_device_mappings), [
-        {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}
-        for uuid in uuids for device in devices])
+    # What is made of the flavor and the image follows from the request spec; rows are for volumes, which change.
+    if any(device['destination_type'] == 'volume' for device in devices):
+        now = utils.utcnow()
+        conn.execute(sa.insert(tables_cell.block_device_mappings), [
+            {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}
+            for uuid in uuids for device in devices])
 
 
 def _give_back(conn, uuids):

@@ -55,11 +55,14 @@ def test_a_server_is_stored_and_sent(cloud):
     assert spec.requested_networks is None and spec.num_instances == 1
     with cloud.cell_db.reader() as conn:
         action, = instance_actions.by_instance(conn, server['id'])
-        device, = block_devices.by_instance(conn, server['id'])
+        assert block_devices.by_instance(conn, server['id']) == []         # rows are for volumes
     assert action['action'] == 'create' and action['finished_at'] is None
     assert action['arguments'] == {'admin_password': server['adminPass']}      # until it ends
+    device, = spec.block_devices
     assert (device['source_type'], device['destination_type'], device['boot_index']) == ('image', 'local', 0)
-    assert cloud.conductor.sent == [('build_instances', None, {'instance_uuids': [server['id']]})]
+    (name, _server, sent), = cloud.conductor.sent
+    assert name == 'build_instances' and sent['instance_uuids'] == [server['id']]
+    assert sent['spec'].instance_uuid == server['id'] and sent['spec'].admin_password == server['adminPass']
 
 
 def test_everything_that_can_be_given(cloud):

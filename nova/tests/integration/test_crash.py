@@ -1,4 +1,4 @@
-"""The short form of tools/crash_test.py: kills the all-in-one in the middle of its work; and stops it gracefully there."""
+"""The short form of tools/crash_test.py: the all-in-one is killed in the middle of its work, and stopped there."""
 import importlib
 import os
 import pathlib
@@ -45,7 +45,7 @@ def test_killed_twice_with_guests(tool, tmp_path_factory):
     for command in ('virsh', 'dnsmasq', 'nft', 'qemu-img'):
         if not shutil.which(command, path=os.environ['PATH'] + ':/usr/sbin'):
             pytest.skip(f'{command} is not installed')
-    guest = os.environ.get('NOVA_TEST_GUEST') or str(tmp_path_factory.mktemp('guest'))
+    guest = os.environ.get('NOVA_TEST_GUEST_DIR') or str(tmp_path_factory.mktemp('guest'))
     made = subprocess.run([TOOLS / 'guest-image.sh', guest], capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f'no guest image: {made.stderr.strip()[-200:]}')
@@ -54,7 +54,8 @@ def test_killed_twice_with_guests(tool, tmp_path_factory):
 
 def test_stopped_while_building(tool):
     """SIGTERM finishes what runs; what only waited is built after the next start. No server sees any of it."""
-    cloud = tool.LocalCloud('fake', [*tool.NO_QUOTA, '[DEFAULT]', 'max_concurrent_builds = 5', '[fake]', 'delays = spawn:1'])
+    cloud = tool.LocalCloud('fake', [*tool.NO_QUOTA, '[DEFAULT]', 'max_concurrent_builds = 5',
+                                     '[fake]', 'delays = spawn:1'])
     try:
         cloud.start()
         body = tool.prepare(cloud, None)

@@ -36,6 +36,12 @@ def test_lists(capsys, tmp_path):
     assert (code, out.split()[:2]) == (0, ['Binary', 'Host'])
 
 
+def test_teardown_of_a_network_that_touches_no_host(capsys, tmp_path):
+    config = tmp_path / 'nova.conf'
+    config.write_text('[network]\ndriver = fake\n')
+    assert run(capsys, 'network', 'teardown', '--config-file', config) == (0, '', '')
+
+
 def test_a_database_that_is_away_is_a_sentence_without_the_password(capsys, tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text('[database]\nconnection = mysql+pymysql://root:canary-secret@127.0.0.1:1/nova\n')
