@@ -97,7 +97,7 @@ def _sqlite_engine(url, pool_size, max_overflow):
 def insert_of(dialect):
     """The INSERT construct of a dialect, with its ways to meet an existing row."""
     module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
-    return getattr(__import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']), 'insert')
+    return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
 def insert_ignore(conn, table, values):

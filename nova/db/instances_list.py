@@ -95,7 +95,7 @@ CONDITIONS = {
 }
 
 
-class position(sa.sql.functions.GenericFunction):     # noqa: N801  the name of the SQL function
+class position(sa.sql.functions.GenericFunction):
     """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
 
     type = sa.Integer()

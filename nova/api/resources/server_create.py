@@ -235,8 +235,8 @@ def _reserve(conn, cell, limits, spec, least, most):
         {'instance_uuid': uuid, 'cell_uuid': cell.uuid, 'project_id': spec['project_id'],
          'user_id': spec['user_id'], 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
          'created_at': utils.utcnow()} for uuid in uuids])
-    request_specs.insert(conn, [objects.RequestSpec(instance_uuid=uuid, num_instances=count, admin_password=None, **spec)
-                                for uuid in uuids])
+    request_specs.insert(conn, [
+        objects.RequestSpec(instance_uuid=uuid, num_instances=count, admin_password=None, **spec) for uuid in uuids])
     return uuids
 
 

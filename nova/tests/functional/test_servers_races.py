@@ -32,7 +32,7 @@ def at_once(*requests):
 def test_one_of_several_actions_wins(cloud):
     bodies = ({'os-stop': None}, {'pause': None}, {'suspend': None}, {'reboot': {'type': 'SOFT'}},
               {'createImage': {'name': 'copy'}}, {'rebuild': {'imageRef': cloud.image_id}})
-    for number in range(5):
+    for _ in range(5):
         uuid = cloud.client().post('/servers', cloud.body()).json['server']['id']
         with cloud.cell_db.writer() as conn:
             conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid).values(

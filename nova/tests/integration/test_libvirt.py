@@ -29,7 +29,7 @@ from nova.tests.contract import driver_contract
 from nova.virt import driver
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt import driver as libvirt_driver  # noqa: E402
+from nova.virt.libvirt import driver as libvirt_driver
 
 URI = 'qemu:///system'
 GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
