@@ -112,11 +112,10 @@ def rig(request, tmp_path):
         made.cloud.start()
         yield made
     finally:
-        made.cloud.close()
+        made.cloud.end()
         if request.param == 'libvirt':
-            subprocess.run([BIN / 'nova-manage', '--config-file', made.cloud.config, 'network', 'teardown'],
-                           env=made.environ, check=False, capture_output=True)
-            shutil.rmtree(made.cloud.state, ignore_errors=True)
+            made.cloud.remove_network()
+        made.cloud.close()
 
 
 def guest_image(rig):
