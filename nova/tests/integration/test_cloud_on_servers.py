@@ -1,0 +1,101 @@
+"""A whole cloud on MariaDB and on PostgreSQL: the queries of every part, and what the databases must arbitrate."""
+import concurrent.futures
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nova.tests.functional import cloud as fixture
+from nova.tests.integration import servers
+
+SERVERS = [name for name in servers.DATABASES if name != 'sqlite']
+# Tests of transactions that run on the database that a variable names.
+RACES = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_network_databases.py')
+
+
+@pytest.fixture(scope='module', params=SERVERS)
+def database(request):
+    """(name of the kind, function(name) -> URL of a new database)."""
+    with servers.DATABASES[request.param]() as url_of:
+        yield request.param, url_of
+
+
+@pytest.fixture(scope='module')
+def cloud(database, tmp_path_factory):
+    kind, url_of = database
+    with fixture.running(tmp_path_factory.mktemp(kind) / 'state', api_database__connection=url_of('whole_api'),
+                         database__connection=url_of('whole_cell')) as made:
+        yield made
+
+
+def test_the_life_of_servers(cloud):
+    client = cloud.client()
+    image = client.upload_image()
+    made = [client.boot(image, name=f'web-{number}', version='2.52', networks='auto', tags=['a', 'b'],
+                        metadata={'k': 'v'})['id'] for number in range(5)]
+    for server in made:
+        assert client.wait_for(server)['status'] == 'ACTIVE'
+    addresses = {ip['addr'] for server in client.get('/servers/detail').json()['servers']
+                 for ips in server['addresses'].values() for ip in ips}
+    assert len(addresses) == 5
+
+    def names(query, version='2.104'):
+        answer = client.get('/servers/detail?' + query, version=version)
+        assert answer.status_code == 200, answer.text
+        return sorted(server['name'] for server in answer.json()['servers'])
+    everyone = [f'web-{number}' for number in range(5)]
+    assert names('name=web') == names('name=^web-[0-4]$') == names('status=ACTIVE') == everyone
+    assert names('tags=a,b') == names('tags-any=a,zz') == names('not-tags=zz') == everyone
+    assert names('tags=zz') == names('name=WEB-') == []
+    assert names(f'ip={addresses.copy().pop()}') != []
+    assert names('changes-since=2020-01-01T00:00:00Z') == everyone
+    assert names('sort_key=display_name&sort_dir=asc&limit=2') == ['web-0', 'web-1']
+    first = client.get('/servers?sort_key=display_name&sort_dir=asc&limit=2').json()
+    assert len(first['servers']) == 2 and first['servers_links']
+    marker = first['servers'][-1]['id']
+    assert names(f'sort_key=display_name&sort_dir=asc&marker={marker}') == everyone[2:]
+
+    assert client.post(f'/servers/{made[0]}/action', {'os-stop': None}).status_code == 202
+    assert client.wait_for(made[0], 'SHUTOFF')
+    assert names('status=SHUTOFF') == ['web-0']
+    assert client.put(f'/servers/{made[1]}', {'server': {'name': 'other'}}).status_code == 200
+    assert client.post(f'/servers/{made[1]}/metadata', {'metadata': {'more': '1'}}).json() == {
+        'metadata': {'k': 'v', 'more': '1'}}
+    actions = client.get(f'/servers/{made[0]}/os-instance-actions').json()['instanceActions']
+    assert [action['action'] for action in actions] == ['stop', 'create']
+    client.delete(f'/servers/{made[2]}')
+    deadline = time.monotonic() + 20
+    while client.get(f'/servers/{made[2]}').status_code != 404:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    since = names('changes-since=2020-01-01T00:00:00Z')
+    assert len(since) == 5 and 'web-2' in since          # the deleted one is told, too
+
+
+def test_the_quota_holds_under_parallel_requests(cloud):
+    admin, client = cloud.admin(), cloud.client()
+    image = client.upload_image()
+    used = len(client.get('/servers').json()['servers'])
+    body = {'quota_set': {'instances': used + 3}}
+    assert admin.put(f'/os-quota-sets/{client.project_id}', body).status_code == 200
+
+    def create(number):
+        return client.post('/servers', {'server': {
+            'name': f'race-{number}', 'flavorRef': '42', 'imageRef': image, 'networks': 'none'}},
+            version='2.37').status_code
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        codes = list(pool.map(create, range(12)))
+    assert sorted(codes) == [202] * 3 + [403] * 9
+
+
+@pytest.mark.parametrize('path', RACES)
+def test_races(database, path):
+    kind, url_of = database
+    name = {'mariadb': 'MYSQL', 'postgresql': 'POSTGRESQL'}[kind]
+    environ = {**os.environ, f'NOVA_TEST_{name}_URL': url_of('races_' + path.split('_')[-1].removesuffix('.py'))}
+    done = subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', path,
+                           '-k', name.lower()], env=environ, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert ' passed' in done.stdout
