@@ -41,6 +41,7 @@ class Service:
         self.conf, self.binary, self.host, self.manager = conf, binary, host, manager
         self.topic = topic or interface.topic
         self._server = bus.serve(interface, manager, host) if interface is not None else None
+        self._serving = False
         self._reporter = reporter
         self._tasks = tasks
         self._stopping = threading.Event()
@@ -51,6 +52,7 @@ class Service:
         getattr(self.manager, 'start', _nothing)()
         if self._server is not None:
             self._server.start()
+            self._serving = True
         if self._reporter is not None:
             self._report()
             self._repeat('heartbeat', self.conf.report_interval, self._report)
@@ -67,7 +69,7 @@ class Service:
         deadline = time.monotonic() + timeout
         self._stopping.set()
         done = True
-        if self._server is not None:
+        if self._serving:                # oslo.messaging waits for a start that never came
             self._server.stop()
             done = self._server.wait(max(0.01, deadline - time.monotonic()))
         for thread in self._threads:

@@ -88,9 +88,10 @@ start_cloud() {
     echo $! >"$pidfile"
     for _ in $(seq 300); do
         serving && return 0
-        running || { tail -n 20 "$state/nova-all.log"; return 1; }
+        running || break
         sleep 0.1
     done
+    tail -n 20 "$state/nova-all.log"
     return 1
 }
 if running && serving; then say "  The cloud is running already"; else

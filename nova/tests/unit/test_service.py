@@ -98,6 +98,19 @@ def test_periodic_tasks_survive_errors_and_never_overlap():
     assert not overlaps and len(set(runs)) == len(runs)
 
 
+def test_a_service_that_could_not_start_stops_at_once():
+    """A bridge that could not be made left the process hanging: oslo.messaging waited for its start to end."""
+    class Broken(Manager):
+        def start(self):
+            raise exception.NovaException('no bridge')
+    made, _client = make(Broken())
+    with pytest.raises(exception.NovaException, match='no bridge'):
+        made.start()
+    begun = time.monotonic()
+    assert made.stop(30) is True
+    assert time.monotonic() - begun < 1
+
+
 def test_stop_finishes_what_runs():
     manager = Manager()
     made, client = make(manager)
