@@ -118,7 +118,12 @@ add_key() {
     [ -f "$state/first_key" ] || ssh-keygen -q -t ed25519 -N '' -C first -f "$state/first_key"
     openstack keypair show first >/dev/null 2>&1 || openstack keypair create --public-key "$state/first_key.pub" first
 }
-boot_server() { openstack server create --image guest --flavor m1.tiny --key-name first --wait first; }
+boot_server() {
+    openstack server delete --wait first 2>/dev/null || true        # what an earlier run left half-done
+    openstack server create --image guest --flavor m1.tiny --key-name first --wait first && return 0
+    openstack server show first -f json -c fault
+    return 1
+}
 console_ready() {
     for _ in $(seq 120); do
         openstack console log show first 2>/dev/null | grep -a '^guest ready' && return 0
