@@ -35,13 +35,6 @@ class RequestContext(context.RequestContext):
         """Whether the caller's roles allow more than reading in the project of the token."""
         return bool(self.is_admin or self.project_id and WRITERS & {role.lower() for role in self.roles or ()})
 
-    def elevated(self):
-        """The same caller with the rights of an administrator, for work that the system does on its behalf."""
-        copy = type(self).from_dict(self.to_dict(), overwrite=False)
-        copy.is_admin = True
-        copy.roles = list({*copy.roles, 'admin'})
-        return copy
-
 
 def admin_context(request_id=None):
     """The system itself: periodic tasks, start-up, reconcilers."""

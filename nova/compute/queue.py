@@ -18,7 +18,7 @@ class TaskQueue:
     def __init__(self, builds, tasks):
         self._pools = {True: concurrency.Pool('build', builds), False: concurrency.Pool('task', tasks)}
         self._waiting = {}           # uuid -> deque of (build, function, args); a key means that one is running
-        self._lock = threading.Condition()
+        self._lock = threading.Lock()
         self._stopped = False
 
     def submit(self, uuid, function, *args, build=False):
@@ -36,11 +36,6 @@ class TaskQueue:
     def busy(self, uuid):
         return uuid in self._waiting
 
-    def wait_idle(self, timeout):
-        """Wait until nothing runs and nothing waits; whether that came about in time."""
-        with self._lock:
-            return self._lock.wait_for(lambda: not self._waiting, timeout)
-
     def _run(self, uuid, function, args):
         try:
             function(*args)
@@ -56,7 +51,6 @@ class TaskQueue:
             waiting = self._waiting[uuid]
             if not waiting or self._stopped:
                 del self._waiting[uuid]
-                self._lock.notify_all()
                 return
             build, function, args = waiting.popleft()
         self._pools[build].submit(self._run, uuid, function, args)

@@ -29,6 +29,12 @@ def get(conn, uuid):
     return dict(row)
 
 
+def lock(conn, uuid):
+    """Nobody else changes the row until the transaction ends; SQLite has one writer anyway."""
+    if conn.dialect.name != 'sqlite':
+        conn.execute(sa.select(instances.c.id).where(instances.c.uuid == uuid).with_for_update())
+
+
 def get_many(conn, uuids):
     """{uuid: row} of those that exist."""
     rows = conn.execute(sa.select(instances).where(instances.c.uuid.in_(uuids))).mappings()

@@ -139,14 +139,16 @@ class Application:
         if request.method != 'POST':
             _only_reads(request)
             return instance.system_metadata.get('password', '').encode()
-        if (request.content_length or 0) > PASSWORD_MAX:
+        raw = request.body_file.read(PASSWORD_MAX + 1)        # a body in chunks says no length
+        if len(raw) > PASSWORD_MAX:
             raise exception.BadRequest(f'The password is longer than {PASSWORD_MAX} bytes.')
         try:
-            password = request.body_file.read(PASSWORD_MAX + 1)[:PASSWORD_MAX].decode('ascii')
+            password = raw.decode('ascii')
         except UnicodeDecodeError:
             raise exception.BadRequest('The password must be text.') from None
 
         def store(conn):
+            instances.lock(conn, instance.uuid)
             row = instances.get(conn, instance.uuid)
             if row['system_metadata'].get('password'):
                 raise exception.Conflict('The password has been set already.')

@@ -6,10 +6,10 @@ from nova import objects
 from nova import utils
 from nova.api import formats
 from nova.api.resources import server_fields
+from nova.db import instances
 from nova.db import instances_list
 from nova.db import services as services_db
 from nova.db import tables_api
-from nova.db import tables_cell
 
 
 def cell_of(req, server_id):
@@ -50,9 +50,7 @@ def find(req, conn, server_id, rule=None, deleted=False):
 
 def locked_row(req, conn, server_id, rule):
     """``find`` in a transaction that writes the row afterwards: nobody else changes it in between."""
-    table = tables_cell.instances
-    if conn.dialect.name != 'sqlite':        # SQLite has one writer
-        conn.execute(sa.select(table.c.id).where(table.c.uuid == server_id).with_for_update())
+    instances.lock(conn, server_id)
     return find(req, conn, server_id, rule)
 
 

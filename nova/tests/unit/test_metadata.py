@@ -3,6 +3,7 @@ import base64
 import datetime
 import hashlib
 import hmac
+import io
 import json
 import uuid
 
@@ -176,6 +177,10 @@ def test_a_password_is_left_once(service):
     assert get(service, path).body == b''
     assert get(service, path, method='POST', body=b'x' * (app.PASSWORD_MAX + 1)).status_int == 400
     assert get(service, path, method='POST', body=b'\xff').status_int == 400
+    chunked = webob.Request.blank(path, method='POST', remote_addr='10.0.0.5', environ={
+        'wsgi.input': io.BytesIO(b'x' * (app.PASSWORD_MAX + 1)), 'wsgi.input_terminated': True})
+    assert chunked.content_length is None
+    assert chunked.get_response(service[0]).status_int == 400        # it was cut off and stored
     assert get(service, path, method='POST', body=b'encrypted').status_int == 200
     assert get(service, path).body == b'encrypted'
     assert get(service, path, method='POST', body=b'again').status_int == 409
