@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the match of a path to its row: the route tree, and the Routes library over the same rows where it is installed.
+"""Times the match of a path to its row: the route tree, and the Routes library, where installed, over the same rows.
 
 usage: tools/bench/routing.py
 """
