@@ -103,6 +103,19 @@ class TooManyRequests(NovaException):
     template = 'Too many requests; try again in %(retry_after)s seconds.'
 
 
+class RateLimited(TooManyRequests):
+    """More requests than the rate of a project allows."""
+
+    template = ('Only %(value)s %(verb)s request(s) can be made to %(uri)s every %(unit)s; try again in '
+                '%(retry_after)s seconds.')
+
+
+class OverLimit(RateLimited):
+    """The same for clients that know the code of the first versions."""
+
+    code = 413
+
+
 class Unsupported(NovaException):
     code = 501
     template = 'This is not supported here.'
@@ -123,6 +136,10 @@ class InvalidMarker(BadRequest):
     template = 'marker [%(marker)s] not found'
 
 
+class AggregateNotEmpty(BadRequest):
+    template = 'Cannot delete aggregate %(aggregate_id)s: it has hosts.'
+
+
 class ImageUnacceptable(BadRequest):
     template = 'Image %(image_id)s is unacceptable: %(reason)s'
 
@@ -139,8 +156,53 @@ class NetworkRequestInvalid(BadRequest):
     template = 'The requested networks are not usable: %(reason)s'
 
 
+class InvalidVolume(BadRequest):
+    template = 'Invalid volume: %(reason)s'
+
+
+class InvalidBlockDevice(BadRequest):
+    template = 'Block Device Mapping is Invalid: %(reason)s'
+
+
+class NotRescuable(BadRequest):
+    template = 'Instance %(instance_id)s cannot be rescued: %(reason)s'
+
+
+class ConsoleTypeInvalid(BadRequest):
+    template = 'Invalid console type %(console_type)s'
+
+
+class ConsoleTypeUnavailable(BadRequest):
+    template = 'Unavailable console type %(console_type)s.'
+
+
+class NotResized(BadRequest):
+    template = 'Instance %(instance_id)s has not been resized.'
+
+
+class CannotResizeDisk(BadRequest):
+    template = 'Server disk was unable to be resized because: %(reason)s'
+
+
 class KeypairInvalid(BadRequest):
     template = 'Keypair data is invalid: %(reason)s'
+
+
+class MigrationPreCheckError(BadRequest):
+    template = 'Migration pre-check error: %(reason)s'
+
+
+class InvalidMigrationState(BadRequest):
+    template = ('Migration %(migration_id)s state of instance %(instance_id)s is %(state)s. Cannot %(method)s while '
+                'the migration is in this state.')
+
+
+class ComputeServiceInUse(BadRequest):
+    template = 'Compute service of %(host)s is still in use.'
+
+
+class ComputeServiceUnavailable(BadRequest):
+    template = 'Compute service of %(host)s is unavailable at this time.'
 
 
 # ---- 403 --------------------------------------------------------------------
@@ -158,6 +220,10 @@ class LimitExceeded(Forbidden):
     """More of something in one request than a quota allows."""
 
     template = 'Quota exceeded, too many %(resource)s: at most %(limit)s are allowed.'
+
+
+class TooManyDiskDevices(Forbidden):
+    template = 'The maximum allowed number of disk devices (%(maximum)d) to attach to a single instance has been exceeded.'
 
 
 # ---- 404 --------------------------------------------------------------------
@@ -206,16 +272,56 @@ class SecurityGroupRuleNotFound(NotFound):
     template = 'Security group rule %(rule_id)s could not be found.'
 
 
+class VolumeNotFound(NotFound):
+    template = 'Volume %(volume_id)s could not be found.'
+
+
+class VolumeSnapshotNotFound(NotFound):
+    template = 'Snapshot %(snapshot_id)s could not be found.'
+
+
+class VolumeAttachmentNotFound(NotFound):
+    template = 'Volume attachment %(attachment_id)s could not be found.'
+
+
+class ShareNotFound(NotFound):
+    template = 'Share %(share_id)s could not be found.'
+
+
+class VolumeTypeNotFound(NotFound):
+    template = 'Volume type %(name)s could not be found.'
+
+
 class ServiceNotFound(NotFound):
     template = 'Service %(service_id)s could not be found.'
+
+
+class AggregateNotFound(NotFound):
+    template = 'Aggregate %(aggregate_id)s could not be found.'
+
+
+class AggregateHostNotFound(NotFound):
+    template = 'Aggregate %(aggregate_id)s has no host %(host)s.'
+
+
+class ServerGroupNotFound(NotFound):
+    template = 'Instance group %(group_id)s could not be found.'
 
 
 class ComputeHostNotFound(NotFound):
     template = 'Compute host %(host)s could not be found.'
 
 
+class MigrationNotFound(NotFound):
+    template = 'Migration %(migration_id)s could not be found.'
+
+
 class InstanceActionNotFound(NotFound):
     template = 'Action for request_id %(request_id)s on instance %(instance_id)s not found'
+
+
+class ConsoleTokenNotFound(NotFound):
+    template = 'Token not found'
 
 
 class MetadataItemNotFound(NotFound):
@@ -252,6 +358,10 @@ class InstanceChanged(Conflict):
     template = 'Instance %(instance_id)s changed while the request was being served.'
 
 
+class IdempotencyKeyInUse(Conflict):
+    template = 'The Idempotency-Key is in use.'
+
+
 class FlavorExists(Conflict):
     template = 'Flavor with %(attr)s %(value)s already exists.'
 
@@ -262,6 +372,26 @@ class FlavorAccessExists(Conflict):
 
 class KeypairExists(Conflict):
     template = "Key pair '%(name)s' already exists."
+
+
+class AggregateNameExists(Conflict):
+    template = 'Aggregate %(aggregate_name)s already exists.'
+
+
+class AggregateHostExists(Conflict):
+    template = 'Aggregate %(aggregate_id)s already has host %(host)s.'
+
+
+class ZoneConflict(Conflict):
+    """A host would be in two availability zones."""
+
+    template = 'Host %(host)s is already in availability zone %(zone)s.'
+
+
+class HostHasServers(Conflict):
+    """A host with servers would change its availability zone."""
+
+    template = 'Host %(host)s has servers: it cannot be moved to another availability zone.'
 
 
 class NetworkInUse(Conflict):
@@ -282,6 +412,10 @@ class FixedIpInUse(Conflict):
 
 class PortInUse(Conflict):
     template = 'Port %(port_id)s is still in use.'
+
+
+class DevicePathInUse(Conflict):
+    template = 'The supplied device path (%(path)s) is in use.'
 
 
 class IdentityExists(Conflict):
@@ -321,6 +455,10 @@ class VirtError(NovaException):
     """The hypervisor refused or failed an operation."""
 
     template = 'The hypervisor could not %(operation)s: %(reason)s'
+
+
+class MigrationAborted(NovaException):
+    template = 'The migration of instance %(instance_id)s was aborted.'
 
 
 class GuestNotFound(VirtError):

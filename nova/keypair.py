@@ -19,6 +19,7 @@ CERTIFICATE_DAYS = 3650
 _SSH_TYPE = re.compile(r'(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|'
                        r'sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\Z')
 _MIN_RSA_BITS = 1024
+_PRINCIPAL = x509.ObjectIdentifier('1.3.6.1.4.1.311.20.2.3')       # user principal name
 
 
 def fingerprint(public_key, type_='ssh'):
@@ -79,8 +80,14 @@ def _certificate_fingerprint(text):
     return ':'.join(re.findall('..', digest))
 
 
+def _utf8_string(text):
+    """The DER form of a text of at most 255 bytes."""
+    data = text.encode()[:255]
+    return b'\x0c' + (b'' if len(data) < 128 else b'\x81') + bytes([len(data)]) + data
+
+
 def _self_signed(key, user_id):
-    """A client certificate that a Windows guest maps to its administrator."""
+    """A client certificate whose principal name a Windows guest maps to one of its accounts."""
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, user_id[:64] or 'user')])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
@@ -88,5 +95,7 @@ def _self_signed(key, user_id):
         .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=CERTIFICATE_DAYS))
         .add_extension(x509.ExtendedKeyUsage([oid.ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.OtherName(_PRINCIPAL, _utf8_string(
+            f'{user_id[:100]}@localhost'))]), critical=False)
         .sign(key, hashes.SHA256()))
     return certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -1,4 +1,5 @@
 """May they: rules evaluated by oslo.policy, with a configuration of our own, remembered for a short while."""
+import logging
 import threading
 import time
 
@@ -6,6 +7,10 @@ from oslo_policy import policy as oslo_policy
 
 from nova import exception
 from nova import policies
+from nova.policies import explain
+from nova.policies import files
+
+LOG = logging.getLogger(__name__)
 
 REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by callers that asked before
 MAX_REMEMBERED = 20000    # answers
@@ -23,15 +28,19 @@ def list_rules():
 class Policy:
     """The rules of one deployment: the defaults, and what policy.yaml and policy.d change of them.
 
+    Files that change are taken up within REMEMBERED_S; when they cannot be, the rules of before go on.
+
     :param conf: [oslo_policy] policy_file and policy_dirs are read from it
+    :raises InvalidInput: a policy file is none
     """
 
     def __init__(self, conf):
-        self._enforcer = oslo_policy.Enforcer(conf)
-        self._enforcer.register_defaults(list_rules())
-        self._enforcer.load_rules()
+        self._conf = conf
+        self._enforcer = oslo_policy.Enforcer(conf, use_conf=False)
         self._answers, self._forget_at = {}, 0
         self._lock = threading.Lock()
+        self._seen = files.signature(conf)
+        self._use(files.rules(conf))
 
     def allows(self, context, rule, target):
         """Whether the caller passes a rule for a resource.
@@ -46,7 +55,7 @@ class Policy:
         found = self._answers.get(key)
         if found is None:
             answers = self._answers
-            found = answers[key] = self._evaluate(context, rule, target)
+            found = answers[key] = bool(self._enforcer.enforce(rule, target, _values(context)))
         return found
 
     def authorize(self, context, rule, target):
@@ -58,16 +67,45 @@ class Policy:
         """Whether the caller is an administrator: decided once, when a request enters."""
         return self.allows(context, 'context_is_admin', {})
 
+    def explain(self, context, rule, target):
+        """(the files.Rule in force, the explain.Step of its check) for a rule that ``knows`` knows."""
+        values = _values(context)
+
+        def ask(check):
+            return self._enforcer.enforce(check, target, dict(values))
+        return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, target, values, ask)
+
     def forget(self):
-        """Evaluate every rule anew from now on; files that changed are read again then."""
-        self._answers = {}
-        self._forget_at = time.monotonic() + REMEMBERED_S
+        """Evaluate every rule anew from now on, by the files as they are now."""
+        with self._lock:
+            self._forget_at = time.monotonic() + REMEMBERED_S
+            self._take_up()
+            self._answers = {}
 
     def knows(self, rule):
-        return rule in self._enforcer.registered_rules
+        return rule in self.rules
 
-    def _evaluate(self, context, rule, target):
-        credentials = {**context.to_policy_values(), 'is_admin': bool(context.is_admin)}
-        with self._lock:                    # reading files again is not safe in two threads
-            self._enforcer.load_rules()
-        return bool(self._enforcer.enforce(rule, target, credentials))
+    def _take_up(self):
+        """Read the files when they are others than before."""
+        try:
+            seen = files.signature(self._conf)
+            if seen == self._seen:
+                return
+            self._seen = seen
+            self._use(files.rules(self._conf))
+            LOG.info('The policy files have changed; their rules are in force.')
+        except (exception.InvalidInput, OSError) as error:
+            LOG.error('The policy files are not taken up, the rules of before go on: %s', error)
+
+    def _use(self, rules):
+        self.rules = rules
+        self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
+        referred = {name for rule in rules.values() for name in files.references(rule.check)}
+        for name, rule in rules.items():
+            if (rule.source != files.DEFAULT and not files.is_asked(name) and name not in referred):
+                LOG.warning('The policy file %s has the rule %s, which nothing asks.', rule.source, name)
+
+
+def _values(context):
+    """What rules may compare with, of a caller."""
+    return {**context.to_policy_values(), 'is_admin': bool(context.is_admin)}

@@ -68,6 +68,8 @@ UNSHELVING = 'unshelving'
 
 # ---- power states: what the hypervisor says (numbers of the compute API) ----
 NOSTATE, RUNNING, POWER_PAUSED, SHUTDOWN, CRASHED, POWER_SUSPENDED = 0, 1, 3, 4, 6, 7
+POWER_STATE_NAMES = {NOSTATE: 'pending', RUNNING: 'running', POWER_PAUSED: 'paused', SHUTDOWN: 'shutdown',
+                     CRASHED: 'crashed', POWER_SUSPENDED: 'suspended'}
 
 # ---- status: what a user sees. vm state -> (status, {task state: status}) ----
 _REBOOTS = {REBOOTING: 'REBOOT', REBOOT_PENDING: 'REBOOT', REBOOT_STARTED: 'REBOOT',
@@ -139,6 +141,10 @@ class Action:
     policy       rule that guards it
     event        name of the instance action record
     method       method of the compute's RPC interface, or None where the API itself does the work
+    conductor    method of the conductor's RPC interface that goes on with it, with the instance's uuid, where the
+                 server may have no host
+    beside       it takes a while and sets no task state: several may wait for the same server, and its record
+                 stays open until it is done (compute/beside.py)
     """
 
     name: str
@@ -152,6 +158,8 @@ class Action:
     capability: str | None = None
     event: str = ''
     method: str | None = None
+    conductor: str | None = None
+    beside: bool = False
 
     def allows(self, vm_state, task_state):
         return ((self.vm_states is ANY or vm_state in self.vm_states)
@@ -159,6 +167,7 @@ class Action:
 
 
 _SNAPSHOTS = (ACTIVE, STOPPED, PAUSED, SUSPENDED)
+_VOLUMES = (ACTIVE, PAUSED, STOPPED, RESIZED, SOFT_DELETED, SHELVED, SHELVED_OFFLOADED)
 _HARD_REBOOT_TASKS = (None, REBOOTING, REBOOT_PENDING, REBOOT_STARTED, REBOOTING_HARD, REBOOT_PENDING_HARD,
                       REBOOT_STARTED_HARD, RESUMING, PAUSING, UNPAUSING, SUSPENDING)
 _RULE = 'os_compute_api:'
@@ -180,22 +189,84 @@ ACTIONS = {row.name: row for row in (
            capability='suspend', method='suspend_instance'),
     Action('resume', (SUSPENDED,), RESUMING, _RULE + 'os-suspend-server:resume', after=ACTIVE,
            capability='suspend', method='resume_instance'),
+    Action('os-migrateLive', (ACTIVE, PAUSED), MIGRATING, _RULE + 'os-migrate-server:migrate_live', host=True,
+           capability='live_migration', event='live-migration', conductor='continue_live_migration'),
+    Action('evacuate', (ACTIVE, STOPPED, ERROR), REBUILDING, _RULE + 'os-evacuate', task_states=ANY, locked=False,
+           host=True, conductor='continue_evacuation'),
     Action('rebuild', (ACTIVE, STOPPED, ERROR), REBUILDING, _RULE + 'servers:rebuild', after=ACTIVE,
            method='rebuild_instance'),
     Action('createImage', _SNAPSHOTS, IMAGE_SNAPSHOT_PENDING, _RULE + 'servers:create_image', locked=False,
            capability='snapshot', method='snapshot_instance'),
+    Action('createBackup', _SNAPSHOTS, IMAGE_BACKUP, _RULE + 'os-create-backup', locked=False,
+           capability='snapshot', method='backup_instance'),
+    Action('rescue', (ACTIVE, STOPPED, ERROR), RESCUING, _RULE + 'os-rescue', after=RESCUED, capability='rescue',
+           method='rescue_instance'),
+    Action('unrescue', (RESCUED,), UNRESCUING, _RULE + 'os-unrescue', after=ACTIVE, capability='rescue',
+           method='unrescue_instance'),
+    Action('shelve', _SNAPSHOTS, SHELVING, _RULE + 'os-shelve:shelve', after=SHELVED, capability='snapshot',
+           method='shelve_instance'),
+    Action('shelveOffload', (SHELVED,), SHELVING_OFFLOADING, _RULE + 'os-shelve:shelve_offload',
+           after=SHELVED_OFFLOADED, method='shelve_offload_instance'),
+    Action('unshelve', (SHELVED, SHELVED_OFFLOADED), UNSHELVING, _RULE + 'os-shelve:unshelve', after=ACTIVE,
+           conductor='unshelve_instance'),
+    Action('resize', (ACTIVE, STOPPED), RESIZE_PREP, _RULE + 'servers:resize', after=RESIZED, host=True,
+           capability='resize', conductor='continue_move'),
+    Action('migrate', (ACTIVE, STOPPED), RESIZE_PREP, _RULE + 'os-migrate-server:migrate', after=RESIZED, host=True,
+           capability='resize', conductor='continue_move'),
+    Action('confirmResize', (RESIZED,), RESIZE_CONFIRMING, _RULE + 'servers:confirm_resize',
+           conductor='continue_move'),
+    Action('revertResize', (RESIZED,), RESIZE_REVERTING, _RULE + 'servers:revert_resize',
+           conductor='continue_move'),
+    Action('changePassword', (ACTIVE,), UPDATING_PASSWORD, _RULE + 'os-admin-password', after=ACTIVE,
+           capability='password', method='set_admin_password'),
+    Action('trigger_crash_dump', (ACTIVE, PAUSED, RESCUED, RESIZED, ERROR), None,
+           _RULE + 'servers:trigger_crash_dump', host=True, capability='crash_dump', method='trigger_crash_dump'),
+    Action('injectNetworkInfo', ANY, None, _RULE + 'os-admin-actions:inject_network_info', task_states=ANY,
+           host=True, method='inject_network_info'),
     Action('os-getConsoleOutput', ANY, None, _RULE + 'os-console-output', task_states=ANY, locked=False,
            host=True, method='get_console_output'),
     Action('lock', ANY, None, _RULE + 'os-lock-server:lock', task_states=ANY, locked=False),
     Action('unlock', ANY, None, _RULE + 'os-lock-server:unlock', task_states=ANY, locked=False),
     Action('os-resetState', ANY, None, _RULE + 'os-admin-actions:reset_state', task_states=ANY, locked=False),
+    Action('attach_interface', (ACTIVE, PAUSED, STOPPED), None, _RULE + 'os-attach-interfaces:create',
+           capability='interfaces', method='attach_interface', beside=True),
+    Action('addFixedIp', (ACTIVE, PAUSED, SUSPENDED, STOPPED), None, _RULE + 'os-multinic:add',
+           method='add_fixed_ip', beside=True),
+    Action('removeFixedIp', (ACTIVE, PAUSED, SUSPENDED, STOPPED), None, _RULE + 'os-multinic:remove',
+           method='remove_fixed_ip', beside=True),
+    Action('detach_interface', (ACTIVE, PAUSED, STOPPED), None, _RULE + 'os-attach-interfaces:delete',
+           capability='interfaces', method='detach_interface', beside=True),
+    Action('attach_volume', _VOLUMES, None, _RULE + 'os-volumes-attachments:create', capability='volumes',
+           method='attach_volume', beside=True),
+    Action('detach_volume', _VOLUMES, None, _RULE + 'os-volumes-attachments:delete', capability='volumes',
+           method='detach_volume', beside=True),
+    Action('attach_share', (STOPPED,), None, _RULE + 'os-server-shares:create', capability='shares',
+           method='attach_share', beside=True),
+    Action('detach_share', (STOPPED, ERROR), None, _RULE + 'os-server-shares:delete', capability='shares',
+           method='detach_share', beside=True),
+    Action('swap_volume', (ACTIVE, PAUSED, RESIZED), None, _RULE + 'os-volumes-attachments:swap',
+           capability='volumes', method='swap_volume', beside=True),
     Action('metadata', (ACTIVE, PAUSED, SUSPENDED, STOPPED), None, _RULE + 'server-metadata:update',
            task_states=ANY),
     Action('delete', ANY, DELETING, _RULE + 'servers:delete', after=DELETED, task_states=ANY,
            method='terminate_instance'),
+    # what a delete is while the deployment keeps deleted servers for a time
+    Action('softDelete', (ACTIVE, PAUSED, SUSPENDED, STOPPED, RESCUED, ERROR), SOFT_DELETING,
+           _RULE + 'servers:delete', after=SOFT_DELETED, task_states=ANY, event='delete',
+           method='soft_delete_instance'),
+    Action('restore', (SOFT_DELETED,), RESTORING, _RULE + 'os-deferred-delete:restore', after=ACTIVE,
+           method='restore_instance'),
     Action('forceDelete', ANY, DELETING, _RULE + 'os-deferred-delete:force', after=DELETED, task_states=ANY,
            event='delete', method='terminate_instance'),
 )}
+
+BESIDE = frozenset(action.event or action.name for action in ACTIONS.values() if action.beside)
+
+# What is asked of a live migration while it runs; its record tells that it was asked.
+ABORT_MIGRATION = Action('abort', ANY, None, _RULE + 'servers:migrations:delete', task_states=(MIGRATING,),
+                         event='live_migration_cancel')
+FORCE_COMPLETE = Action('force_complete', ANY, None, _RULE + 'servers:migrations:force_complete',
+                        task_states=(MIGRATING,), event='live_migration_force_complete')
 
 # A rebuilt server that was stopped is stopped again afterwards (section 6 of the architecture).
 KEEPS_STOPPED = frozenset({'rebuild'})

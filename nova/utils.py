@@ -11,6 +11,11 @@ def utcnow():
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
+def from_timestamp(seconds):
+    """The naive UTC datetime of seconds since the epoch."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
+
+
 def isotime(moment):
     """``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the form of the compute API."""
     return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%SZ')

@@ -9,6 +9,22 @@ OPTIONS = [
     cfg.IntOpt('max_request_body_size', default=262144, min=1024, max=16777216,
                help='Bytes of a request body at most; a larger one is answered with 413. '
                     'User data and personality files of one server must fit.'),
+    cfg.MultiStrOpt('rate_limits', default=[],
+                    help='One rate a line, "VERB URI REGEX VALUE UNIT": a project may send VALUE requests a UNIT '
+                         '(SECOND, MINUTE, HOUR or DAY) of the VERB (GET, POST, PUT, DELETE or PATCH) whose path, '
+                         'below the version and the project and with its query, has a match of REGEX; URI is what '
+                         'GET /limits shows for it. Example: "POST */servers ^/servers 120 MINUTE". Every line that '
+                         'matches counts. Administrators and the role service are not limited. '
+                         'None: no rate is counted.'),
+    cfg.IntOpt('cell_timeout', default=10, min=1, max=600,
+               help='Seconds that a listing waits for a cell. One that does not answer by then counts as down: '
+                    'its servers are left out, or shown with what the API database knows of them.'),
+    cfg.IntOpt('event_streams', default=8, min=0, max=10000,
+               help='Event streams (GET /os-events) that one API process serves at once. Each holds a thread for as '
+                    'long as it is open, so that with native threads there must be fewer than [http] threads.'),
+    cfg.IntOpt('idempotency_key_lifetime', default=86400, min=60, max=2592000,
+               help='Seconds for which the answer to a request with an Idempotency-Key is given again. Longer lets '
+                    'clients repeat older requests safely, and keeps a row of each in the API database.'),
     cfg.URIOpt('compute_link_prefix', schemes=['http', 'https'],
                help='URL that stands for scheme, host and path prefix in links to the compute API, where '
                     'clients reach it under another name than the service itself. '

@@ -21,6 +21,9 @@ OPTIONS = [
                help='Servers built at once by one host; the others wait.'),
     cfg.IntOpt('max_concurrent_tasks', default=32, min=1, max=1000,
                help='Other tasks (start, stop, delete, …) at once on one host; each server has one at a time.'),
+    cfg.IntOpt('max_concurrent_live_migrations', default=1, min=1, max=100,
+               help='Servers that leave this host by live migration at once; the others are queued. Several share the '
+                    'bandwidth, and each takes longer to catch up with what its guest writes meanwhile.'),
     cfg.IntOpt('shutdown_timeout', default=60, min=0, max=3600,
                help='Seconds that a guest gets to shut down by itself before it is switched off.'),
     cfg.IntOpt('sync_power_state_interval', default=600, min=5, max=86400,
@@ -28,6 +31,19 @@ OPTIONS = [
                     'driver; this finds what was missed.'),
     cfg.IntOpt('update_resources_interval', default=60, min=1, max=86400,
                help='Seconds between two reports of what the host has.'),
+    cfg.IntOpt('shelved_offload_time', default=0, min=-1, max=86400 * 365,
+               help='Seconds after which a shelved server leaves its host and frees its share of it. 0: at once. '
+                    '-1: never by itself, so that unshelving is quick and the share stays taken.'),
+    cfg.IntOpt('reclaim_instance_interval', default=0, min=0, max=86400 * 365,
+               help='Seconds that deleted servers are kept, switched off, so that they can be restored; their share '
+                    'of the host stays taken, the quota counts them no more. 0: a delete is one at once. So it is '
+                    'always for servers that are being built, resized or shelved.'),
+    cfg.BoolOpt('allow_resize_to_same_host', default=True,
+                help='A resize may leave the server on its host, where that has the room: a cloud of one host can '
+                     'resize at all. False: always another host. A migration never stays.'),
+    cfg.IntOpt('resize_confirm_window', default=0, min=0, max=86400 * 30,
+               help='Seconds after which a resize or migration that nobody confirmed or reverted is confirmed, so '
+                    'that it does not hold two places for ever. 0: never.'),
     cfg.BoolOpt('resume_guests_state_on_host_boot', default=True,
                 help='Start the servers that were ACTIVE when the host went down, after it came up again: '
                      'what the API shows as ACTIVE should run. False leaves them SHUTOFF.'),

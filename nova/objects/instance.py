@@ -3,6 +3,9 @@ from oslo_versionedobjects import fields
 
 from nova.objects import base
 
+# key of the system metadata: the image that a rebuild puts onto the root volume
+REIMAGE = 'reimage_id'
+
 _text = fields.StringField
 _maybe = {'nullable': True}
 

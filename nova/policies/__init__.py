@@ -35,6 +35,13 @@ ANYONE = '@'
 NOBODY = '!'
 OWNER = '(rule:context_is_admin) or user_id:%(user_id)s'
 
+# Rules that give more within an operation that another rule guards: a policy file gives them by their names only.
+EXTRAS = frozenset({
+    'os_compute_api:servers:allow_all_filters', 'os_compute_api:os-instance-actions:events',
+    'os_compute_api:os-shelve:unshelve_to_host', 'os_compute_api:os-volumes-attachments:swap',
+    'compute:server:topology:host:index', 'compute:servers:create:requested_destination',
+    'compute:servers:resize:cross_cell'})
+
 # (rule, check, what it guards, ((method, path), …))
 RULES = (
     ('os_compute_api:os-admin-actions:reset_state', ADMIN,
@@ -668,4 +675,14 @@ RULES = (
     ('os_compute_api:os-volumes-attachments:delete', MEMBER,
      'Detach a volume from a server.',
      (('DELETE', '/servers/{server_id}/os-volume_attachments/{volume_id}'),)),
+    # ---- what only this product has
+    ('nova:servers:bulk_action', MEMBER,
+     'Ask for one action on many servers; the rule of the action is asked for each of them, too.',
+     (('POST', '/servers/action'),)),
+    ('nova:events', READER,
+     'Follow the state changes of the servers of a project.',
+     (('GET', '/os-events'),)),
+    ('nova:events:all_projects', ADMIN,
+     'Follow the state changes of the servers of all projects.',
+     (('GET', '/os-events'),)),
 )

@@ -1,0 +1,37 @@
+"""The periods over which usage is audited: hours, days, months or years, from a moment in them on."""
+import datetime
+import re
+
+# unit, and where in it a period begins: a minute of the hour, an hour of the day, a day of the month, a month
+PATTERN = re.compile(r'(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([1-9]|1[0-9]|2[0-8]))?'
+                     r'|year(@([1-9]|1[0-2]))?)\Z')
+
+
+def last_completed(period, before):
+    """(beginning, ending) of the newest period that had ended at a moment.
+
+    :param period: as PATTERN has it, e.g. 'month', 'day@18'
+    :param before: naive UTC datetime
+    :raises ValueError, OverflowError: it lies before the first year
+    """
+    unit, _, offset = period.partition('@')
+    if unit in ('hour', 'day'):
+        start = (before.replace(minute=int(offset or 0), second=0, microsecond=0) if unit == 'hour' else
+                 before.replace(hour=int(offset or 0), minute=0, second=0, microsecond=0))
+        length = datetime.timedelta(**{unit + 's': 1})
+        ending = start if start <= before else start - length
+        return ending - length, ending
+    midnight = before.replace(hour=0, minute=0, second=0, microsecond=0)
+    start = (midnight.replace(day=int(offset or 1)) if unit == 'month' else
+             midnight.replace(day=1, month=int(offset or 1)))
+    ending = start if start <= before else _earlier(start, unit)
+    return _earlier(ending, unit), ending
+
+
+def _earlier(moment, unit):
+    """The same moment of the month or year before."""
+    if unit == 'year':
+        return moment.replace(year=moment.year - 1)
+    if moment.month == 1:
+        return moment.replace(year=moment.year - 1, month=12)
+    return moment.replace(month=moment.month - 1)

@@ -1,0 +1,21 @@
+"""[volume]: where volumes come from, and the bounds of the embedded block storage."""
+from oslo_config import cfg
+
+GROUP = 'volume'
+
+OPTIONS = [
+    cfg.StrOpt('backend', default='embedded', choices=['embedded', 'cinder', 'none'],
+               help='embedded: this deployment keeps its volumes itself. cinder: the Block Storage service that the '
+                    '[cinder] section names. none: servers have local disks alone.'),
+    cfg.IntOpt('max_local_block_devices', default=3, min=-1, max=1000,
+               help='Local disks (root, ephemeral and swap) that one request for a server may ask for. -1: no limit; '
+                    '0: only servers that boot from volumes are possible.'),
+    cfg.IntOpt('max_devices', default=26, min=1, max=26,
+               help='Disks of one server at most, volumes and local ones: a disk has one letter.'),
+    cfg.IntOpt('ready_timeout', default=180, min=1, max=86400,
+               help='Seconds that a build waits for the volumes that are made for it.'),
+    cfg.IntOpt('volumes', default=100, min=-1, max=2147483647,
+               help='Volumes of a project at most, and as many snapshots. -1: no limit. Embedded only.'),
+    cfg.IntOpt('gigabytes', default=1000, min=-1, max=2147483647,
+               help='GiB of all volumes and snapshots of a project at most. -1: no limit. Embedded only.'),
+]
