@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db.tables_cell import block_device_mappings
+from nova.db.tables_cell import instances
 
 
 def insert(conn, instance_uuid, devices):
@@ -29,3 +30,41 @@ def by_instances(conn, uuids):
 def by_instance(conn, uuid):
     """Rows of one server, in the order of their making."""
     return by_instances(conn, [uuid])[uuid]
+
+
+def by_volume(conn, volume_id):
+    """Rows of all servers that a volume is attached to."""
+    statement = (sa.select(block_device_mappings).where(block_device_mappings.c.volume_id == volume_id)
+                 .order_by(block_device_mappings.c.id))
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def get(conn, uuid):
+    """The row of a device, None when it is gone."""
+    row = conn.execute(sa.select(block_device_mappings).where(block_device_mappings.c.uuid == uuid)).mappings().first()
+    return dict(row) if row else None
+
+
+def update(conn, uuid, values):
+    """Write columns of a device; False when it is gone."""
+    return bool(conn.execute(sa.update(block_device_mappings).where(block_device_mappings.c.uuid == uuid)
+                             .values(**values)).rowcount)
+
+
+def delete(conn, uuid):
+    """Remove a device; False when it was gone."""
+    return bool(conn.execute(sa.delete(block_device_mappings).where(block_device_mappings.c.uuid == uuid)).rowcount)
+
+
+def shown(rows):
+    """What the server's row keeps of its volumes (instances.volumes)."""
+    return [{'id': row['volume_id'], 'delete_on_termination': row['delete_on_termination']}
+            for row in rows if row['volume_id']]
+
+
+def show_volumes(conn, instance_uuid):
+    """Write into a server's row which volumes it has; the rows of its devices."""
+    rows = by_instance(conn, instance_uuid)
+    conn.execute(sa.update(instances).where(instances.c.uuid == instance_uuid).values(
+        volumes=shown(rows), updated_at=utils.utcnow()))
+    return rows

@@ -10,11 +10,16 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import instances
+from nova.db.tables_cell import migrations
 
 LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor')
+# what a move holds, in the same columns: all of its disk stands in root_gb
+_HELD = [column.label(name) for name, column in zip(_NEEDED, (
+    migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
+    migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type)))]
 
 
 def resources(row):
@@ -62,9 +67,13 @@ def free(conn, row):
     """
     if row['host'] is None:
         return
-    conn.execute(sa.update(compute_nodes)
-                 .where(compute_nodes.c.host == row['host'], compute_nodes.c.node == row['node'])
-                 .values(_change(resources(row), -1)))
+    free_share(conn, row['host'], row['node'], resources(row))
+
+
+def free_share(conn, host, node, asked):
+    """Give back ``asked`` of a node; nothing when the node is gone."""
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host == host, compute_nodes.c.node == node)
+                 .values(_change(asked, -1)))
 
 
 def free_node(conn, node_id, asked):
@@ -73,12 +82,15 @@ def free_node(conn, node_id, asked):
 
 
 def _usage(conn, node=None):
-    """{(host, node): usage columns} as the servers add up to."""
+    """{(host, node): usage columns} as the servers, and the shares that moves hold, add up to."""
     statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
+    held = sa.select(*_HELD).where(migrations.c.held_host.is_not(None))
     if node is not None:
         statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
+        held = held.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
     usage = {}
-    for row in conn.execute(statement).mappings():
+    # one statement, because a server and what its move holds change places without a lock of the node
+    for row in conn.execute(sa.union_all(statement, held)).mappings():
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
         for name, value in resources(row).items():

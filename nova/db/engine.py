@@ -100,6 +100,29 @@ def insert_of(dialect):
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
+def lock_row(conn, table, key):
+    """Lock the row of a table whose columns are its key alone, until the transaction ends; it is made when missing.
+
+    One statement that locks exclusively: a shared lock first would end in deadlocks. SQLite has one writer anyway.
+    """
+    dialect = conn.dialect.name
+    if dialect == 'sqlite':
+        return
+    insert = insert_of(dialect)(table).values(**key)
+    new = insert.inserted if dialect == 'mysql' else insert.excluded
+    same = {name: new[name] for name in key}
+    conn.execute(insert.on_duplicate_key_update(**same) if dialect == 'mysql' else
+                 insert.on_conflict_do_update(index_elements=list(key), set_=same))
+
+
+def as_of_now(conn, statement):
+    """A SELECT that sees what others committed while this transaction waited for a lock.
+
+    In MariaDB a plain one sees the moment of the transaction's first one, which may lie before the lock.
+    """
+    return statement.with_for_update(read=True) if conn.dialect.name in ('mysql', 'mariadb') else statement
+
+
 def insert_ignore(conn, table, values):
     """INSERT that leaves an existing row of the same key alone, on any of the three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)

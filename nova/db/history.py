@@ -5,6 +5,7 @@ from nova import exception
 from nova.db.tables_cell import instance_action_events
 from nova.db.tables_cell import instance_actions
 from nova.db.tables_cell import instances_history
+from nova.db.tables_cell import migrations
 
 
 def get(conn, uuid):
@@ -33,5 +34,6 @@ def expire(conn, before, limit=500):
         actions = sa.select(instance_actions.c.id).where(instance_actions.c.instance_uuid.in_(uuids))
         conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
         conn.execute(sa.delete(instance_actions).where(instance_actions.c.instance_uuid.in_(uuids)))
+        conn.execute(sa.delete(migrations).where(migrations.c.instance_uuid.in_(uuids)))
         conn.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
     return len(uuids)

@@ -26,3 +26,14 @@ def workloads(conn):
                         .where(instances.c.task_state.is_not(None), instances.c.node.is_not(None))
                         .group_by(instances.c.node))
     return {node: number for node, number in rows}
+
+
+def usage_by_project(conn, host):
+    """[{project_id, vcpus, memory_mb, local_gb}] of the servers of a host, as their flavors have it, by project."""
+    c = instances.c
+    statement = (sa.select(c.project_id, sa.func.sum(c.vcpus).label('vcpus'),
+                           sa.func.sum(c.memory_mb).label('memory_mb'),
+                           sa.func.sum(c.root_gb + c.ephemeral_gb).label('local_gb'))
+                 .where(c.host == host).group_by(c.project_id).order_by(c.project_id))
+    return [{'project_id': row.project_id, 'vcpus': int(row.vcpus), 'memory_mb': int(row.memory_mb),
+             'local_gb': int(row.local_gb)} for row in conn.execute(statement)]

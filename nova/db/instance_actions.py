@@ -4,6 +4,7 @@ import datetime
 import sqlalchemy as sa
 
 from nova import exception
+from nova import states
 from nova import utils
 from nova.db.tables_cell import instance_action_events
 from nova.db.tables_cell import instance_actions
@@ -23,27 +24,45 @@ def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=DEADLINE_S, o
         arguments=arguments, message=message) for uuid in uuids])
 
 
+_MAIN = instance_actions.c.action.not_in(sorted(states.BESIDE))
+
+
 def _open(uuid):
     return sa.and_(instance_actions.c.instance_uuid == uuid, instance_actions.c.finished_at.is_(None))
 
 
-def take(conn, uuid, owner, deadline_s=DEADLINE_S):
-    """Whoever works on a server now says so, and when others may look after it."""
+def _which(uuid, request_id=None, beside=True):
+    """Open actions of a server: all, only the one of a request, or all but those beside the main one."""
+    found = _open(uuid)
+    if request_id is not None:
+        found &= instance_actions.c.request_id == request_id
+    return found if beside else found & _MAIN
+
+
+def take(conn, uuid, owner, deadline_s=DEADLINE_S, request_id=None):
+    """Whoever works on a server now says so, and when others may look after it; False when there is no such action.
+
+    :param request_id: of the action beside others; None: the main one of the server
+    """
     now = utils.utcnow()
-    conn.execute(sa.update(instance_actions).where(_open(uuid)).values(
-        owner=owner, updated_at=now, deadline=now + datetime.timedelta(seconds=deadline_s)))
+    return bool(conn.execute(
+        sa.update(instance_actions).where(_which(uuid, request_id, beside=request_id is not None)).values(
+            owner=owner, updated_at=now, deadline=now + datetime.timedelta(seconds=deadline_s))).rowcount)
 
 
-def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, action=None):
+def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, action=None, request_id=None,
+           beside=True):
     """Close the open actions of a server, with an event for each when ``event`` is named.
 
     :param error: sentence for the user when it failed
     :param traceback: for administrators
     :param action: name of the action that the result belongs to; others that are open were cut short by it
+    :param request_id: only the one of this request
+    :param beside: False: not those that go on beside the main one
     """
     now = utils.utcnow()
     failed = error is not None
-    which = _open(uuid)
+    which = _which(uuid, request_id, beside)
     if event:
         columns = {
             'action_id': instance_actions.c.id, 'event': sa.literal(event, sa.String),
@@ -124,12 +143,26 @@ def events(conn, action_id):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
+def set_arguments(conn, uuid, arguments):
+    """What the main open action of a server needs to be done again."""
+    conn.execute(sa.update(instance_actions).where(_which(uuid, beside=False)).values(arguments=arguments))
+
+
 def arguments_of_open(conn, uuids):
     """{instance uuid: arguments} of the newest open action of each that has one."""
     table = instance_actions
     statement = (sa.select(table.c.instance_uuid, table.c.arguments)
-                 .where(table.c.instance_uuid.in_(uuids), table.c.finished_at.is_(None)).order_by(table.c.id))
+                 .where(table.c.instance_uuid.in_(uuids), table.c.finished_at.is_(None), _MAIN)
+                 .order_by(table.c.id))
     return {row.instance_uuid: row.arguments for row in conn.execute(statement)}
+
+
+def beside_on_host(conn, host):
+    """Rows of the open actions of a host's servers that set no task state, oldest first."""
+    table = instance_actions
+    statement = sa.select(table).join_from(table, instances, instances.c.uuid == table.c.instance_uuid).where(
+        instances.c.host == host, table.c.finished_at.is_(None), ~_MAIN).order_by(table.c.id)
+    return [dict(row) for row in conn.execute(statement).mappings()]
 
 
 def images_of_open(conn, uuid):

@@ -7,6 +7,8 @@ from nova import utils
 from nova.db.tables_cell import block_device_mappings
 from nova.db.tables_cell import instances
 from nova.db.tables_cell import instances_history
+from nova.db.tables_cell import share_mappings
+from nova.db.tables_console import console_auth_tokens
 
 COLUMNS = tuple(column.name for column in instances.columns)
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
@@ -39,6 +41,26 @@ def get_many(conn, uuids):
     """{uuid: row} of those that exist."""
     rows = conn.execute(sa.select(instances).where(instances.c.uuid.in_(uuids))).mappings()
     return {row['uuid']: dict(row) for row in rows}
+
+
+def in_state(conn, vm_state, idle=False):
+    """Rows of the servers with this vm state; ``idle``: those that nothing is being done to."""
+    statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
+    if idle:
+        statement = statement.where(instances.c.task_state.is_(None))
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def merged(conn, uuid, values):
+    """The same values, in which ``system_metadata`` holds what the row has as well; a key set to None goes.
+
+    The row is locked: others add keys of their own.
+    """
+    if 'system_metadata' not in values:
+        return values
+    lock(conn, uuid)
+    both = {**get(conn, uuid)['system_metadata'], **values['system_metadata']}
+    return {**values, 'system_metadata': {key: value for key, value in both.items() if value is not None}}
 
 
 def by_host(conn, host):
@@ -106,7 +128,9 @@ def destroy(conn, uuid, now, expect=None):
     gone = sa.delete(instances).where(instances.c.uuid == uuid, *expectations(expect))
     if not conn.execute(gone).rowcount:
         raise exception.InstanceChanged(instance_id=uuid)
-    conn.execute(sa.delete(block_device_mappings).where(block_device_mappings.c.instance_uuid == uuid))
+    for table in (block_device_mappings, share_mappings):
+        conn.execute(sa.delete(table).where(table.c.instance_uuid == uuid))
+    conn.execute(sa.delete(console_auth_tokens).where(console_auth_tokens.c.instance_uuid == uuid))
 
 
 def existing(conn, uuids):

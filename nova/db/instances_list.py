@@ -1,12 +1,15 @@
 """Listing servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
 
-Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows. Regular
+Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows; over several
+cells by (sort keys…, id, uuid), with text compared by its bytes, so that every cell and ``merge`` agree. Regular
 expressions of users never reach a database: text that a database compares safely becomes an SQL condition,
-the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows.
+the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows, for ``MATCH_S``
+seconds at most.
 """
 import dataclasses
 import datetime
 import functools
+import time
 
 import orjson
 import re2
@@ -19,10 +22,12 @@ from nova.db import types
 from nova.network import model
 
 BATCH = 1000                   # rows read at once when rows are matched here
+MATCH_S = 20                   # seconds that rows are matched here for one page
 PATTERN_MEMORY = 1 << 20       # bytes that one compiled pattern may take
 
 LIVE = tables_cell.instances
 HISTORY = tables_cell.instances_history
+INDEXED = frozenset({'created_at'})        # sort columns that an index has in order
 COLUMNS = tuple(LIVE.columns.keys())
 _JSON = frozenset(column.name for column in LIVE.columns if isinstance(column.type, types.Json))
 
@@ -37,6 +42,7 @@ class Query:
     marker    uuid of the last server of the page before
     limit     rows at most; None: all
     rows      'live', 'deleted' (the history) or 'all' (both)
+    several   the pages of several cells are to be merged
     """
 
     filters: dict = dataclasses.field(default_factory=dict)
@@ -45,6 +51,11 @@ class Query:
     marker: str | None = None
     limit: int | None = None
     rows: str = 'live'
+    several: bool = False
+
+
+class TooSlow(Exception):
+    """Too many rows had to be matched here for one page."""
 
 
 class MarkerNotFound(LookupError):
@@ -86,6 +97,9 @@ CONDITIONS = {
     'launched_at': _within('launched_at'),
     'terminated_at': _within('terminated_at'),
     'status': _status,
+    'soft_deleted': lambda columns, shown: (
+        columns.vm_state.in_((states.DELETED, states.SOFT_DELETED)) if shown
+        else columns.vm_state != states.SOFT_DELETED),
     'changes-since': lambda columns, moment: columns.updated_at >= moment,
     'changes-before': lambda columns, moment: columns.updated_at <= moment,
     'tags': lambda columns, tags: sa.and_(*(_tag(columns, tag) for tag in tags)),
@@ -93,6 +107,30 @@ CONDITIONS = {
     'not-tags': lambda columns, tags: sa.not_(sa.and_(*(_tag(columns, tag) for tag in tags))),
     'not-tags-any': lambda columns, tags: sa.not_(sa.or_(*(_tag(columns, tag) for tag in tags))),
 }
+
+
+class bytes_of(sa.sql.functions.GenericFunction):
+    """A text as its bytes compare, which is the order of the code points, as in Python."""
+
+    type = sa.String()
+    inherit_cache = True
+    name = 'nova_bytes'
+
+
+@sa_compiler.compiles(bytes_of)
+def _bytes_of(element, compiler, **kwargs):
+    return compiler.process(element.clauses, **kwargs)
+
+
+@sa_compiler.compiles(bytes_of, 'postgresql')
+def _bytes_of_postgresql(element, compiler, **kwargs):
+    return f'({compiler.process(element.clauses, **kwargs)} COLLATE "C")'
+
+
+@sa_compiler.compiles(bytes_of, 'mysql')
+@sa_compiler.compiles(bytes_of, 'mariadb')
+def _bytes_of_mysql(element, compiler, **kwargs):
+    return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
 
 
 class position(sa.sql.functions.GenericFunction):
@@ -168,7 +206,7 @@ def _text_condition(columns, name, pattern):
         return None
     text, begin, end = plain
     if begin and end:
-        return columns[name] == text
+        return bytes_of(columns[name]) == text
     if end:
         return None
     found = position(columns[name], text)
@@ -191,24 +229,29 @@ def _matcher(name, pattern):
 
 # ---- reading -----------------------------------------------------------------
 
+# made once: showing one server is mostly the making of its statement
+_BY_UUID = sa.select(LIVE).where(LIVE.c.uuid == sa.bindparam('uuid'))
+_DELETED_BY_UUID = sa.select(HISTORY).where(
+    HISTORY.c.uuid == sa.bindparam('uuid')).order_by(HISTORY.c.id.desc()).limit(1)
+
+
 def by_uuid(conn, uuid, deleted=False):
     """The row of one server as a dict, None when there is none; ``deleted`` looks into the history."""
-    table = HISTORY if deleted else LIVE
-    statement = sa.select(table).where(table.c.uuid == uuid)
-    if deleted:
-        statement = statement.order_by(table.c.id.desc()).limit(1)
-    row = conn.execute(statement).mappings().first()
+    row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
     return None if row is None else dict(row)
 
 
-def page(conn, query, columns=COLUMNS):
+def page(conn, query, columns=COLUMNS, place=None):
     """The servers of one page: [{column: value}] with the ``columns`` asked for (and the sort's).
 
     JSON columns are read once a distinct text, so equal values may be one object: do not change them.
+
+    :param place: where the page begins (see ``place_of``), for a marker that may be in another cell
     :raises MarkerNotFound: the marker is not among the rows listed.
     :raises BadPattern: a regular expression is not one.
+    :raises TooSlow: too many rows were to be matched here
     """
-    sort = _complete(query.sort, query.rows)
+    sort = _complete(query)
     matchers, clauses = [], []
     for name, pattern in query.matches.items():
         clause = functools.partial(_text_condition, name=name, pattern=pattern)
@@ -222,10 +265,13 @@ def page(conn, query, columns=COLUMNS):
     if matchers:
         wanted |= {'network_info' if name in _TEXTS else name for name in query.matches}
     source = _source(query.rows, tuple(name for name in COLUMNS if name in wanted), clauses)
-    place = _marker(conn, query, sort) if query.marker else None
+    if query.marker and place is None:
+        place = place_of(conn, query)
+        if place is None:
+            raise MarkerNotFound(query.marker)
     if not matchers:
-        return _rows(conn, source, sort, place, query.limit)
-    return _matched(conn, source, sort, place, query.limit, matchers)
+        return _rows(conn, source, sort, place, query.limit, query.several)
+    return _matched(conn, source, sort, place, query, matchers)
 
 
 def computes(conn, hosts):
@@ -235,22 +281,22 @@ def computes(conn, hosts):
     return conn.execute(statement).mappings().all()
 
 
-def merge(pages, sort, limit):
-    """One page of several cells' pages, each in the order of ``sort``."""
+def merge(pages, query):
+    """One page of several cells' pages of a query."""
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
-        for name, direction in reversed(_complete(sort, 'all')):
+        for name, direction in reversed(_complete(query)):
             rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
                       reverse=direction == 'desc')
-    return rows[:limit]
+    return rows[:query.limit]
 
 
-def _complete(sort, rows):
-    """The sort with what makes it total; ids of live and deleted rows come from different tables."""
-    names = [name for name, _ in sort]
-    direction = sort[-1][1] if sort else 'desc'
-    extra = ('id', 'uuid') if rows == 'all' else ('id',)
-    return (*sort, *((name, direction) for name in extra if name not in names))
+def _complete(query):
+    """The sort with what makes it total; ids of live and deleted rows, and of cells, come from different tables."""
+    names = [name for name, _ in query.sort]
+    direction = query.sort[-1][1] if query.sort else 'desc'
+    extra = ('id', 'uuid') if query.rows == 'all' or query.several else ('id',)
+    return (*query.sort, *((name, direction) for name in extra if name not in names))
 
 
 def _source(rows, names, clauses):
@@ -266,8 +312,9 @@ def _source(rows, names, clauses):
     return select(table), table.c
 
 
-def _marker(conn, query, sort):
-    names = [name for name, _ in sort]
+def place_of(conn, query):
+    """Where the page after the query's marker begins: the values of the sort's columns; None when it is not here."""
+    names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
         statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
         if 'project_id' in query.filters:
@@ -275,10 +322,10 @@ def _marker(conn, query, sort):
         row = conn.execute(statement.limit(1)).first()
         if row is not None:
             return tuple(row)
-    raise MarkerNotFound(query.marker)
+    return None
 
 
-def _keys(columns, sort):
+def _keys(columns, sort, several):
     """[(expression, descending)] to order by; the NULLs of a column come last when ascending."""
     for name, direction in sort:
         column = columns[name]
@@ -286,10 +333,12 @@ def _keys(columns, sort):
             yield sa.case((column.is_(None), 1), else_=0), direction == 'desc'
         if isinstance(column.type, sa.Boolean):
             column = sa.case((column.is_(sa.true()), 1), else_=0)
+        elif several and isinstance(column.type, sa.String):
+            column = bytes_of(column)
         yield column, direction == 'desc'
 
 
-def _after(columns, sort, place):
+def _after(columns, sort, place, several):
     """The condition of the rows that come after ``place`` (the sort columns' values of a row)."""
     values = []
     for (name, _), value in zip(sort, place):
@@ -297,21 +346,25 @@ def _after(columns, sort, place):
             values.append(int(value is None))
         values.append(int(value) if isinstance(value, bool) else value)
     clauses, equal = [], []
-    for (key, descending), value in zip(_keys(columns, sort), values):
+    for (key, descending), value in zip(_keys(columns, sort, several), values):
         if value is not None:
             clauses.append(sa.and_(*equal, key < value if descending else key > value))
             equal.append(key == value)
     # The first key by itself again: what lets every database seek in its index.
-    key, descending = next(_keys(columns, sort))
+    key, descending = next(_keys(columns, sort, several))
     return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
 
 
-def _rows(conn, source, sort, place, limit):
+def _rows(conn, source, sort, place, limit, several):
     statement, columns = source
     if place is not None:
-        statement = statement.where(_after(columns, sort, place))
-    statement = statement.order_by(*(key.desc() if descending else key.asc()
-                                     for key, descending in _keys(columns, sort)))
+        statement = statement.where(_after(columns, sort, place, several))
+    order = [key.desc() if descending else key.asc() for key, descending in _keys(columns, sort, several)]
+    if limit is not None and sort[0][0] not in INDEXED and columns in (LIVE.c, HISTORY.c):
+        # Sort narrow rows, and read the wide ones of this page alone.
+        chosen = statement.with_only_columns(columns.id).order_by(*order).limit(limit).subquery()
+        statement = sa.select(*statement.selected_columns).where(columns.id == chosen.c.id)
+    statement = statement.order_by(*order)
     if limit is not None:
         statement = statement.limit(limit)
     result = conn.execute(statement)
@@ -333,10 +386,12 @@ def _parse(rows, names):
                 row[name] = known[text] = loads(text)
 
 
-def _matched(conn, source, sort, place, limit, matchers):
-    found = []
+def _matched(conn, source, sort, place, query, matchers):
+    limit, found, ends = query.limit, [], time.monotonic() + MATCH_S
     while limit is None or len(found) < limit:
-        rows = _rows(conn, source, sort, place, BATCH)
+        if time.monotonic() > ends:
+            raise TooSlow
+        rows = _rows(conn, source, sort, place, BATCH, query.several)
         found += [row for row in rows if all(matches(row) for matches in matchers)]
         if len(rows) < BATCH:
             break

@@ -1,9 +1,63 @@
 """Instance mappings: which servers there are, in all cells."""
 import sqlalchemy as sa
 
+from nova.db.tables_api import host_mappings
 from nova.db.tables_api import instance_mappings
 
 
 def uuids(conn):
     """The uuids of all servers, as a set."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
+
+
+def queued(conn):
+    """The uuids of those that the quota leaves out, because they are soft-deleted, as a set."""
+    return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
+        instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
+
+
+def is_queued(conn, uuid):
+    return bool(conn.execute(sa.select(instance_mappings.c.queued_for_delete).where(
+        instance_mappings.c.instance_uuid == uuid)).scalar())
+
+
+def set_queued(conn, uuid, value):
+    """Let the quota leave out a server, or count it."""
+    conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
+        queued_for_delete=value))
+
+
+def get(conn, uuid):
+    """The mapping of a server as a dict, None when there is none."""
+    row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
+        instance_mappings.c.instance_uuid == uuid)).mappings().first()
+    return None if row is None else dict(row)
+
+
+def of_cells(conn, cell_uuids, project_id, limit):
+    """Mappings of servers of these cells, without soft-deleted ones, newest first.
+
+    :param project_id: None: of all projects
+    """
+    table = instance_mappings
+    statement = sa.select(table, table.c.instance_uuid.label('uuid')).where(
+        table.c.cell_uuid.in_(cell_uuids), table.c.queued_for_delete.is_(sa.false()))
+    if project_id is not None:
+        statement = statement.where(table.c.project_id == project_id)
+    statement = statement.order_by(table.c.created_at.desc(), table.c.instance_uuid).limit(limit)
+    return conn.execute(statement).mappings().all()
+
+
+def sizes(conn, marker, limit):
+    """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of the next servers by uuid after ``marker``."""
+    table = instance_mappings
+    rows = conn.execute(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
+        table.c.instance_uuid > marker).order_by(table.c.instance_uuid).limit(limit))
+    return {row.instance_uuid: (row.vcpus, row.memory_mb) for row in rows}
+
+
+def hosts_of_cells(conn, cell_uuids):
+    """Names of the hosts of these cells, in order."""
+    table = host_mappings
+    return list(conn.execute(sa.select(table.c.host).where(table.c.cell_uuid.in_(cell_uuids))
+                             .order_by(table.c.host)).scalars())

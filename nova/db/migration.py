@@ -18,8 +18,9 @@ LOCK_NUMBER = 0x6E6F7661
 
 # branch: modules whose tables it holds, and the command that brings a database to the newest revision
 BRANCHES = {
-    'api': (('tables_api', 'tables_identity', 'tables_image', 'tables_network'), 'nova-manage api_db sync'),
-    'cell': (('tables_cell',), 'nova-manage db sync'),
+    'api': (('tables_api', 'tables_aggregates', 'tables_identity', 'tables_image', 'tables_network',
+             'tables_volume'), 'nova-manage api_db sync'),
+    'cell': (('tables_cell', 'tables_usage', 'tables_placement', 'tables_console'), 'nova-manage db sync'),
 }
 
 

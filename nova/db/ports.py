@@ -22,7 +22,8 @@ def of_ids(conn, idents):
 def on_host(conn, host):
     c = t.ports.c
     return [dict(row) for row in conn.execute(
-        sa.select(t.ports).where(c.host == host, c.device_id != '').order_by(c.id)).mappings()]
+        sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host),
+                                 c.device_id != '').order_by(c.id)).mappings()]
 
 
 def lock_many(conn, idents):
@@ -49,22 +50,57 @@ def bind(conn, ident, values):
 def move(conn, device_id, host):
     """The server's ports are on this host now."""
     conn.execute(sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
-        host=host, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
+        host=host, migrating_to='', updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
+
+
+def expect(conn, device_id, host):
+    """The server's ports are plumbed on this host, too: it is about to arrive there."""
+    c = t.ports.c
+    conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
+        migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
+
+
+def forget_expected(conn, device_id, host):
+    """The server does not arrive on this host; how many ports expected it."""
+    c = t.ports.c
+    return conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
+        migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
+
+
+def leave(conn, device_id, host):
+    """The server's ports that are on this host are on none now."""
+    c = t.ports.c
+    conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
+        host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
 def give_back(conn, device_ids):
     """Remove the ports made for these servers, unbind the users' own; return how many ports there were."""
+    return _give_back(conn, t.ports.c.device_id.in_(device_ids))
+
+
+def give_back_one(conn, ident, device_id, attached_by=None):
+    """The same of one port of a server; 0 when it has left it.
+
+    :param attached_by: only when this request attached it
+    """
     c = t.ports.c
-    rows = conn.execute(
-        sa.select(c.id, c.made_for_server).where(c.device_id.in_(device_ids)).with_for_update()
-    ).all()
+    condition = (c.id == ident) & (c.device_id == device_id)
+    if attached_by is not None:
+        condition &= c.attached_by == attached_by
+    return _give_back(conn, condition)
+
+
+def _give_back(conn, condition):
+    c = t.ports.c
+    rows = conn.execute(sa.select(c.id, c.made_for_server).where(condition).with_for_update()).all()
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
     if made:
         remove(conn, made)
     if own:
         conn.execute(sa.update(t.ports).where(c.id.in_(own)).values(
-            device_id='', device_owner='', host='', status='DOWN', tag=None,
+            device_id='', device_owner='', host='', migrating_to='', status='DOWN', tag=None, attached_by=None,
             updated_at=utils.utcnow(), revision=c.revision + 1))
     return len(rows)
 

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova.db import engine
+from nova.db.tables_aggregates import server_groups
 from nova.db.tables_api import instance_mappings
 from nova.db.tables_api import key_pairs
 from nova.db.tables_api import quota_classes
@@ -19,6 +20,7 @@ WHOLE_PROJECT = ''
 RESOURCES = ('instances', 'cores', 'ram', 'metadata_items', 'injected_files', 'injected_file_content_bytes',
              'injected_file_path_length', 'key_pairs', 'server_groups', 'server_group_members')
 COUNTED = ('instances', 'cores', 'ram')
+UNLIMITED = -1
 
 
 def defaults(conn, conf):
@@ -33,20 +35,36 @@ def class_limits(conn, class_name):
     return {resource: limit for resource, limit in rows if resource in RESOURCES}
 
 
+class Limits(dict):
+    """{resource: limit} of a project; -1 is no limit. What is set for single users in it is checked beside it.
+
+    users   {user id: {resource: limit}} of those who have some of their own
+    """
+
+    def __init__(self, limits, users):
+        super().__init__(limits)
+        self.users = users
+
+    def of(self, user_id):
+        """{resource: limit} of one user."""
+        return {**self, **self.users.get(user_id, {})}
+
+
 def limits_of(conn, conf, project_id, user_id=None):
-    """{resource: limit} of a project, or of one user in it; -1 is no limit."""
-    owners = [WHOLE_PROJECT] if user_id is None else [WHOLE_PROJECT, user_id]
+    """The Limits of a project, or {resource: limit} of one user in it."""
     rows = conn.execute(sa.union_all(
         sa.select(quotas.c.resource, quotas.c.hard_limit, quotas.c.user_id, sa.literal(1).label('rank'))
-        .where(quotas.c.project_id == project_id, quotas.c.user_id.in_(owners)),
+        .where(quotas.c.project_id == project_id),
         sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
         .where(quota_classes.c.class_name == DEFAULT_CLASS)))
-    limits = {name: conf.quota[name] for name in RESOURCES}
-    # What comes later wins: the default class, the project ('' as user), the user.
-    for row in sorted(rows, key=lambda row: (row.rank, row.user_id)):
+    limits, users = {name: conf.quota[name] for name in RESOURCES}, {}
+    # What comes later wins: the default class, the project ('' as user).
+    for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
-            limits[row.resource] = row.hard_limit
-    return limits
+            mine = limits if row.user_id == WHOLE_PROJECT else users.setdefault(row.user_id, {})
+            mine[row.resource] = row.hard_limit
+    found = Limits(limits, users)
+    return found if user_id is None else found.of(user_id)
 
 
 def set_limits(conn, project_id, limits, user_id=None):
@@ -86,57 +104,128 @@ def project_usage(conn, project_id, user_id=None):
     used = _usage(conn, project_id, user_id, latest=False)
     if user_id is not None:
         used['key_pairs'] = key_pair_usage(conn, user_id)
-    used['server_groups'] = 0             # no operation makes one yet
+    used['server_groups'] = server_group_usage(conn, project_id, user_id)
     return used
 
 
-def key_pair_usage(conn, user_id):
-    return conn.execute(sa.select(sa.func.count()).select_from(key_pairs)
-                        .where(key_pairs.c.user_id == user_id)).scalar()
+def server_group_usage(conn, project_id, user_id=None, latest=False):
+    statement = sa.select(sa.func.count()).select_from(server_groups).where(
+        server_groups.c.project_id == project_id)
+    if user_id is not None:
+        statement = statement.where(server_groups.c.user_id == user_id)
+    return conn.execute(engine.as_of_now(conn, statement) if latest else statement).scalar()
+
+
+def key_pair_usage(conn, user_id, latest=False):
+    statement = sa.select(sa.func.count()).select_from(key_pairs).where(key_pairs.c.user_id == user_id)
+    return conn.execute(engine.as_of_now(conn, statement) if latest else statement).scalar()
 
 
 def _usage(conn, project_id, user_id, latest):
     table = instance_mappings
     statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.vcpus), 0),
                           sa.func.coalesce(sa.func.sum(table.c.memory_mb), 0)
-                          ).where(table.c.project_id == project_id)
+                          ).where(table.c.project_id == project_id,
+                                  table.c.queued_for_delete.is_(sa.false()))
     if user_id is not None:
         statement = statement.where(table.c.user_id == user_id)
-    if latest and conn.dialect.name in ('mysql', 'mariadb'):
-        # a plain SELECT sees the moment of the transaction's first one, which may lie before the lock
-        statement = statement.with_for_update(read=True)
+    if latest:
+        statement = engine.as_of_now(conn, statement)
     return dict(zip(COUNTED, map(int, conn.execute(statement).one())))
 
 
 def lock(conn, project_id):
     """Let no other transaction of the project check a quota until this one ends. SQLite has one writer anyway."""
-    dialect = conn.dialect.name
-    if dialect == 'sqlite':
-        return
-    # One statement that locks an existing row exclusively: a shared lock first would end in deadlocks.
-    insert = engine.insert_of(dialect)(quota_locks).values(project_id=project_id)
-    same = {'project_id': insert.inserted.project_id if dialect == 'mysql' else insert.excluded.project_id}
-    conn.execute(insert.on_duplicate_key_update(**same) if dialect == 'mysql' else
-                 insert.on_conflict_do_update(index_elements=['project_id'], set_=same))
+    engine.lock_row(conn, quota_locks, {'project_id': project_id})
 
 
 def check_and_use(conn, limits, project_id, user_id, count, vcpus_each, memory_mb_each):
-    """Refuse servers that exceed the project's quota; the caller inserts their instance_mappings afterwards,
-    in the same transaction.
+    """Refuse servers that exceed the quota of the project, or of the user in it; the caller inserts their
+    instance_mappings afterwards, in the same transaction.
 
-    :param limits: what limits_of gave
-    :param user_id: the user who creates them (quotas of single users are the administrators' to set)
+    :param limits: what limits_of gave for the project
+    :param user_id: the user who creates them
     :raises QuotaExceeded: naming every resource of which there is not enough
     """
     wanted = {'instances': count, 'cores': count * vcpus_each, 'ram': count * memory_mb_each}
     lock(conn, project_id)
-    used = _usage(conn, project_id, None, latest=True)
-    over = [name for name in COUNTED
+    for bounds, used in _bounds(conn, limits, project_id, user_id):
+        _refuse_over(bounds, used, wanted)
+
+
+def fit(conn, limits, project_id, user_id, least, most, vcpus_each, memory_mb_each):
+    """How many servers, from ``least`` to ``most``, the quota leaves room for; as check_and_use.
+
+    :raises QuotaExceeded: fewer than ``least``
+    """
+    each = {'instances': 1, 'cores': vcpus_each, 'ram': memory_mb_each}
+    lock(conn, project_id)
+    found = _bounds(conn, limits, project_id, user_id)
+    room = [(bounds[name] - used[name]) // size for bounds, used in found for name, size in each.items()
+            if size and bounds[name] >= 0]
+    count = max(least, min([most, *room]))
+    for bounds, used in found:
+        _refuse_over(bounds, used, {name: size * count for name, size in each.items()})
+    return count
+
+
+def _bounds(conn, limits, project_id, user_id):
+    """[(limits, usage)] of the project and, where the user has limits of its own there, of the user in it."""
+    found = [(limits, _usage(conn, project_id, None, latest=True))]
+    own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
+    if own.keys() & set(COUNTED):
+        bounds = {name: own.get(name, UNLIMITED) for name in COUNTED}
+        found.append((bounds, _usage(conn, project_id, user_id, latest=True)))
+    return found
+
+
+def check_and_grow(conn, limits, project_id, uuid, vcpus, memory_mb):
+    """Refuse a larger size of a server that exceeds its project's quota; else the quota counts it from now on.
+
+    A smaller size changes nothing before set_size says that it is there.
+
+    :raises QuotaExceeded: naming every resource of which there is not enough
+    """
+    lock(conn, project_id)
+    table = instance_mappings
+    counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
+        table.c.instance_uuid == uuid)).first()
+    if counted is None:
+        return                            # deleted meanwhile: what begins the move says so
+    most = max(counted.vcpus, vcpus), max(counted.memory_mb, memory_mb)
+    for bounds, used in _bounds(conn, limits, project_id, counted.user_id):
+        _refuse_over(bounds, used, {'cores': most[0] - counted.vcpus, 'ram': most[1] - counted.memory_mb})
+    set_size(conn, uuid, *most)
+
+
+def set_size(conn, uuid, vcpus, memory_mb):
+    """What the quota of its project counts of a server from now on."""
+    conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
+        vcpus=vcpus, memory_mb=memory_mb))
+
+
+def _refuse_over(limits, used, wanted):
+    """:raises QuotaExceeded: naming every resource of ``wanted`` of which there is not enough"""
+    over = [name for name in wanted
             if wanted[name] > 0 and limits[name] >= 0 and used[name] + wanted[name] > limits[name]]
     if over:
         raise exception.QuotaExceeded(
             resource=', '.join(over), requested=', '.join(str(wanted[name]) for name in over),
             used=', '.join(str(used[name]) for name in over), limit=', '.join(str(limits[name]) for name in over))
+
+
+def check_server_groups(conn, limits, project_id, user_id):
+    """Refuse one more server group of a project, or of the user in it; the caller inserts it in the same transaction.
+
+    :param limits: what limits_of gave for the project
+    :raises LimitExceeded:
+    """
+    own = limits.users.get(user_id, {}).get('server_groups', UNLIMITED)
+    for limit, owner in ((limits['server_groups'], None), (own, user_id)):
+        if limit >= 0:
+            lock(conn, project_id)
+            if server_group_usage(conn, project_id, owner, latest=True) >= limit:
+                raise exception.LimitExceeded(resource='server groups', limit=limit)
 
 
 def check_key_pairs(conn, limits, user_id):
@@ -147,5 +236,5 @@ def check_key_pairs(conn, limits, user_id):
     if limits['key_pairs'] < 0:
         return
     lock(conn, f'user:{user_id}'[:255])
-    if key_pair_usage(conn, user_id) >= limits['key_pairs']:
+    if key_pair_usage(conn, user_id, latest=True) >= limits['key_pairs']:
         raise exception.LimitExceeded(resource='key pairs', limit=limits['key_pairs'])

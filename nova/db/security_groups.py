@@ -67,6 +67,40 @@ def unbind(conn, port_ids):
     conn.execute(sa.delete(t.port_security_groups).where(t.port_security_groups.c.port_id.in_(port_ids)))
 
 
+def join(conn, port_ids, group_id):
+    """Put ports into a group; how many were not in it before."""
+    return sum(engine.insert_ignore(conn, t.port_security_groups,
+                                    {'port_id': port, 'security_group_id': group_id}).rowcount
+               for port in port_ids)
+
+
+def leave(conn, port_ids, group_id):
+    """Take ports out of a group; how many were in it."""
+    c = t.port_security_groups.c
+    return conn.execute(sa.delete(t.port_security_groups).where(
+        c.port_id.in_(port_ids), c.security_group_id == group_id)).rowcount
+
+
+def hosts_to_tell(conn, port_ids, group_id):
+    """Hosts whose filters follow when these ports join or leave a group: their own, and those of ports that let
+    the group's members in."""
+    port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
+    own = sa.select(port.host).where(port.id.in_(port_ids))
+    others = sa.select(port.host).join_from(
+        t.ports, t.port_security_groups, binding.port_id == port.id).join(
+        t.security_group_rules, rule.security_group_id == binding.security_group_id).where(
+            rule.remote_group_id == group_id)
+    return sorted(set(conn.execute(sa.union(own, others)).scalars()) - {''})
+
+
+def hosts_with(conn, group_id):
+    """Hosts that have a port in the group."""
+    port, binding = t.ports.c, t.port_security_groups.c
+    return sorted(set(conn.execute(sa.select(port.host).join_from(
+        t.ports, t.port_security_groups, binding.port_id == port.id).where(
+            binding.security_group_id == group_id)).scalars()) - {''})
+
+
 def of_ports(conn, port_ids):
     """{port id: [group id]}"""
     found = {}

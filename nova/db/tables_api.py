@@ -36,7 +36,11 @@ instance_mappings = table(
     sa.Column('vcpus', sa.Integer, nullable=False),
     sa.Column('memory_mb', sa.Integer, nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Index('ix_instance_mappings_project', 'project_id', 'vcpus', 'memory_mb'),
+    sa.Column('server_group_id', sa.String(36)),             # the group that it is a member of
+    sa.Index('ix_instance_mappings_group', 'server_group_id'),
+    # soft-deleted: kept, and not counted
+    sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
+    sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
 )
 
 # What was asked for: kept until the server is deleted, so that a build or a move can be done again.
@@ -97,6 +101,25 @@ quota_classes = table(
     sa.Column('class_name', sa.String(255), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
     sa.Column('hard_limit', sa.Integer, nullable=False),
+)
+
+# When all requests of a rate are given back (microseconds since the epoch); a row that is not there has all of them.
+rate_limits = table(
+    'rate_limits',
+    sa.Column('owner', sa.String(255), primary_key=True),
+    sa.Column('name', sa.String(32), primary_key=True),
+    sa.Column('full_at', sa.BigInteger, nullable=False, index=True),
+)
+
+# A request that came with an Idempotency-Key; the answer is encrypted with the key, which is not here.
+idempotency_keys = table(
+    'idempotency_keys',
+    sa.Column('project_id', sa.String(255), primary_key=True),
+    sa.Column('key_hash', sa.String(64), primary_key=True),
+    sa.Column('request_hash', sa.String(64), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('answer', types.LongText),                     # NULL while the request is being served
+    sa.Index('ix_idempotency_keys_created', 'created_at'),
 )
 
 # A row a project: locked while a quota is checked and used, so that parallel requests queue up.

@@ -88,6 +88,7 @@ instances = _table(
     sa.Index('ix_instances_host', 'host', 'node'),
     sa.Index('ix_instances_task_state', 'task_state'),
     sa.Index('ix_instances_reservation', 'reservation_id'),
+    sa.Index('ix_instances_server_group', 'server_group_id'),
 )
 
 instances_history = _table(
@@ -133,6 +134,48 @@ instance_action_events = _table(
     sa.Index('ix_instance_action_events_action', 'action_id'),
 )
 
+# One row a move of a server to another place, or to another flavor in its own. It holds the share of a node that
+# the server has, or will have, besides the one that its own row says: first that of the destination, once the
+# server has moved (``swapped``) that of the source, until the move is confirmed, reverted or over. held_host NULL:
+# it holds nothing. See db/server_migrations.py.
+migrations = _table(
+    'migrations',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('project_id', sa.String(255), nullable=False),     # of who asked for it
+    sa.Column('user_id', sa.String(255), nullable=False),
+    sa.Column('migration_type', sa.String(16), nullable=False),  # resize, migration, live-migration, evacuation
+    sa.Column('status', sa.String(32), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('request_id', sa.String(255)),
+    sa.Column('arguments', types.Json, nullable=False),      # what is needed to go on with it
+    sa.Column('swapped', sa.Boolean, nullable=False, default=False),
+    # where from, where to
+    sa.Column('source_compute', sa.String(255)),
+    sa.Column('source_node', sa.String(255)),
+    sa.Column('dest_compute', sa.String(255)),
+    sa.Column('dest_node', sa.String(255)),
+    sa.Column('dest_host', sa.String(255)),                  # address of the destination
+    sa.Column('old_flavor', types.Json, nullable=False),     # as instances.flavor
+    sa.Column('new_flavor', types.Json, nullable=False),
+    # how far a live migration is, in bytes
+    *(sa.Column(f'{what}_{part}_bytes', sa.BigInteger) for what in ('memory', 'disk')
+      for part in ('total', 'processed', 'remaining')),
+    # what it holds
+    sa.Column('held_host', sa.String(255)),
+    sa.Column('held_node', sa.String(255)),
+    sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
+    sa.Column('held_memory_mb', sa.Integer, nullable=False, default=0),
+    sa.Column('held_local_gb', sa.Integer, nullable=False, default=0),
+    sa.Index('ix_migrations_instance', 'instance_uuid', 'id'),
+    sa.Index('ix_migrations_status', 'status', 'updated_at'),
+    sa.Index('ix_migrations_held', 'held_host', 'held_node'),
+    sa.Index('ix_migrations_created', 'created_at', 'id'),
+    sa.Index('ix_migrations_updated', 'updated_at'),
+)
+
 block_device_mappings = _table(
     'block_device_mappings',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -157,6 +200,22 @@ block_device_mappings = _table(
     sa.Column('tag', sa.String(60)),
     sa.Index('ix_block_device_mappings_instance', 'instance_uuid'),
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
+)
+
+# Shared file systems of servers.
+share_mappings = _table(
+    'share_mappings',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('share_id', sa.String(36), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('status', sa.String(16), nullable=False),      # attaching, attached, detaching, error
+    sa.Column('tag', sa.String(255), nullable=False),        # what the guest mounts it by
+    sa.Column('export_location', sa.Text),
+    sa.Column('protocol', sa.String(16)),
+    sa.UniqueConstraint('instance_uuid', 'share_id', name='uniq_share_mappings_instance_share'),
 )
 
 services = _table(

@@ -58,10 +58,14 @@ ports = table(
     sa.Column('device_id', _text, nullable=False, default='', index=True),       # the server's uuid
     sa.Column('device_owner', _text, nullable=False, default=''),
     sa.Column('host', _text, nullable=False, default='', index=True),
+    # the host where the server is about to arrive, and the port's plumbing is in place already
+    sa.Column('migrating_to', _text, nullable=False, default='', server_default='', index=True),
     sa.Column('position', sa.Integer, nullable=False, default=0),    # order among the server's ports
     sa.Column('tag', sa.String(60)),
     # made for the server, and gone with it; the other ports are users' own and outlive it
     sa.Column('made_for_server', sa.Boolean, nullable=False, default=False),
+    # the request that attached it to a server that ran already: what it began is finished, or taken back, once
+    sa.Column('attached_by', _text),
     *_described(),
 )
 

@@ -33,7 +33,7 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
     instance_actions.insert(conn, ctx, [uuid], action.event or action.name, arguments=arguments,
-                            finished=action.running is None)
+                            finished=action.running is None and not action.beside)
     return row
 
 
@@ -41,6 +41,16 @@ def cancel(conn, ctx, uuid, action):
     """Take back what ``begin`` wrote in the same request, when no other service was told of it yet."""
     instances.set_where(conn, uuid, {'task_state': None}, instances.expectations({'task_state': action.running}))
     instance_actions.forget(conn, uuid, ctx.request_id)
+
+
+def check(row, action, admin=False):
+    """Whether ``action`` could begin on a server as this row has it; ``begin`` asks again.
+
+    :raises InstanceIsLocked, InstanceNotReady, InstanceInvalidState:
+    """
+    locked = action.locked and row['locked'] and not admin
+    if locked or not action.allows(row['vm_state'], row['task_state']) or _needs_host(action) and row['host'] is None:
+        _refuse(row, action, admin)
 
 
 def _needs_host(action):

@@ -1,0 +1,32 @@
+"""What changed since a moment: the rows of servers by the time of their last change, those deleted among them."""
+import sqlalchemy as sa
+
+from nova.db.tables_cell import instances
+from nova.db.tables_cell import instances_history
+
+COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state', 'power_state', 'progress')
+
+
+def since(conn, moment, *, project_id=None, limit=1000):
+    """Rows changed at or after a moment, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
+
+    :param moment: naive UTC datetime
+    :param project_id: of this project alone
+    :param limit: rows at most, and those of the same moment as the last one besides
+    """
+    rows = []
+    for table, changed_at, deleted in ((instances, instances.c.updated_at, False),
+                                       (instances_history, instances_history.c.deleted_at, True)):
+        statement = sa.select(*[table.c[name] for name in COLUMNS], changed_at.label('changed_at'))
+        if project_id is not None:
+            statement = statement.where(table.c.project_id == project_id)
+        found = [dict(row, deleted=deleted) for row in conn.execute(
+            statement.where(changed_at >= moment).order_by(changed_at).limit(limit)).mappings()]
+        if len(found) == limit:
+            last = found[-1]['changed_at']
+            seen = {row['id'] for row in found if row['changed_at'] == last}
+            found += [dict(row, deleted=deleted) for row in conn.execute(
+                statement.where(changed_at == last)).mappings() if row['id'] not in seen]
+        rows += found
+    rows.sort(key=lambda row: row['changed_at'])
+    return rows if len(rows) <= limit else [row for row in rows if row['changed_at'] <= rows[limit - 1]['changed_at']]

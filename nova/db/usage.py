@@ -1,0 +1,51 @@
+"""What servers used over a time: those that are there, and those that the history has."""
+import sqlalchemy as sa
+
+from nova.db.tables_cell import instances
+from nova.db.tables_cell import instances_history
+
+COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
+           'vcpus', 'root_gb', 'ephemeral_gb')
+FETCH = 1000             # rows held at once where all of them are read
+
+
+def _between(begin, end, *conditions, columns):
+    """SELECT of the servers that ran at some time from ``begin`` to ``end``."""
+    def of(table, *more):
+        c = table.c
+        return sa.select(*[c[name] for name in columns]).where(
+            c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
+            *[condition(c) for condition in conditions])
+    # a server is deleted when, or after, it was terminated: the index of that time serves here
+    return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
+
+
+def servers(conn, begin, end, project_id=None, flavor=True):
+    """Rows of the servers that ran in a time, of one project or of all, as they come; a few are held at once.
+
+    :param flavor: with the whole flavor (a server's list shows its name)
+    """
+    of_project = [] if project_id is None else [lambda c: c.project_id == project_id]
+    statement = _between(begin, end, *of_project, columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
+    return conn.execute(statement.execution_options(yield_per=FETCH)).mappings()
+
+
+def page(conn, begin, end, limit, marker=None, project_id=None):
+    """The first ``limit`` of these rows in the order of the servers' ids, after the id ``marker``."""
+    conditions = [] if project_id is None else [lambda c: c.project_id == project_id]
+    if marker is not None:
+        conditions.append(lambda c: c.uuid > marker)
+    statement = _between(begin, end, *conditions, columns=(*COLUMNS, 'flavor')).order_by('uuid').limit(limit)
+    return list(conn.execute(statement).mappings())
+
+
+def is_known(conn, uuid):
+    """Whether there is, or was, such a server."""
+    return any(conn.execute(sa.select(table.c.id).where(table.c.uuid == uuid).limit(1)).first()
+               for table in (instances, instances_history))
+
+
+def count_on_host(conn, host, begin, end):
+    """How many servers ran on a host in a time."""
+    statement = _between(begin, end, lambda c: c.host == host, columns=('uuid',))
+    return conn.execute(sa.select(sa.func.count()).select_from(statement.subquery())).scalar()
