@@ -5,6 +5,7 @@ and method cannot disagree. Every method is idempotent: called again after a cra
 A driver knows no database and no RPC; it is handed what it needs.
 """
 import dataclasses
+import os
 import typing
 
 
@@ -23,6 +24,14 @@ class NodeResources:
     disk_available_least: int | None = None
     supported_instances: list = dataclasses.field(default_factory=list)   # [[arch, hypervisor type, vm mode]]
     uptime: str | None = None
+
+
+def uptime():
+    """How long this machine runs, one line in the form that uptime(1) prints; NodeResources.uptime."""
+    with open('/proc/uptime') as file:
+        minutes = int(float(file.read().split()[0])) // 60
+    load = ', '.join(f'{value:.2f}' for value in os.getloadavg())
+    return f'up {minutes // 1440} days, {minutes // 60 % 24}:{minutes % 60:02}, load average: {load}'
 
 
 class ImageSource(typing.Protocol):
@@ -106,6 +115,10 @@ class ComputeDriver:
         """Stop the guest and remove all that belongs to it; no error when nothing is there."""
         raise NotImplementedError
 
+    def has_disks(self, instance):
+        """Whether this host reaches the disks of a server of another host, on storage that they share."""
+        return False
+
     def power_on(self, context, instance, network_info):
         """Start the guest, defining it again when it is gone."""
         raise NotImplementedError
@@ -122,6 +135,8 @@ class ComputeDriver:
         """The bytes that its serial console printed, at most the last 100 KiB."""
         raise NotImplementedError
 
+
+# ---- features: one mixin each --------------------------------------------------
 
 class Pause:
     feature = 'pause'
@@ -152,4 +167,274 @@ class Snapshot:
         raise NotImplementedError
 
 
-MIXINS = (Pause, Suspend, Snapshot)
+class Rescue:
+    feature = 'rescue'
+
+    def rescue(self, context, instance, network_info, image, admin_password, block_devices):
+        """Start the guest from a disk made of ``image``, with its own root disk beside; again: the same.
+
+        :param image: dict as ImageSource.show gives it
+        :param block_devices: as in SpawnRequest
+        """
+        raise NotImplementedError
+
+    def unrescue(self, context, instance, network_info):
+        """Start the guest from its own disks again, and remove the rescue disk."""
+        raise NotImplementedError
+
+
+class StableRescue:
+    """While it is rescued all of the guest's devices stay as they are, volumes too: the rescue disk comes beside
+    them, of the kind that the image's properties hw_rescue_device and hw_rescue_bus say."""
+
+    feature = 'stable_rescue'
+
+
+class Volumes:
+    """A device is a row of block_device_mappings with its ``connection_info`` ({'driver_volume_type', 'data'}).
+
+    Guests are made with the volumes in SpawnRequest.block_devices; these come and go later. Each does nothing when
+    it was done before.
+    """
+
+    feature = 'volumes'
+
+    def volume_connector(self):
+        """What a block storage must know of this host: {'host', 'ip', 'initiator', …}."""
+        raise NotImplementedError
+
+    def attach_volume(self, context, instance, device):
+        """Give a guest a disk; it may be off."""
+        raise NotImplementedError
+
+    def detach_volume(self, context, instance, device):
+        """Take it away; no error when there is no such disk, or no guest."""
+        raise NotImplementedError
+
+    def swap_volume(self, context, instance, old, new):
+        """Copy what is on one volume to another while the guest runs, and let it use that."""
+        raise NotImplementedError
+
+
+class Shares:
+    """Shared file systems; a guest that is off gets them when it is started. Each does nothing when it was done."""
+
+    feature = 'shares'
+
+    def attach_share(self, context, instance, share):
+        """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol'}."""
+        raise NotImplementedError
+
+    def detach_share(self, context, instance, share):
+        """Take it away: {'share_id'}; no error when it is not there."""
+        raise NotImplementedError
+
+
+class Password:
+    feature = 'password'
+
+    def set_admin_password(self, instance, password):
+        """Change the administrator's password inside the guest; raises VirtError when nobody there does it."""
+        raise NotImplementedError
+
+
+class CrashDump:
+    feature = 'crash_dump'
+
+    def trigger_crash_dump(self, instance):
+        """Make the guest's kernel crash and dump its memory, as a non-maskable interrupt does."""
+        raise NotImplementedError
+
+
+class Diagnostics:
+    feature = 'diagnostics'
+
+    def diagnostics(self, instance):
+        """What a running guest uses, by the names of the compute API's diagnostics (2.48), all of them:
+
+        ``hypervisor``, ``hypervisor_os``, ``uptime`` (s); ``cpu_details`` [{'id', 'time' (ns), 'utilisation' (%)}];
+        ``disk_details`` and ``nic_details`` with the counters named there; ``memory_details`` {'maximum', 'used'}
+        (MiB). What is not known is None. Raises GuestNotFound.
+        """
+        raise NotImplementedError
+
+
+class Interfaces:
+    feature = 'interfaces'
+
+    def attach_interface(self, context, instance, vif):
+        """Plug a VIF (nova/network/model.py) into the guest, running or not; nothing when it is there."""
+        raise NotImplementedError
+
+    def detach_interface(self, context, instance, vif):
+        """Unplug it; nothing when neither it nor the guest is there. Raises VirtError when the guest holds it."""
+        raise NotImplementedError
+
+
+class Consoles:
+    feature = 'consoles'
+
+    def console(self, instance, kind):
+        """Where a proxy reaches a console of a guest.
+
+        :param kind: 'vnc', 'spice', 'serial' or 'mks'
+        :returns: {'host', 'port', 'tls_port', 'internal_access_path'}; None where there is none
+        :raises ConsoleTypeUnavailable: the guest has no such console
+        :raises GuestNotFound:
+        """
+        raise NotImplementedError
+
+
+class Resize:
+    """Cold moves: a guest goes to another host, or changes its flavor on its own host (both ends are here then).
+
+    The source keeps what a revert needs until the move is confirmed.
+    """
+
+    feature = 'resize'
+
+    def accept_guest(self, context, instance, flavor):
+        """Look whether this host, the destination, can take the guest; raises VirtError when not."""
+        raise NotImplementedError
+
+    def send_guest(self, context, instance, dest_host, network_info, timeout):
+        """Stop the guest, as power_off does, and put it aside, out of ``guests()``.
+
+        :returns: what ``finish_migration`` needs of it elsewhere, JSON-able
+        """
+        raise NotImplementedError
+
+    def finish_migration(self, context, instance, guest, request: SpawnRequest, power_on):
+        """Make the guest here, with the instance's flavor as it is now.
+
+        :param guest: what ``send_guest`` gave
+        :param power_on: whether it runs afterwards
+        """
+        raise NotImplementedError
+
+    def drop_migrated(self, context, instance, network_info):
+        """Remove what ``finish_migration`` made; what this host keeps as a source stays. No error without it."""
+        raise NotImplementedError
+
+    def finish_revert_migration(self, context, instance, network_info, block_devices, power_on):
+        """Take the guest back that was put aside; raises GuestNotFound.
+
+        :param block_devices: its volumes, as in SpawnRequest
+        """
+        raise NotImplementedError
+
+    def confirm_migration(self, context, instance, network_info):
+        """Remove for ever what was put aside; no error when nothing is there."""
+        raise NotImplementedError
+
+    def kept_guests(self):
+        """Uuids of the guests that are put aside here."""
+        raise NotImplementedError
+
+
+class LiveMigration:
+    """Moving a running guest. What one host finds out about it travels to the other one as ``facts``, a plain dict."""
+
+    feature = 'live_migration'
+
+    def check_destination(self, instance, block_migration, disk_over_commit):
+        """At the destination: whether the guest could run here -> facts.
+
+        :param block_migration: True: its disks are copied; False: they are shared; None: as they are found
+        :param disk_over_commit: room is counted by what disks use instead of what they may grow to
+        :raises MigrationPreCheckError:
+        """
+        raise NotImplementedError
+
+    def check_source(self, instance, facts):
+        """At the source, with the destination's facts: whether the guest can leave -> facts.
+
+        :raises MigrationPreCheckError:
+        """
+        raise NotImplementedError
+
+    def pre_live_migration(self, context, instance, network_info, block_devices, facts):
+        """At the destination: make ready to receive the guest -> facts. Repeated, or undone by
+        ``rollback_live_migration``, also after a crash."""
+        raise NotImplementedError
+
+    def live_migrate(self, context, instance, destination, facts, progress):
+        """At the source: returns when the guest runs at the destination and not here any more.
+
+        :param destination: {'host': name of the compute host, 'address': of it, or None}
+        :param progress: called now and then with {'memory_total_bytes', 'memory_processed_bytes',
+            'memory_remaining_bytes', the same of 'disk'}; when it raises, the guest stays here and the error goes on
+        :raises MigrationAborted: somebody aborted it; this and any other error leave the guest running here
+        """
+        raise NotImplementedError
+
+    def abort_live_migration(self, instance):
+        """At the source: let ``live_migrate`` end with MigrationAborted; no error when nothing is under way."""
+        raise NotImplementedError
+
+    def force_complete_live_migration(self, instance):
+        """At the source: pause the guest, or run it at the destination already, so that the rest is copied soon."""
+        raise NotImplementedError
+
+    def post_live_migration_at_source(self, context, instance, network_info, facts):
+        """Remove what the guest that has left still has here; no error when there is nothing."""
+        raise NotImplementedError
+
+    def post_live_migration_at_destination(self, context, instance, network_info):
+        """Let the guest that has arrived belong here for good."""
+        raise NotImplementedError
+
+    def rollback_live_migration(self, context, instance, network_info, facts):
+        """At the destination: remove what was made ready for a guest that has not come."""
+        raise NotImplementedError
+
+
+class ExtendVolume:
+    feature = 'extend_volume'
+
+    def extend_volume(self, context, instance, device):
+        """Let the guest see the size that a volume has now: ``device['volume_size']``, GiB. Again: the same."""
+        raise NotImplementedError
+
+
+class AssistedSnapshots:
+    """Files of volume snapshots that the hypervisor makes and merges for the volume service."""
+
+    feature = 'assisted_snapshots'
+
+    def create_volume_snapshot(self, context, instance, volume_id, create_info):
+        """Let the guest write to ``create_info['new_file']``, a qcow2 file beside the volume's present one."""
+        raise NotImplementedError
+
+    def delete_volume_snapshot(self, context, instance, volume_id, snapshot_id, delete_info):
+        """Merge ``delete_info['file_to_merge']`` into ``delete_info['merge_target_file']`` (None: its base)."""
+        raise NotImplementedError
+
+
+class HostControl:
+    """The machine itself."""
+
+    feature = 'host_control'
+
+    def host_power_action(self, action):
+        """'reboot', 'shutdown' or 'startup' -> what is being done, as a word."""
+        raise NotImplementedError
+
+    def set_host_maintenance(self, enabled):
+        """In maintenance a host starts no new guests."""
+        raise NotImplementedError
+
+
+class ImageCache:
+    feature = 'image_cache'
+
+    def cache_image(self, image_id):
+        """Fetch an image now, so that a later ``spawn`` finds it here.
+
+        :raises ImageNotFound, ImageUnacceptable: it never will be here
+        """
+        raise NotImplementedError
+
+
+MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, CrashDump, Diagnostics, Interfaces, Consoles,
+          Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache)

@@ -11,7 +11,10 @@ from nova.virt import driver
 from nova.virt.libvirt import console
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
+from nova.virt.libvirt import inside
+from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
@@ -23,7 +26,8 @@ ASK_AGAIN = 10                           # seconds after which a guest is asked 
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
 
 
-class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot):
+class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, inside.Inside, resize.Resize,
+                    driver.ImageCache, interfaces.Interfaces):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, declared format) for every downloaded image before a tool reads it;
@@ -57,6 +61,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def stop(self):
         self.hypervisor.close()
+
+    def cache_image(self, image_id):
+        self.storage.cache.fetch(self.images.show(image_id))
 
     # ---- events ---------------------------------------------------------------------
 
@@ -100,7 +107,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             hypervisor_type='QEMU', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
             cpu_info=spec.cpu_info(facts['capabilities']),
             supported_instances=spec.supported_instances(facts['capabilities'], self.virt_type),
-            uptime=spec.uptime())]
+            uptime=driver.uptime())]
 
     def guests(self):
         return self.hypervisor.guests()
@@ -143,6 +150,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     def destroy(self, context, instance, network_info, keep_disks=False):
         with self._operation(instance.uuid):
             self._remove(instance.uuid, keep_disks)
+            if not keep_disks:
+                self._forget_kept(instance.uuid)
         self._remove_unused_images()
 
     def _remove(self, uuid, keep_disks=False):

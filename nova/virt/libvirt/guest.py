@@ -10,6 +10,10 @@ _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEF
 KILL_ATTEMPTS = 3                        # libvirt gives up after 15 s each when a process does not die
 
 
+def define(connection, _uuid, text):
+    connection.defineXML(text)
+
+
 def define_and_start(connection, _uuid, text):
     domain = connection.defineXML(text)
     if not domain.isActive():
@@ -68,6 +72,37 @@ def save(domain):
     """Memory to disk, off."""
     if domain.isActive():
         domain.managedSave()
+
+
+def plug(domain, text, mac):
+    """Plug a network device into the definition, and into the guest when it runs."""
+    for flag, described in _places(domain):
+        if mac not in domain.XMLDesc(described):
+            domain.attachDeviceFlags(text, flag)
+
+
+def ask_to_unplug(domain, text, mac):
+    """Ask a running guest to let a network device go; what it was asked already, and thinks about, is refused."""
+    if holds_port(domain, mac):
+        with contextlib.suppress(libvirt.libvirtError):
+            domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
+def holds_port(domain, mac):
+    """Whether the guest runs and has the device."""
+    return bool(domain.isActive()) and mac in domain.XMLDesc(0)
+
+
+def undefine_port(domain, text, mac):
+    """Take a network device out of the definition."""
+    if mac in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE):
+        domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+
+
+def _places(domain):
+    """[(flag of a change, flag that shows it)]: the definition, and the guest while it runs."""
+    places = [(libvirt.VIR_DOMAIN_AFFECT_CONFIG, libvirt.VIR_DOMAIN_XML_INACTIVE)]
+    return places + [(libvirt.VIR_DOMAIN_AFFECT_LIVE, 0)] if domain.isActive() else places
 
 
 def begin_backup(domain, text):

@@ -32,6 +32,10 @@ class QemuImg:
         backing = ['-b', backing_file, '-F', backing_format] if backing_file else []
         self._run('create a disk', ['create', '-q', '-f', disk_format, *backing, path, str(size)])
 
+    def resize(self, path, disk_format, size):
+        """Make a disk that no guest uses ``size`` bytes large."""
+        self._run('resize a disk', ['resize', '-q', '-f', disk_format, path, str(size)])
+
     def convert(self, path, disk_format, target, target_format):
         """Copy a disk that no guest writes to, with all that is below it, into a new file."""
         self._run('copy a disk', ['convert', '-q', '-f', disk_format, '-O', target_format, path, target])

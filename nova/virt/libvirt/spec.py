@@ -1,6 +1,4 @@
-"""From what the compute service knows to what libvirt is told, and back: pure functions but for ``uptime``."""
-import os
-
+"""From what the compute service knows to what libvirt is told, and back: pure functions."""
 from nova import exception
 from nova.virt.libvirt import xml
 
@@ -80,11 +78,3 @@ def supported_instances(capabilities, virt_type):
         if arch.find(f"./domain[@type='{virt_type}']") is not None:
             found.append([arch.get('name'), virt_type, mode])
     return found
-
-
-def uptime():
-    """One line in the form that uptime(1) prints."""
-    with open('/proc/uptime') as file:
-        minutes = int(float(file.read().split()[0])) // 60
-    load = ', '.join(f'{value:.2f}' for value in os.getloadavg())
-    return f'up {minutes // 1440} days, {minutes // 60 % 24}:{minutes % 60:02}, load average: {load}'

@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 GIB = 1024 ** 3
 MIB = 1024 ** 2
 RECORD = 'guest.json'
+KEPT = '_kept'                          # what a resize puts aside: resize.py
 BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
@@ -91,6 +92,22 @@ class Storage:
     def save(self, guest):
         files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
 
+    # ---- what a resize puts aside -------------------------------------------------
+
+    def kept_path(self, uuid):
+        """The directory of a guest as it was before a resize."""
+        return self.path(uuid) + KEPT
+
+    def load_kept(self, uuid):
+        """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
+        values = files.read_json(os.path.join(self.kept_path(uuid), RECORD))
+        return xml.Guest.from_dict(values) if values else None
+
+    def kept_guests(self):
+        """Uuids of the guests that were put aside."""
+        names = [name.removesuffix(KEPT) for name in os.listdir(self.directory) if name.endswith(KEPT)]
+        return sorted(name for name in names if UUID.match(name))
+
     def remove(self, uuid):
         """Remove a guest's directory with all that is in it; no error when there is none."""
         path = self.path(uuid)
@@ -128,11 +145,10 @@ class Storage:
         targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz')
         disks = [self._root(instance, request.image, next(targets), bus)]
         for number, size in enumerate(_ephemerals(instance, request.block_devices)):
-            disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus,
-                                     ['mkfs.ext4', '-q', '-F', '-L', f'ephemeral{number}']))
+            disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus))
         swap_mib = int((instance.flavor or {}).get('swap') or 0)
         if swap_mib:
-            disks.append(self._blank(uuid, 'disk.swap', swap_mib * MIB, next(targets), bus, ['mkswap', '-q']))
+            disks.append(self._blank(uuid, 'disk.swap', swap_mib * MIB, next(targets), bus))
         if request.config_drive is not None:
             disks.append(self._config_drive(uuid, request.config_drive, next(targets), bus))
         if bus == 'ide' and len(disks) > xml.IDE_DISKS:
@@ -159,7 +175,18 @@ class Storage:
         os.chmod(path, imagecache.MODE)
         return disk
 
-    def _blank(self, uuid, name, size, target, bus, make):
+    def blanks(self, uuid, sizes, present):
+        """New disks of a guest that has some: those of {file name: bytes} that are not among the Disks ``present``."""
+        bus, prefix = present[0].bus, xml.DISK_BUSES[present[0].bus]
+        letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz'
+                   if f'{prefix}{letter}' not in {disk.target for disk in present})
+        names = {os.path.basename(disk.file) for disk in present}
+        return [self._blank(uuid, name, size, f'{prefix}{next(letters)}', bus)
+                for name, size in sizes.items() if size and name not in names]
+
+    def _blank(self, uuid, name, size, target, bus):
+        make = ['mkswap', '-q'] if name == 'disk.swap' else [
+            'mkfs.ext4', '-q', '-F', '-L', name.removeprefix('disk.')]
         path = self.path(uuid, name)
         with open(path, 'xb') as file:
             file.truncate(size)
@@ -223,7 +250,8 @@ class Storage:
         return found
 
     def remove_unused_images(self):
-        self.cache.remove_unused({disk.backing_file for guest in self.records() for disk in guest.disks})
+        kept = [guest for guest in map(self.load_kept, self.kept_guests()) if guest]
+        self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept] for disk in guest.disks})
 
 
 def _bus(image):
@@ -247,14 +275,19 @@ def _aligned(size):
     return (size + 511) // 512 * 512
 
 
+def qcow2_size(path):
+    """Bytes of the disk in a qcow2 file whose header we made; a guest writes behind it."""
+    with open(path, 'rb') as file:
+        return int.from_bytes(file.read(32)[24:32])
+
+
 def _promised(disk):
     """Bytes that a disk may still take."""
     try:
         status = os.stat(disk.file)
         size = status.st_size
-        if disk.format == 'qcow2':       # header made by us; a guest writes behind it
-            with open(disk.file, 'rb') as file:
-                size = int.from_bytes(file.read(32)[24:32])
+        if disk.format == 'qcow2':
+            size = qcow2_size(disk.file)
         return size - status.st_blocks * 512
     except OSError:
         return 0

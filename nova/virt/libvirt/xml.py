@@ -21,6 +21,7 @@ MACHINE_TYPE = re.compile(r'(pc|q35|pc-(i440fx|q35)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = 'pc'
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
+PCIE_PORTS = 24            # on q35 each device takes one, and only what is there from the start takes later ones
 
 CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
@@ -105,6 +106,11 @@ def domain(guest):
     return etree.tostring(root, encoding='unicode')
 
 
+def interface(port):
+    """The XML of one network device (an Interface)."""
+    return etree.tostring(_interface(etree.Element('devices'), port), encoding='unicode')
+
+
 def backup(disk, others, target):
     """The XML that asks for a full copy of one disk of a running guest as a qcow2 file
     (https://libvirt.org/formatbackup.html)."""
@@ -184,6 +190,10 @@ def _devices(devices, guest):
         _disk(devices, disk)
     if any(disk.bus == 'scsi' for disk in guest.disks):
         _add(devices, 'controller', type='scsi', index=0, model='virtio-scsi')
+    if Q35.match(guest.machine):
+        _add(devices, 'controller', type='pci', index=0, model='pcie-root')
+        for index in range(1, PCIE_PORTS + 1):
+            _add(devices, 'controller', type='pci', index=index, model='pcie-root-port')
     for interface in guest.interfaces:
         _interface(devices, interface)
     serial = _add(devices, 'serial', type='pty')
@@ -220,3 +230,4 @@ def _interface(devices, interface):
     _add(element, 'model', type=interface.model)
     if interface.mtu:
         _add(element, 'mtu', size=interface.mtu)
+    return element

@@ -16,9 +16,25 @@ import time
 from nova import exception
 from nova import states
 from nova.virt import driver
+from nova.virt.fake import host_control
+from nova.virt.fake import image_cache
+from nova.virt.fake import inside
+from nova.virt.fake import interfaces
+from nova.virt.fake import live_migration
+from nova.virt.fake import rescue
+from nova.virt.fake import resize
+from nova.virt.fake import shares
+from nova.virt.fake import volumes
 
 
-class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot):
+# what a guest's console shows of a boot
+BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
+
+
+class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, rescue.Rescue,
+                 inside.Inside, live_migration.LiveMigration, resize.Resize, host_control.HostControl,
+                 host_control.AssistedSnapshots, host_control.ExtendVolume, image_cache.ImageCache,
+                 interfaces.Interfaces, volumes.Volumes, shares.Shares):
     """See virt/driver.py.
 
     delays     {operation: seconds}; operations are names of methods
@@ -34,6 +50,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         directory = conf.fake.state_dir
         self._file = pathlib.Path(directory, f'{host}.json') if directory else None
         self._disks = f'snapshot-{host}-'        # first part of the names of the copies of disks
+        self._init_live_migration()
 
     def init_host(self):
         if self._file is not None:
@@ -50,6 +67,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         return [driver.NodeResources(
             node=self.host, vcpus=options.vcpus, memory_mb=options.memory_mb, local_gb=options.local_gb,
             hypervisor_type='fake', hypervisor_version=1000, host_ip=self.conf.my_ip,
+            uptime=driver.uptime(),
             cpu_info={'arch': 'x86_64', 'model': 'fake', 'vendor': 'nova', 'features': [],
                       'topology': {'cores': options.vcpus, 'threads': 1, 'sockets': 1}},
             disk_available_least=max(0, options.local_gb - used),
@@ -64,21 +82,28 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
 
     def spawn(self, context, instance, request):
         with self._operation('spawn', instance):
+            self._check_maintenance(instance)
             for path, _content in request.injected_files:
                 if '\0' in path:
                     raise exception.BuildFailed(instance_id=instance.uuid, reason='a file name with a NUL')
             with self._lock:
                 self._guests.pop(instance.uuid, None)
-                self._put(instance, states.RUNNING, request.network_info, 'booted')
+                self._put(instance, states.RUNNING, request.network_info, *BOOT)
+                self._keep_volumes(instance, request.block_devices)
 
     def destroy(self, context, instance, network_info, keep_disks=False):
         with self._operation('destroy', instance), self._lock:
             self._guests.pop(instance.uuid, None)
+            self._expected.pop(instance.uuid, None)
             self._save()
+            self._forget_kept(instance.uuid)
+
+    def has_disks(self, instance):
+        return self.shares_disks
 
     def power_on(self, context, instance, network_info):
         with self._operation('power_on', instance):
-            self._put(instance, states.RUNNING, network_info, 'booted')
+            self._put(instance, states.RUNNING, network_info, *BOOT)
 
     def power_off(self, instance, timeout=0):
         with self._operation('power_off', instance):
@@ -87,9 +112,9 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
     def reboot(self, context, instance, network_info, hard):
         with self._operation('reboot', instance):
             if hard:
-                self._put(instance, states.RUNNING, network_info, 'booted')
+                self._put(instance, states.RUNNING, network_info, *BOOT)
             else:
-                self._set(instance, states.RUNNING, 'booted')
+                self._set(instance, states.RUNNING, *BOOT)
 
     def console_output(self, instance):
         with self._operation('console_output', instance):
@@ -134,12 +159,15 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         """Take as long as configured, and fail as often."""
         if self.delays.get(name):
             time.sleep(self.delays[name])
+        self._fail(name)
+        yield
+
+    def _fail(self, name):
         failure = self.failures.get(name)
         if isinstance(failure, Exception):
             raise failure
         if failure and random.random() < failure:
             raise exception.VirtError(operation=name, reason='a failure was configured')
-        yield
 
     def _guest(self, instance):
         with self._lock:
@@ -147,18 +175,18 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                 raise exception.GuestNotFound(instance_id=instance.uuid)
             return self._guests[instance.uuid]
 
-    def _put(self, instance, power_state, network_info, line):
+    def _put(self, instance, power_state, network_info, *lines):
         with self._lock:
             guest = self._guests.setdefault(instance.uuid, {'console': []})
             guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
             guest['networks'] = [vif['id'] for vif in network_info]
-            self._set(instance, power_state, line)
+            self._set(instance, power_state, *lines)
 
-    def _set(self, instance, power_state, line):
+    def _set(self, instance, power_state, *lines):
         with self._lock:
             guest = self._guest(instance)
             guest['power_state'] = power_state
-            guest['console'] = [*guest['console'], f'{instance.hostname}: {line}'][-1000:]
+            guest['console'] = [*guest['console'], *(f'{instance.hostname}: {line}' for line in lines)][-1000:]
             self._save()
 
     def _save(self):

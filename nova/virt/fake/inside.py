@@ -1,0 +1,52 @@
+"""What is done inside of fake guests, and what can be seen of them from outside."""
+import hashlib
+import zlib
+
+from nova import states
+from nova.virt import driver
+
+MIB = 1024 * 1024
+CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 35900}
+PORTS = 10000                # of each kind
+
+
+class Inside(driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
+    """Mixed into the fake driver."""
+
+    def set_admin_password(self, instance, password):
+        with self._operation('set_admin_password', instance), self._lock:
+            self._guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()
+            self._save()
+
+    def trigger_crash_dump(self, instance):
+        """The guest dumps its memory and starts again."""
+        with self._operation('trigger_crash_dump', instance), self._lock:
+            guest = self._guest(instance)
+            guest['dumps'] = guest.get('dumps', 0) + 1
+            self._set(instance, guest['power_state'], 'kernel crashed, memory dumped')
+
+    def diagnostics(self, instance):
+        with self._operation('diagnostics', instance):
+            guest = self._guest(instance)
+            lines = len(guest['console'])
+            disks = 1 + bool(instance.ephemeral_gb)
+            return {
+                'hypervisor': 'fake', 'hypervisor_os': 'linux', 'uptime': lines,
+                'cpu_details': [{'id': number, 'time': lines * 10 ** 9, 'utilisation': 0}
+                                for number in range(instance.vcpus)],
+                'disk_details': [{'read_bytes': lines * MIB, 'read_requests': lines, 'write_bytes': lines * MIB,
+                                  'write_requests': lines, 'errors_count': 0} for _ in range(disks)],
+                'nic_details': [{
+                    'mac_address': vif['address'], 'rx_octets': lines * 1000, 'rx_errors': 0, 'rx_drop': 0,
+                    'rx_packets': lines, 'rx_rate': None, 'tx_octets': lines * 1000, 'tx_errors': 0, 'tx_drop': 0,
+                    'tx_packets': lines, 'tx_rate': None} for vif in instance.network_info],
+                'memory_details': {'maximum': instance.memory_mb,
+                                   'used': instance.memory_mb if guest['power_state'] == states.RUNNING else 0}}
+
+    def console(self, instance, kind):
+        with self._operation('console', instance):
+            self._guest(instance)
+            number = zlib.crc32(instance.uuid.encode()) % PORTS
+            port = CONSOLE_PORTS[kind] + number
+            return {'host': self.conf.my_ip, 'port': port, 'tls_port': port + 1 if kind == 'spice' else None,
+                    'internal_access_path': instance.uuid if kind == 'mks' else None}

@@ -1,0 +1,42 @@
+"""What libvirt tells of a running guest, and the interrupt that makes its kernel dump its memory."""
+import libvirt
+
+from nova.virt import driver
+
+_STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
+          | libvirt.VIR_DOMAIN_STATS_BLOCK)
+# name of the compute API -> libvirt's
+_BLOCK = {'read_bytes': 'rd.bytes', 'read_requests': 'rd.reqs', 'write_bytes': 'wr.bytes',
+          'write_requests': 'wr.reqs', 'errors_count': 'errors'}
+_NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, theirs in (
+    ('octets', 'bytes'), ('packets', 'pkts'), ('errors', 'errs'), ('drop', 'drop'))}
+
+
+class Inside(driver.CrashDump, driver.Diagnostics):
+    """Mixed into the libvirt driver."""
+
+    def trigger_crash_dump(self, instance):
+        self.hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())
+
+    def diagnostics(self, instance):
+        stats = self.hypervisor.run('read the diagnostics', _stats, instance.uuid)
+        macs = {vif['devname']: vif['address'] for vif in instance.network_info}
+        return {
+            'hypervisor': self.virt_type, 'hypervisor_os': 'linux', 'uptime': None,
+            'cpu_details': [{'id': number, 'time': stats.get(f'vcpu.{number}.time'), 'utilisation': None}
+                            for number in range(stats['vcpu.current'])],
+            'disk_details': [_named(stats, f'block.{number}', _BLOCK) for number in range(stats['block.count'])],
+            'nic_details': [{'mac_address': macs.get(stats.get(f'net.{number}.name')),
+                             **_named(stats, f'net.{number}', _NET), 'rx_rate': None, 'tx_rate': None}
+                            for number in range(stats.get('net.count', 0))],
+            'memory_details': {'maximum': stats['balloon.maximum'] // 1024,
+                               'used': stats.get('balloon.rss', stats['balloon.current']) // 1024}}
+
+
+def _stats(connection, uuid):
+    (_domain, stats), = connection.domainListGetStats([connection.lookupByUUIDString(uuid)], _STATS)
+    return stats
+
+
+def _named(stats, prefix, names):
+    return {name: stats.get(f'{prefix}.{theirs}') for name, theirs in names.items()}

@@ -1,0 +1,59 @@
+"""Ports that a guest gets and loses, running or not."""
+import contextlib
+import time
+
+from nova import exception
+from nova.virt import driver
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+
+UNPLUG_SECONDS = 60          # a guest's system must let a device go; one that still boots does not hear it
+UNPLUG_AGAIN = 5             # seconds after which it is asked once more
+POLL = 0.2
+
+
+class Interfaces(driver.Interfaces):
+    """The part of the driver that plugs ports; mixed into it."""
+
+    def attach_interface(self, context, instance, vif):
+        with self._operation(instance.uuid):
+            guest = self._guest_record(instance.uuid)
+            interface, = spec.interfaces([vif], guest.vif_model)
+            guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
+            self.storage.save(guest)
+            with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
+                self.hypervisor.guest('plug the port', instance.uuid, guests.plug, xml.interface(interface),
+                                      interface.mac)
+
+    def detach_interface(self, context, instance, vif):
+        with self._operation(instance.uuid):
+            guest = self.storage.load(instance.uuid)
+            if guest is None:
+                return
+            interface, = spec.interfaces([vif], guest.vif_model)
+            with contextlib.suppress(exception.GuestNotFound):
+                self._unplug(instance.uuid, xml.interface(interface), interface.mac)
+            guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
+            self.storage.save(guest)
+
+    def _unplug(self, uuid, text, mac):
+        """
+        :raises VirtError: the guest holds the device
+        """
+        deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0
+        operation = 'unplug the port'
+        while self.hypervisor.guest(operation, uuid, guests.holds_port, mac):
+            if time.monotonic() > deadline:
+                raise exception.VirtError(operation=operation, reason='the guest does not let it go')
+            if time.monotonic() >= ask_at:
+                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, mac)
+                ask_at = time.monotonic() + UNPLUG_AGAIN
+            time.sleep(POLL)
+        self.hypervisor.guest(operation, uuid, guests.undefine_port, text, mac)
+
+    def _guest_record(self, uuid):
+        guest = self.storage.load(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        return guest
