@@ -43,10 +43,12 @@ def conductor(conf, bus, host, api_db, cells, images):
     from nova.image import api as image_api
     from nova.network import interface as network_interface
     from nova.scheduler import interface as scheduler_interface
+    from nova.volume import api as volume_api
 
     manager = conductor_manager.ConductorManager(
         conf, api_db, cells, bus.client(scheduler_interface.INTERFACE), bus.client(compute_interface.INTERFACE),
-        bus.client(network_interface.INTERFACE), image_api.BoundImages(images, context.admin_context()))
+        bus.client(network_interface.INTERFACE), image_api.BoundImages(images, context.admin_context()),
+        volume_api.new(conf, api_db, images))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
                            manager.report_service)
 
@@ -129,7 +131,7 @@ def identity(conf, api_db, base_url):
     from nova.embedded.identity import catalog
     from nova.embedded.identity import service as identity_service
     return identity_service.IdentityService(conf, api_db, os.path.join(cells.state_path(conf), 'keys'),
-                                            catalog.for_base(base_url))
+                                            catalog.for_base(base_url, catalog.served(conf)))
 
 
 def api(conf, bus, api_db, cells, images, rules, identity_service=None):
@@ -145,11 +147,13 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
     from nova.identity import auth
     from nova.network import api as network_api
     from nova.network import interface as network_interface
+    from nova.volume import api as volume_api
 
     services = app.Services(
         conf=conf, api_db=api_db, cells=cells, policy=rules,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
-        network=bus.client(network_interface.INTERFACE), images=images, networks=network_api.API(api_db))
+        network=bus.client(network_interface.INTERFACE), images=images, networks=network_api.API(api_db, conf),
+        volumes=volume_api.new(conf, api_db, images))
     offered = {'api_services': app.offer(services), 'policy': auth.offer(rules)}
     if identity_service is not None:
         offered['identity_service'] = auth.offer(identity_service)

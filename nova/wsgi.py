@@ -2,6 +2,7 @@
 import contextlib
 import logging
 import socket
+import threading
 
 import orjson
 
@@ -28,6 +29,7 @@ class Server:
         self.application, self.host, self.port = application, host, port
         self._threads = threads
         self._server = None
+        self._stopping = threading.Event()
 
     def listen(self):
         """Take the address; who connects waits until ``start``.
@@ -36,7 +38,7 @@ class Server:
         """
         make = _Green if concurrency.model() == 'eventlet' else _Native
         try:
-            self._server = make(_Terminated(self.application), self.host, self.port, self._threads)
+            self._server = make(_Terminated(self.application, self._stopping), self.host, self.port, self._threads)
         except OSError as error:
             raise exception.InvalidInput(
                 f'Cannot listen on {self.host}:{self.port}: {error.strerror or error}.') from None
@@ -50,6 +52,7 @@ class Server:
 
     def stop(self, timeout=0):
         """Take no new connection, finish the requests that run; True when they ended within ``timeout`` s."""
+        self._stopping.set()
         server, self._server = self._server, None
         if server is None:
             return True
@@ -102,7 +105,7 @@ class _Green:
         self._thread = eventlet.spawn(
             eventlet.wsgi.server, self._listener, self._application, max_size=GREEN_THREADS,
             log=logging.getLogger('eventlet.wsgi'), log_output=False, debug=False, socket_timeout=IDLE_S,
-            keepalive=True, url_length_limit=MAX_HEADER)
+            keepalive=True, url_length_limit=MAX_HEADER, minimum_chunk_size=1)
 
     def stop(self, timeout):
         import eventlet
@@ -153,12 +156,16 @@ def _log(message='', level=logging.INFO, traceback=False):
 
 
 class _Terminated:
-    """Says that the end of a chunked body is known, so that applications may read it to its end."""
+    """Says that the end of a chunked body is known, so that applications may read it to its end.
 
-    def __init__(self, application):
-        self._application = application
+    And gives answers that last an event to watch, ``nova.stopping``: it is set when the server stops.
+    """
+
+    def __init__(self, application, stopping):
+        self._application, self._stopping = application, stopping
 
     def __call__(self, environ, start_response):
+        environ['nova.stopping'] = self._stopping
         if environ.get('HTTP_TRANSFER_ENCODING', '').lower() == 'chunked':
             environ['wsgi.input_terminated'] = True
             environ.pop('CONTENT_LENGTH', None)

@@ -24,11 +24,13 @@ from nova.embedded.identity import app as identity_app
 from nova.embedded.identity import bootstrap as identity_bootstrap
 from nova.embedded.image import app as image_app
 from nova.embedded.network import app as network_app
+from nova.embedded.volume import app as volume_app
 from nova.identity import auth
 from nova.image import api as image_api
 from nova.network import interface as network_interface
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.volume import api as volume_api
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ STATE_MODE = 0o711
 # The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 # Version documents: what needs no token.
-PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1'}
+PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 
 
 class Cloud:
@@ -186,10 +188,18 @@ class Cloud:
             wsgi.Mount('/identity', identity_app.Application(self.identity)),
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
             wsgi.Mount('/network', self._authenticated(network, rules)),
+            *self._volumes(rules),
             wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
         ], index)
+
+    def _volumes(self, rules):
+        """The face of the embedded block storage; none where the volumes are elsewhere."""
+        if self.conf.volume.backend != 'embedded':
+            return []
+        store = volume_api.new(self.conf, self.api_db, self.images)
+        return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(store), rules))]
 
     def _authenticated(self, application, rules):
         return auth.EmbeddedAuth(application, self.identity, public=_public, fault=auth.identity_fault,
@@ -216,5 +226,5 @@ def _public(environ):
 def index(url):
     """What GET / says: where the faces are."""
     return {'services': {name: f'{url}{path}' for name, path in (
-        ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'),
+        ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),
         ('compute', '/compute/v2.1'))}}

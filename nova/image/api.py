@@ -124,6 +124,12 @@ class BoundImages:
     def upload(self, image_id, path, disk_format):
         self._images.upload(self._ctx, image_id, path, disk_format)
 
+    def update(self, image_id, values):
+        return self._images.update(self._ctx, image_id, values)
+
+    def list(self, filters=None, limit=None, marker=None, sort=None):
+        return self._images.list(self._ctx, filters, limit, marker, sort)
+
     def delete(self, image_id):
         self._images.delete(self._ctx, image_id)
 

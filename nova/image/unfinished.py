@@ -2,13 +2,24 @@
 from nova import exception
 
 
+WHOLE = ('active', 'deactivated')
+
+
+def whole(images, image_id):
+    """Whether an image has all of its data; raises ImageNotFound.
+
+    :param images: nova.image.api.BoundImages
+    """
+    return images.show(image_id)['status'] in WHOLE
+
+
 def remove(images, image_id):
     """Remove an image that never got its data; True when it is whole, and stays.
 
     :param images: nova.image.api.BoundImages
     """
     try:
-        if images.show(image_id)['status'] in ('active', 'deactivated'):
+        if whole(images, image_id):
             return True
         images.delete(image_id)
     except exception.ImageNotFound:

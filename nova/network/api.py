@@ -7,6 +7,7 @@ from nova.db import networks
 from nova.db import ports
 from nova.db import security_groups
 from nova.db import tables_network as t
+from nova.network import groups
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
@@ -16,10 +17,12 @@ class API:
     """The facade over the embedded network service.
 
     :param api_db: the API database
+    :param conf: the configuration
     """
 
-    def __init__(self, api_db):
+    def __init__(self, api_db, conf):
         self.api_db = api_db
+        self.groups = groups.Groups(conf, api_db)
 
     def validate_networks(self, context, requested, count=1):
         """Check the networks of a request for ``count`` servers of the caller's project.
@@ -64,6 +67,30 @@ class API:
         if request.get('fixed_ip'):
             ipam.check_free(conn, subnets, request['fixed_ip'])
 
+    def check_attach(self, project_id, server_networks, request):
+        """Complete and check a request for one more port of a server of a project.
+
+        What is true now may change until the port is attached, which checks again.
+
+        :param server_networks: ids of the networks that the server is in: the first choice when none is named
+        :param request: {'port_id', 'network_id', 'fixed_ip'}
+        :returns: the request, with a network when it names neither
+        :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NetworkAmbiguous, InvalidInput,
+                NetworkRequestInvalid:
+        """
+        with self.api_db.reader() as conn:
+            if not request['port_id'] and not request['network_id']:
+                usable = networks.usable(conn, project_id)
+                only = {ident: usable[ident] for ident in server_networks if ident in usable}
+                chosen = selection.choose(only if len(only) == 1 else usable)
+                if not chosen:
+                    raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
+                request = {**request, 'network_id': chosen[0]['network_id']}
+            given = ports.of_ids(conn, {request['port_id']} - {None})
+            usable = networks.usable(conn, project_id, {request['network_id']} - {None})
+            self._check(conn, project_id, usable, given, request, 1)
+        return request
+
     def check_security_groups(self, context, names):
         """Check that names or ids are groups of the caller's project.
 
@@ -80,6 +107,37 @@ class API:
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
 
+    def add_security_group(self, project_id, instance_uuid, name):
+        """Put all ports of a server into a group of the project; hosts whose filters change.
+
+        :param name: name or id of the group
+        :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
+        :raises NetworkRequestInvalid: the server has no port
+        """
+        return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.join)
+
+    def remove_security_group(self, project_id, instance_uuid, name):
+        """Take all ports of a server out of a group; hosts whose filters change.
+
+        :raises SecurityGroupNotFound: there is none, or no port of the server is in it
+        :raises SecurityGroupAmbiguous:
+        """
+        return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.leave)
+
+    @staticmethod
+    def _change_groups(conn, project_id, instance_uuid, name, change):
+        group_id, = security.pick(
+            security_groups.of_project(conn, project_id), [name],
+            security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None)
+        if networks.lock(conn, t.security_groups, group_id) is None:       # deleted at this moment
+            raise exception.SecurityGroupNotFound(security_group_id=name)
+        idents = [port['id'] for port in ports.of_device(conn, instance_uuid)]
+        if not idents and change is security_groups.join:
+            raise exception.NetworkRequestInvalid(reason='the server has no port.')
+        if not change(conn, idents, group_id) and change is security_groups.leave:
+            raise exception.SecurityGroupNotFound(security_group_id=name)
+        return security_groups.hosts_to_tell(conn, idents, group_id)
+
     def security_group_rules(self, context, group_ids):
         """{group id: [rule row]}"""
         found = {ident: [] for ident in group_ids}
@@ -87,6 +145,11 @@ class API:
             for rule in networks.many(conn, t.security_group_rules, group_ids, 'security_group_id'):
                 found[rule['security_group_id']].append(rule)
         return found
+
+    def security_groups_by_id(self, group_ids):
+        """{id: row} of groups, whose they may be."""
+        with self.api_db.reader() as conn:
+            return {row['id']: row for row in networks.many(conn, t.security_groups, group_ids)}
 
     def list_networks(self, context):
         """Rows of the networks that the caller may see, by name."""
@@ -106,6 +169,14 @@ class API:
         if not rows:
             raise exception.NetworkNotFound(network_id=ident)
         return rows[0]
+
+    def subnets_of(self, network_ids):
+        """{network id: [subnet row]}, the first made first."""
+        found = {ident: [] for ident in network_ids}
+        with self.api_db.reader() as conn:
+            for row in networks.many(conn, t.subnets, network_ids, 'network_id'):
+                found[row['network_id']].append(row)
+        return {ident: sorted(rows, key=lambda row: (row['created_at'], row['id'])) for ident, rows in found.items()}
 
     def ports_of(self, context, instance_uuid):
         """Rows of a server's ports, in its order, each with 'fixed_ips' [{'subnet_id', 'ip_address'}]."""

@@ -8,8 +8,28 @@ INTERFACE = Interface(
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
     # gives back all of it; does nothing when nothing is there
     Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True),
+    # one more port of a server that exists; the same one when asked again by the same request. request: {'port_id',
+    # 'network_id', 'fixed_ip', 'tag'}; with a network_id the port is made under that port_id -> its VIF
+    Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True),
+    # -> the VIF of a server's port, None when it is not (or was not attached by this request, unless that is None)
+    Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True),
+    # gives back one port (of this request, unless None); does nothing when it is not the server's
+    Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True),
+    # one more address for the server's first port in a network, and one less of any of its ports (nothing when it
+    # has it not)
+    Method('add_address', ('instance_uuid', 'network_id', 'host'), call=True),
+    Method('remove_address', ('instance_uuid', 'address', 'host'), call=True),
     # plumbing of a server that exists (after a host restart): bridge, dhcp, anti-spoofing -> list of VIFs
     Method('setup_for_instance', ('instance', 'host'), call=True),
+    # plumbing at ``host`` of a server that runs elsewhere and is about to come; setup_for_instance there makes the
+    # move final -> list of VIFs
+    Method('prepare_for_instance', ('instance', 'host'), call=True),
+    # takes that back; does nothing when there is nothing
+    Method('unprepare_for_instance', ('instance_uuid', 'host'), call=True),
+    # -> list of VIFs as they are now; nothing is set up
+    Method('network_info', ('instance_uuid',), call=True),
+    # the server has left its host and is on none; ports and addresses stay its own
+    Method('leave_host', ('instance_uuid', 'host'), call=True),
     # security groups or rules changed: refresh the filters of these ports' host
     Method('refresh_security', ('port_ids',)),
 )

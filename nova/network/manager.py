@@ -4,16 +4,16 @@ import datetime
 import functools
 import logging
 import threading
-import uuid
 
-from nova import exception
 from nova import utils
 from nova.db import networks
 from nova.db import ports
 from nova.db import security_groups
 from nova.db import tables_network as t
+from nova.network import attach
 from nova.network import host_state
 from nova.network import ipam
+from nova.network import migrate
 from nova.network import model
 from nova.network import security
 from nova.network import selection
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 AUDIT_AGE_S = 120       # ports younger than this may belong to a server whose row is not visible yet
 
 
-class NetworkManager:
+class NetworkManager(attach.Attachments, migrate.Migrations):
     """Implements nova/network/interface.py.
 
     :param api_db: the API database
@@ -78,7 +78,7 @@ class NetworkManager:
         """Plumbing of a server that exists -> list of VIFs as they are now."""
         def move(conn):
             rows = ports.of_device(conn, instance.uuid)
-            if any(row['host'] != host for row in rows):
+            if any(row['host'] != host or row['migrating_to'] == host for row in rows):
                 ports.move(conn, instance.uuid, host)
             return self._vifs(conn, rows)
 
@@ -86,6 +86,12 @@ class NetworkManager:
         if vifs and host == self.host:
             self._refresh()
         return vifs
+
+    def leave_host(self, context, instance_uuid, host):
+        """The server has left its host and is on none; ports and addresses stay its own."""
+        self.api_db.run(ports.leave, instance_uuid, host)
+        if host == self.host:
+            self._refresh()
 
     def refresh_security(self, context, port_ids):
         """Groups or rules changed: load the filters of this host anew."""
@@ -129,38 +135,18 @@ class NetworkManager:
             requests = selection.choose(usable)
         groups = security.resolve(conn, project_id, group_names) if any(
             not r['port_id'] for r in requests) else []
-        binding = {
-            'device_id': instance.uuid,
-            'host': host,
-            'status': 'ACTIVE',
-            'device_owner': f'compute:{instance.availability_zone or self.conf.default_availability_zone}',
-        }
+        binding = self.binding(instance, host)
         made, fixed = [], {}
         for position, request in enumerate(requests):
             if request['port_id']:
-                port = _bind(conn, existing.get(request['port_id']), request, project_id,
-                             {**binding, 'position': position, 'tag': request.get('tag')})
+                port = attach.bind(conn, existing.get(request['port_id']), request, project_id,
+                                   {**binding, 'position': position, 'tag': request.get('tag')})
             else:
                 network, subnets = selection.usable_network(usable, request['network_id'], project_id)
-                port = {
-                    'id': str(uuid.uuid4()),
-                    'project_id': project_id,
-                    'network_id': network['id'],
-                    'name': '',
-                    'mac_address': ipam.new_mac(),
-                    'admin_state_up': True,
-                    'made_for_server': True,
-                    'description': '',
-                    **binding,
-                    'position': position,
-                    'tag': request.get('tag'),
-                }
-                ip = [{'ip_address': request['fixed_ip']}] if request.get('fixed_ip') else []
-                try:
-                    fixed[port['id']] = ipam.claim(conn, network['id'], subnets, port['id'], ip,
-                                                   ipam.quarantine(self.conf.network.dhcp_lease_time))
-                except exception.InvalidInput as error:
-                    raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
+                port = attach.new_port(project_id, network['id'],
+                                       {**binding, 'position': position, 'tag': request.get('tag')})
+                fixed[port['id']] = attach.claim(conn, self.conf, network, subnets, port['id'],
+                                                 request.get('fixed_ip'))
                 made.append(port)
             rows.append(port)
         networks.insert(conn, t.ports, made)
@@ -168,6 +154,11 @@ class NetworkManager:
         given = [port['id'] for port in rows if port['id'] not in fixed]
         fixed.update(networks.addresses_of(conn, given))
         return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], [])) for port in rows]
+
+    def binding(self, instance, host):
+        """Columns of a port that is the server's."""
+        zone = instance.availability_zone or self.conf.default_availability_zone
+        return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
 
     def _vifs(self, conn, rows):
         """VIFs of ports as the database has them."""
@@ -195,15 +186,6 @@ class Combined:
                 covers = self._asked
             self._function()
             self._done = covers
-
-
-def _bind(conn, port, request, project_id, binding):
-    """The port that a user made, given to the server."""
-    if port is None or port['project_id'] != project_id:
-        raise exception.PortNotFound(port_id=request['port_id'])
-    if port['device_id'] or not ports.bind(conn, port['id'], binding):
-        raise exception.PortInUse(port_id=port['id'])
-    return {**port, **binding}
 
 
 def vif(conf, port, network, subnets, fixed):

@@ -11,6 +11,8 @@ SERVICES = (
     ('compute', 'nova', '/compute/v2.1'),
     ('image', 'glance', '/image'),
     ('network', 'neutron', '/network'),
+    ('block-storage', 'cinder', '/volume/v3'),
+    ('volumev3', 'cinderv3', '/volume/v3'),
 )
 
 _NAMESPACE = uuid.UUID('6f0b7a52-5f2c-4f2e-9d3c-0f6a4be1d9c1')
@@ -31,6 +33,11 @@ def build(urls, region=REGION):
         'endpoints': [{'id': stable_id(kind, interface, region), 'interface': interface, 'region': region,
                        'region_id': region, 'url': url} for interface in INTERFACES],
     } for kind, name, url in urls]
+
+
+def served(conf):
+    """The rows of what this deployment serves: volumes may be elsewhere."""
+    return [row for row in SERVICES if conf.volume.backend == 'embedded' or not row[2].startswith('/volume')]
 
 
 def for_base(base_url, services=SERVICES, region=REGION):

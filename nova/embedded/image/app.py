@@ -264,6 +264,12 @@ def delete_tag(store, request, ctx, image_id, tag):
     return _empty()
 
 
+def list_tasks(store, request, ctx, image_id):
+    """What goes on in the background with an image: here nothing ever does."""
+    store.show(ctx, image_id)
+    return _json({'tasks': []})
+
+
 def list_members(store, request, ctx, image_id):
     return _json(views.members(store.members(ctx, image_id)))
 
@@ -380,6 +386,7 @@ ROUTES = _routes(
     ('POST', '/v2/images/{}/actions/reactivate', reactivate),
     ('PUT', '/v2/images/{}/tags/{}', add_tag),
     ('DELETE', '/v2/images/{}/tags/{}', delete_tag),
+    ('GET', '/v2/images/{}/tasks', list_tasks),
     ('GET', '/v2/images/{}/members', list_members),
     ('POST', '/v2/images/{}/members', create_member),
     ('GET', '/v2/images/{}/members/{}', show_member),

@@ -55,7 +55,7 @@ def delete_group(conn, face, context, row):
     db_networks.lock(conn, t.security_groups, row['id'])
     if db.in_use(conn, row['id']):
         raise exception.SecurityGroupInUse(security_group_id=row['id'])
-    if db.is_default(conn, row['id']):
+    if not context.is_admin and db.is_default(conn, row['id']):
         raise faults.SecurityGroupCannotRemoveDefault()
     db.remove(conn, row['id'])
 

@@ -3,8 +3,6 @@ import dataclasses
 import typing
 
 from nova import exception
-from nova.db import engine
-from nova.db import tables_api
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,13 +59,6 @@ def times(row):
 
 def stamp(moment):
     return moment.strftime('%Y-%m-%dT%H:%M:%SZ')
-
-
-def lock_project(conn, project_id):
-    """Requests of one project that count against a quota queue up here."""
-    table = tables_api.quota_locks
-    engine.insert_ignore(conn, table, {'project_id': project_id})
-    conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
 
 
 def require_admin(context, rule):

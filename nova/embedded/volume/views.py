@@ -1,0 +1,94 @@
+"""Documents of the Block Storage API v3."""
+MAX_VERSION = 60             # minor
+# fields that came with a microversion -> its minor
+_VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48}
+_SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41}
+# what the answer to a create has not, and a later look at the volume has
+_NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'os-vol-mig-status-attr:name_id',
+            'os-vol-host-attr:host', 'volume_image_metadata')
+
+
+def version(url):
+    return {'id': 'v3.0', 'status': 'CURRENT', 'version': f'3.{MAX_VERSION}', 'min_version': '3.0',
+            'updated': '2023-08-31T00:00:00Z', 'links': [{'rel': 'self', 'href': f'{url}/v3/'}],
+            'media-types': [{'base': 'application/json', 'type': 'application/vnd.openstack.volume+json;version=3'}]}
+
+
+def _time(moment):
+    return moment and moment.isoformat(timespec='microseconds')
+
+
+def links(url, project_id, kind, ident):
+    path = f'{project_id}/{kind}/{ident}' if project_id else f'{kind}/{ident}'
+    return [{'rel': 'self', 'href': f'{url}/v3/{path}'}, {'rel': 'bookmark', 'href': f'{url}/{path}'}]
+
+
+def _at(version, since, shown):
+    """Of a document's fields those that a microversion has."""
+    return {name: value for name, value in shown.items() if since.get(name, 0) <= version}
+
+
+def new_volume(row, request):
+    """A volume as the answer to its creation has it."""
+    return {name: value for name, value in volume(row, request).items() if name not in _NOT_YET}
+
+
+def volume(row, request):
+    """One volume as show and detail have it."""
+    shown = {
+        'id': row['id'], 'name': row['name'] or '', 'description': row['description'], 'status': row['status'],
+        'size': row['size'], 'availability_zone': row['availability_zone'], 'volume_type': row['volume_type'],
+        'bootable': str(bool(row['bootable'])).lower(), 'multiattach': bool(row['multiattach']), 'encrypted': False,
+        'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'], 'metadata': row['metadata'],
+        'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
+        'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
+        'shared_targets': False,
+        'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
+        'links': links(request.url, request.context.project_id, 'volumes', row['id']),
+        'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
+    if row['image_metadata']:
+        shown['volume_image_metadata'] = row['image_metadata']
+    if request.context.is_admin:
+        shown.update({'os-vol-mig-status-attr:migstat': None, 'os-vol-mig-status-attr:name_id': None,
+                      'os-vol-host-attr:host': 'nova@embedded#default', 'migration_status': None})
+    return _at(request.version, _VOLUME_SINCE, shown)
+
+
+def brief(row, request):
+    return {'id': row['id'], 'name': row['name'] or '',
+            'links': links(request.url, request.context.project_id, 'volumes', row['id'])}
+
+
+def held(attachment, row):
+    """An attachment inside its volume."""
+    return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
+            'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],
+            'device': attachment['device'], 'attached_at': _time(attachment['attached_at'])}
+
+
+_SNAPSHOT_LATER = 'os-extended-snapshot-attributes:'
+
+
+def new_snapshot(row, request):
+    """A snapshot as the answer to its creation has it."""
+    return {name: value for name, value in snapshot(row, request).items() if not name.startswith(_SNAPSHOT_LATER)}
+
+
+def snapshot(row, request):
+    return _at(request.version, _SNAPSHOT_SINCE, {
+            'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
+            'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
+            'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
+            _SNAPSHOT_LATER + 'project_id': row['project_id'], _SNAPSHOT_LATER + 'progress': '100%'})
+
+
+def volume_type(row):
+    return {**row, 'is_public': True, 'os-volume-type-access:is_public': True, 'extra_specs': {},
+            'qos_specs_id': None}
+
+
+def attachment(row, info=None):
+    return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
+            'attach_mode': 'rw', 'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
+            'connection_info': {'driver_volume_type': info['driver_volume_type'], **info['data'],
+                                'attachment_id': row['id']} if info else {}}

@@ -1,0 +1,113 @@
+"""Ports of servers that are there already: given to one, looked up, taken back, each exactly once."""
+import uuid
+
+from nova import exception
+from nova.db import networks
+from nova.db import ports
+from nova.db import security_groups
+from nova.db import tables_network as t
+from nova.network import ipam
+from nova.network import quotas
+from nova.network import security
+from nova.network import selection
+
+
+class Attachments:
+    """The part of the network service's manager that works on one port; mixed into it.
+
+    ``attached_by`` is the request that attaches: asked again in its name nothing is done twice, and what it began
+    can be taken back without touching what another one did.
+    """
+
+    def attach_port(self, context, instance, request, attached_by, host):
+        """See interface.py."""
+        found = self.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
+        if host == self.host:
+            self._refresh()
+        return found
+
+    def _attach(self, conn, instance, request, attached_by, host):
+        project_id = instance.project_id
+        port = ports.lock_many(conn, [request['port_id']]).get(request['port_id'])
+        if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
+            return self._vif_of(conn, port)
+        if request['network_id']:
+            quotas.check(conn, self.conf, 'port', project_id)
+        known = networks.usable(conn, project_id, {request['network_id'] or port and port['network_id']} - {None},
+                                lock=True)
+        others = ports.of_device(conn, instance.uuid)
+        binding = {**self.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
+                   'position': max((other['position'] for other in others), default=-1) + 1}
+        if request['network_id'] is None:
+            port = bind(conn, port, request, project_id, binding)
+            return self._vif_of(conn, port)
+        network, subnets = selection.usable_network(known, request['network_id'], project_id)
+        port = {**new_port(project_id, network['id'], binding), 'id': request['port_id']}
+        claim(conn, self.conf, network, subnets, port['id'], request['fixed_ip'])
+        networks.insert(conn, t.ports, [port])
+        security_groups.bind(conn, [(port['id'], group) for group in security.resolve(conn, project_id, None)])
+        return self._vif_of(conn, port)
+
+    def find_port(self, context, instance_uuid, port_id, attached_by):
+        with self.api_db.reader() as conn:
+            port = ports.of_ids(conn, [port_id]).get(port_id)
+            if port is None or port['device_id'] != instance_uuid:
+                return None
+            if attached_by is not None and port['attached_by'] != attached_by:
+                return None
+            return self._vif_of(conn, port)
+
+    def detach_port(self, context, instance_uuid, port_id, attached_by, host):
+        if self.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
+            self._refresh()
+
+    def add_address(self, context, instance_uuid, network_id, host):
+        self.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id)
+        self._refresh()
+
+    def _add_address(self, conn, instance_uuid, network_id):
+        known = networks.usable(conn, None, {network_id}, lock=True)
+        inside = [port for port in ports.of_device(conn, instance_uuid) if port['network_id'] == network_id]
+        if not inside:
+            raise exception.NetworkNotFound(network_id=network_id)
+        claim(conn, self.conf, *known[network_id], inside[0]['id'], None)
+
+    def remove_address(self, context, instance_uuid, address, host):
+        def remove(conn):
+            for port in ports.of_device(conn, instance_uuid):
+                networks.release_some(conn, port['id'], [address])
+        self.api_db.run(remove)
+        self._refresh()
+
+    def _vif_of(self, conn, port):
+        return self._vifs(conn, [port])[0]
+
+
+def new_port(project_id, network_id, binding):
+    """The row of a port made for a server."""
+    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network_id, 'name': '',
+            'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
+            **binding}
+
+
+def claim(conn, conf, network, subnets, port_id, address):
+    """Addresses for a new port: the one asked for, or any; [{'subnet_id', 'ip_address'}].
+
+    :raises NetworkRequestInvalid: no guest can have the address
+    :raises FixedIpInUse, NoMoreFixedIps:
+    """
+    wanted = [{'ip_address': address}] if address else []
+    try:
+        return ipam.claim(conn, network['id'], subnets, port_id, wanted,
+                          ipam.quarantine(conf.network.dhcp_lease_time))
+    except exception.InvalidInput as error:
+        raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
+
+
+def bind(conn, port, request, project_id, binding):
+    """The port that a user made, given to the server."""
+    if port is None or port['project_id'] != project_id:
+        raise exception.PortNotFound(port_id=request['port_id'])
+    if port['device_id'] or not ports.bind(conn, port['id'], binding):
+        raise exception.PortInUse(port_id=port['id'])
+    return {**port, **binding}

@@ -1,0 +1,133 @@
+"""Security groups as the compute API knew them: with rules for incoming packets alone."""
+import uuid
+
+from nova import exception
+from nova.db import networks
+from nova.db import security_groups
+from nova.db import tables_network as t
+from nova.network import quotas
+from nova.network import security
+
+_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
+            'remote_ip_prefix', 'remote_group_id')
+
+
+class Groups:
+    """Operations on the groups of a project; ``project_id`` None: of any project, for administrators.
+
+    :param conf: the configuration
+    :param api_db: the API database
+    """
+
+    def __init__(self, conf, api_db):
+        self.conf, self.api_db = conf, api_db
+
+    def list(self, project_id):
+        """Rows by name; a project that looks finds its default group."""
+        if project_id is not None:
+            self.api_db.run(security_groups.ensure_default, project_id)
+        condition = t.security_groups.c.id.is_not(None) if project_id is None else (
+            t.security_groups.c.project_id == project_id)
+        with self.api_db.reader() as conn:
+            return networks.page(conn, t.security_groups, condition, [('name', 'asc'), ('id', 'asc')], None, None)
+
+    def show(self, project_id, ident):
+        with self.api_db.reader() as conn:
+            return _get(conn, project_id, ident)
+
+    def create(self, project_id, name, description):
+        """The row.
+
+        :raises BadRequest: the name is that of the default group
+        :raises QuotaExceeded:
+        """
+        return self.api_db.run(self._create, project_id, name, description)
+
+    def _create(self, conn, project_id, name, description):
+        if name == security_groups.DEFAULT:
+            raise exception.BadRequest('Every project has its group default already.')
+        quotas.check(conn, self.conf, 'security_group', project_id)
+        ident = str(uuid.uuid4())
+        networks.insert(conn, t.security_groups, [
+            {'id': ident, 'project_id': project_id, 'name': name, 'description': description}])
+        networks.insert(conn, t.security_group_rules, security_groups.egress_rules(ident, project_id))
+        return networks.get(conn, t.security_groups, ident)
+
+    def update(self, project_id, ident, name, description):
+        """The row as it is then.
+
+        :raises BadRequest: it is the default group and gets another name, or its name
+        """
+        return self.api_db.run(self._update, project_id, ident, name, description)
+
+    @staticmethod
+    def _update(conn, project_id, ident, name, description):
+        row = _get(conn, project_id, ident)
+        if name != row['name'] and security_groups.DEFAULT in (name, row['name']):
+            raise exception.BadRequest('The group default keeps its name, and no other one has it.')
+        networks.update(conn, t.security_groups, ident, {'name': name, 'description': description})
+        return networks.get(conn, t.security_groups, ident)
+
+    def delete(self, project_id, ident):
+        """:raises BadRequest: a port is in it, or it is the default one"""
+        self.api_db.run(self._delete, project_id, ident)
+
+    @staticmethod
+    def _delete(conn, project_id, ident):
+        networks.lock(conn, t.security_groups, ident)
+        _get(conn, project_id, ident)
+        if security_groups.in_use(conn, ident):
+            raise exception.BadRequest(exception.SecurityGroupInUse.template % {'security_group_id': ident})
+        if security_groups.is_default(conn, ident):
+            raise exception.BadRequest('The group default is not deleted.')
+        security_groups.remove(conn, ident)
+
+    def add_rule(self, project_id, rule):
+        """The row of a rule for incoming packets, and the hosts whose filters follow.
+
+        :param rule: {'security_group_id', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
+                'remote_ip_prefix', 'remote_group_id'}
+        :raises SecurityGroupNotFound, InvalidInput, BadRequest, QuotaExceeded:
+        """
+        return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})
+
+    def _add_rule(self, conn, project_id, rule):
+        group = networks.lock(conn, t.security_groups, rule['security_group_id'])
+        if group is not None and project_id in (None, group['project_id']):
+            quotas.check(conn, self.conf, 'security_group_rule', group['project_id'])
+        group = _get(conn, project_id, rule['security_group_id'])
+        if rule['remote_group_id']:
+            _get(conn, project_id, rule['remote_group_id'])
+        rule = security.check_rule(rule)
+        known = networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id')
+        if any(all(row[name] == rule[name] for name in _COLUMNS) for row in known):
+            raise exception.BadRequest('This rule already exists in the group.')
+        row = {**rule, 'id': str(uuid.uuid4()), 'project_id': group['project_id'], 'description': ''}
+        networks.insert(conn, t.security_group_rules, [row])
+        return row, security_groups.hosts_with(conn, group['id'])
+
+    def remove_rule(self, project_id, ident):
+        """The hosts whose filters follow.
+
+        :raises SecurityGroupRuleNotFound:
+        """
+        return self.api_db.run(self._remove_rule, project_id, ident)
+
+    @staticmethod
+    def _remove_rule(conn, project_id, ident):
+        row = networks.get(conn, t.security_group_rules, ident)
+        if row is None or row['direction'] != 'ingress' or project_id not in (None, row['project_id']):
+            raise exception.SecurityGroupRuleNotFound(rule_id=ident)
+        networks.delete(conn, t.security_group_rules, ident)
+        return security_groups.hosts_with(conn, row['security_group_id'])
+
+
+def _get(conn, project_id, ident):
+    """A group that the project has.
+
+    :raises SecurityGroupNotFound: there is none, or it is another project's
+    """
+    row = networks.get(conn, t.security_groups, ident)
+    if row is None or project_id not in (None, row['project_id']):
+        raise exception.SecurityGroupNotFound(security_group_id=ident)
+    return row

@@ -1,0 +1,36 @@
+"""How many networks, ports, groups and rules a project may have."""
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db import quotas
+from nova.db import tables_network as t
+
+COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
+           'security_group_rule': t.security_group_rules}
+
+
+def limit(conf, name):
+    """What [network] quota allows a project; -1: no limit."""
+    return conf.network.quota.get(name, -1)
+
+
+def used(conn, name, project_id):
+    table = COUNTED[name]
+    return conn.execute(sa.select(sa.func.count()).select_from(table).where(
+        table.c.project_id == project_id)).scalar()
+
+
+def check(conn, conf, name, project_id, adding=1):
+    """Refuse what would exceed the quota; the project's other requests wait until the transaction ends.
+
+    Call it before the transaction reads anything without a lock: a database may show later reads that moment.
+
+    :raises QuotaExceeded:
+    """
+    allowed = limit(conf, name)
+    if allowed < 0:
+        return
+    quotas.lock(conn, project_id)
+    count = used(conn, name, project_id)
+    if count + adding > allowed:
+        raise exception.QuotaExceeded(resource=name + 's', requested=adding, used=count, limit=allowed)

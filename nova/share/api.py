@@ -1,0 +1,28 @@
+"""What the rest of the system needs of shared file systems: one interface. No deployment has a home for them yet.
+
+A share is a dict: 'id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
+"""
+from nova import exception
+
+
+class Shares:
+    """The interface. ``ctx`` is who asks: what it may not see raises ShareNotFound."""
+
+    def get(self, ctx, share_id):
+        """One share; raises ShareNotFound."""
+        raise NotImplementedError
+
+    def allow(self, ctx, share_id, host):
+        """Let a host mount the share; does nothing when it may."""
+        raise NotImplementedError
+
+    def deny(self, ctx, share_id, host):
+        """Take that back."""
+        raise NotImplementedError
+
+
+class NoShares(Shares):
+    """A deployment without a Shared File Systems service: every share is unknown."""
+
+    def get(self, ctx, share_id):
+        raise exception.ShareNotFound(share_id=share_id)

@@ -1,0 +1,136 @@
+"""What the rest of the system needs of volumes: one interface, the embedded block storage or Cinder behind it.
+
+A volume is a dict: 'id', 'name', 'description', 'project_id', 'status', 'size' (GiB), 'bootable', 'multiattach',
+'volume_type', 'availability_zone', 'image_metadata' ({name: text}), 'migration_status' and 'attachments' ([{'id',
+'instance_uuid', 'device', 'host'}]). A snapshot is one of 'id', 'name', 'volume_id', 'project_id', 'status' and
+'size'.
+
+An attachment is a server's hold on a volume: made (the volume is reserved, or it is refused: that decides every
+race), updated with the host's connector (which gives the connection), complete, and deleted.
+"""
+from nova import exception
+
+
+class Volumes:
+    """The interface. ``ctx`` is who asks: what it may not see raises VolumeNotFound."""
+
+    def get(self, ctx, volume_id):
+        """One volume; raises VolumeNotFound."""
+        raise NotImplementedError
+
+    def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
+               availability_zone=None):
+        """Begin to make a volume and return it; it is usable when its status is 'available'.
+
+        :param size: GiB; None with a snapshot: the snapshot's
+        :raises BadRequest, Forbidden, ImageNotFound, VolumeSnapshotNotFound, VolumeTypeNotFound:
+        """
+        raise NotImplementedError
+
+    def delete(self, ctx, volume_id):
+        """Remove a volume; raises VolumeNotFound, InvalidVolume (it is in use)."""
+        raise NotImplementedError
+
+    def check_type(self, ctx, name):
+        """:raises VolumeTypeNotFound: no type has this name or id"""
+        raise NotImplementedError
+
+    def reimage(self, ctx, volume_id, image_id):
+        """Begin to put an image onto a reserved volume; done when its status is 'reserved' again."""
+        raise NotImplementedError
+
+    # ---- attachments
+
+    def attach(self, ctx, volume_id, instance_uuid):
+        """Reserve a volume for a server; the attachment's id.
+
+        A server that has the volume already may have a further attachment: that is how it moves between hosts.
+
+        :raises VolumeNotFound, InvalidVolume: it is not available
+        """
+        raise NotImplementedError
+
+    def connect(self, ctx, attachment_id, connector, device):
+        """Let a host reach the volume; the connection: {'driver_volume_type', 'data', 'host'}.
+
+        :param connector: what virt.driver.Volumes.volume_connector told
+        :raises VolumeAttachmentNotFound, InvalidVolume:
+        """
+        raise NotImplementedError
+
+    def complete(self, ctx, attachment_id):
+        """The server uses it now: the volume is 'in-use'."""
+        raise NotImplementedError
+
+    def detach(self, ctx, attachment_id):
+        """Give up a hold on a volume; no error when there is none."""
+        raise NotImplementedError
+
+    def begin_detaching(self, ctx, volume_id):
+        """Reserve the right to detach; raises InvalidVolume when the volume is not in use, or being detached."""
+        raise NotImplementedError
+
+    def roll_detaching(self, ctx, volume_id):
+        """Take that back: the volume is in use."""
+        raise NotImplementedError
+
+    def attachments_of(self, ctx, instance_uuid):
+        """Ids of all attachments of a server."""
+        raise NotImplementedError
+
+    # ---- snapshots
+
+    def get_snapshot(self, ctx, snapshot_id):
+        """One snapshot; raises VolumeSnapshotNotFound."""
+        raise NotImplementedError
+
+    def create_snapshot(self, ctx, volume_id, name, description=''):
+        """Begin a snapshot of a volume, also of one in use, and return it."""
+        raise NotImplementedError
+
+    def delete_snapshot(self, ctx, snapshot_id):
+        """Remove a snapshot; no error when there is none."""
+        raise NotImplementedError
+
+    def update_snapshot_status(self, ctx, snapshot_id, status, progress):
+        """A snapshot whose files a compute makes or merges is so far; nothing where a storage makes its own."""
+
+    def complete_migration(self, ctx, volume_id, new_volume_id, failed):
+        """A swap that the block storage asked for is done: the id of the volume that stays."""
+        return new_volume_id
+
+
+class NoVolumes(Volumes):
+    """A deployment without block storage: every volume is unknown, none can be made."""
+
+    def get(self, ctx, volume_id):
+        raise exception.VolumeNotFound(volume_id=volume_id)
+
+    def create(self, ctx, size, **kwargs):
+        raise exception.InvalidVolume(reason='this deployment has no block storage.')
+
+    def check_type(self, ctx, name):
+        raise exception.VolumeTypeNotFound(name=name)
+
+    def get_snapshot(self, ctx, snapshot_id):
+        raise exception.VolumeSnapshotNotFound(snapshot_id=snapshot_id)
+
+    def detach(self, ctx, attachment_id):
+        pass
+
+    def attachments_of(self, ctx, instance_uuid):
+        return []
+
+
+def new(conf, api_db, images):
+    """The Volumes that [volume]/backend names.
+
+    :param images: nova.image.api.Images, what the embedded volumes are made from
+    """
+    if conf.volume.backend == 'embedded':
+        from nova.volume import embedded
+        return embedded.EmbeddedVolumes(conf, api_db, images)
+    if conf.volume.backend == 'cinder':
+        from nova.volume import cinder
+        return cinder.CinderVolumes(conf)
+    return NoVolumes()

@@ -1,0 +1,218 @@
+"""Volumes of a Block Storage service (Cinder v3) over HTTP."""
+import logging
+import re
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading
+
+from nova import exception
+from nova.volume import api
+
+LOG = logging.getLogger(__name__)
+
+VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # the first with os-complete for attachments
+REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
+SERVICE_TYPE = 'block-storage'                           # in the catalog, unless [cinder] names another
+PAGE = 1000
+REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
+ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden, 413: exception.Forbidden}
+_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
+
+
+class CinderVolumes(api.Volumes):
+    """One HTTP client for all threads.
+
+    Calls of a user carry the user's token, and the service's own beside it when [cinder] has credentials: that is
+    what Cinder asks for before it lets anybody delete the attachment of a server. Calls of the system itself carry
+    the service's.
+
+    :param conf: uses [cinder] (session, auth and adapter options of keystoneauth1)
+    """
+
+    def __init__(self, conf):
+        options = conf.cinder
+        self._auth = loading.load_auth_from_conf_options(conf, 'cinder') if options.auth_type else None
+        session = loading.load_session_from_conf_options(conf, 'cinder', auth=self._auth)
+        self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or SERVICE_TYPE,
+                                        interface=options.valid_interfaces or None, region_name=options.region_name,
+                                        endpoint_override=options.endpoint_override)
+        self._root = None
+
+    # ---- volumes
+
+    def get(self, ctx, volume_id):
+        return _volume(self._volume(ctx, 'GET', volume_id).json()['volume'])
+
+    def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
+               availability_zone=None):
+        if not ctx.auth_token and self._auth is not None and ctx.project_id != self._adapter.get_project_id():
+            # the service's own token would make it in the service's project
+            raise exception.InvalidVolume(reason='a volume can be made only while the request of its owner runs.')
+        wanted = {'size': size, 'name': name, 'description': description, 'imageRef': image_id,
+                  'snapshot_id': snapshot_id, 'volume_type': volume_type, 'availability_zone': availability_zone}
+        if size is None:
+            wanted['size'] = self.get_snapshot(ctx, snapshot_id)['size']
+        answer = self._call(ctx, 'POST', '/volumes', exception.VolumeNotFound(volume_id='of its source'),
+                            json={'volume': {key: value for key, value in wanted.items() if value is not None}})
+        return _volume(answer.json()['volume'])
+
+    def delete(self, ctx, volume_id):
+        self._volume(ctx, 'DELETE', volume_id)
+
+    def reimage(self, ctx, volume_id, image_id):
+        self._volume(ctx, 'POST', volume_id, '/action', headers=REIMAGE_VERSION,
+                     json={'os-reimage': {'image_id': image_id, 'reimage_reserved': True}})
+
+    def check_type(self, ctx, name):
+        missing = exception.VolumeTypeNotFound(name=str(name)[:255])
+        types = self._call(ctx, 'GET', '/types', missing, params={'limit': PAGE}).json()['volume_types']
+        if not any(name in (each['id'], each['name']) for each in types):
+            raise missing
+
+    def _volume(self, ctx, method, volume_id, tail='', **kwargs):
+        missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
+        return self._call(ctx, method, f'/volumes/{_checked(volume_id, missing)}{tail}', missing, **kwargs)
+
+    # ---- attachments
+
+    def attach(self, ctx, volume_id, instance_uuid):
+        missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
+        body = {'attachment': {'volume_uuid': _checked(volume_id, missing), 'instance_uuid': instance_uuid,
+                               'connector': None}}
+        return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']['id']
+
+    def connect(self, ctx, attachment_id, connector, device):
+        body = {'attachment': {'connector': {**connector, 'mountpoint': device}}}
+        answer = self._attachment(ctx, 'PUT', attachment_id, json=body)
+        info = answer.json()['attachment']['connection_info']
+        kind = info.pop('driver_volume_type', None)
+        # the service spreads the data of a connection over the document itself
+        return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
+
+    def complete(self, ctx, attachment_id):
+        self._attachment(ctx, 'POST', attachment_id, '/action', json={'os-complete': None})
+
+    def detach(self, ctx, attachment_id):
+        try:
+            self._attachment(ctx, 'DELETE', attachment_id)
+        except exception.NotFound:
+            LOG.debug('Attachment %s is gone already.', attachment_id)
+
+    def begin_detaching(self, ctx, volume_id):
+        self._volume(ctx, 'POST', volume_id, '/action', json={'os-begin_detaching': {}})
+
+    def roll_detaching(self, ctx, volume_id):
+        self._volume(ctx, 'POST', volume_id, '/action', json={'os-roll_detaching': {}})
+
+    def attachments_of(self, ctx, instance_uuid):
+        params = {'instance_id': instance_uuid, 'all_tenants': '1'} if ctx.is_admin else {'instance_id': instance_uuid}
+        answer = self._call(ctx, 'GET', '/attachments', exception.NotFound(), params=params)
+        return [each['id'] for each in answer.json()['attachments']]
+
+    def _attachment(self, ctx, method, attachment_id, tail='', **kwargs):
+        missing = exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
+        return self._call(ctx, method, f'/attachments/{_checked(attachment_id, missing)}{tail}', missing, **kwargs)
+
+    # ---- snapshots
+
+    def get_snapshot(self, ctx, snapshot_id):
+        return _snapshot(self._snapshot(ctx, 'GET', snapshot_id).json()['snapshot'])
+
+    def create_snapshot(self, ctx, volume_id, name, description=''):
+        body = {'snapshot': {'volume_id': volume_id, 'name': name, 'description': description, 'force': True}}
+        answer = self._call(ctx, 'POST', '/snapshots', exception.VolumeNotFound(volume_id=volume_id), json=body)
+        return _snapshot(answer.json()['snapshot'])
+
+    def delete_snapshot(self, ctx, snapshot_id):
+        try:
+            self._snapshot(ctx, 'DELETE', snapshot_id)
+        except exception.NotFound:
+            LOG.debug('Snapshot %s is gone already.', snapshot_id)
+
+    def _snapshot(self, ctx, method, snapshot_id):
+        missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
+        return self._call(ctx, method, f'/snapshots/{_checked(snapshot_id, missing)}', missing)
+
+    def update_snapshot_status(self, ctx, snapshot_id, status, progress):
+        missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
+        self._call(ctx, 'POST', f'/snapshots/{_checked(snapshot_id, missing)}/action', missing,
+                   json={'os-update_snapshot_status': {'status': status, 'progress': progress}})
+
+    def complete_migration(self, ctx, volume_id, new_volume_id, failed):
+        if self.get(ctx, volume_id)['migration_status'] in (None, 'success', 'error'):
+            return new_volume_id
+        body = {'os-migrate_volume_completion': {'new_volume': new_volume_id, 'error': failed}}
+        return self._volume(ctx, 'POST', volume_id, '/action', json=body).json()['save_volume_id']
+
+    # ---- inside
+
+    def _call(self, ctx, method, path, missing, headers=VERSION, **kwargs):
+        """The answer; ``missing`` is raised for 404."""
+        headers = {'Accept': 'application/json', **headers, **self._tokens(ctx)}
+        if ctx.request_id:
+            headers['X-Openstack-Request-Id'] = ctx.request_id
+        try:
+            response = self._adapter.request(self._address(ctx) + path, method, authenticated=False, raise_exc=False,
+                                             headers=headers, **kwargs)
+        except ks_exc.ClientException:
+            raise exception.Unavailable('The Block Storage service does not answer.') from None
+        code = response.status_code
+        if code < 400:
+            return response
+        LOG.info('The Block Storage service answered %s %s with code %s.', method, path, code)
+        if code == 404:
+            raise missing
+        if code in REFUSALS:
+            raise REFUSALS[code](reason=_message(response))
+        if code in ERRORS:
+            raise ERRORS[code](f'The Block Storage service refused the request with code {code}.')
+        raise exception.Unavailable(f'The Block Storage service answered with code {code}.')
+
+    def _tokens(self, ctx):
+        own = self._adapter.get_token() if self._auth else None
+        if ctx.auth_token:
+            return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}
+        return {'X-Auth-Token': own} if own else {}
+
+    def _address(self, ctx):
+        """Where the API is for the project whose token goes along; the catalog has one for the service's."""
+        if self._root is None:
+            endpoint = (self._adapter.get_endpoint() or '').rstrip('/')
+            root, found, _project = endpoint.partition('/v3')
+            self._root = root + '/v3' if found else endpoint + '/v3'
+        project = ctx.project_id if ctx.auth_token else self._auth and self._adapter.get_project_id()
+        return f'{self._root}/{project}' if project else self._root
+
+
+def _checked(ident, missing):
+    """Only ids may become part of an address."""
+    if not isinstance(ident, str) or not _ID.match(ident):
+        raise missing
+    return ident
+
+
+def _message(response):
+    """The sentence of a fault document."""
+    try:
+        (fault,) = response.json().values()
+        return str(fault['message'])[:500]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f'the Block Storage service refused the request with code {response.status_code}.'
+
+
+def _volume(body):
+    return {
+        'id': body['id'], 'name': body.get('name') or '', 'description': body.get('description'),
+        'project_id': body.get('os-vol-tenant-attr:tenant_id'), 'status': body['status'], 'size': body['size'],
+        'bootable': str(body.get('bootable')).lower() == 'true', 'multiattach': bool(body.get('multiattach')),
+        'volume_type': body.get('volume_type'), 'availability_zone': body.get('availability_zone'),
+        'image_metadata': body.get('volume_image_metadata') or {}, 'migration_status': body.get('migration_status'),
+        'attachments': [{'id': each.get('attachment_id'), 'instance_uuid': each.get('server_id'),
+                         'device': each.get('device'), 'host': each.get('host_name')}
+                        for each in body.get('attachments') or ()]}
+
+
+def _snapshot(body):
+    return {'id': body['id'], 'name': body.get('name'), 'volume_id': body['volume_id'], 'status': body['status'],
+            'size': body['size'], 'project_id': body.get('os-extended-snapshot-attributes:project_id')}

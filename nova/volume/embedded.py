@@ -1,0 +1,293 @@
+"""The embedded block storage: its rules and its rows. The HTTP face and the rest of the system call this.
+
+A caller sees its own project's volumes, an administrator all; everything else does not exist for it. The status of
+a volume follows from its attachments, and a transaction that changes them holds the volume's row.
+"""
+import uuid
+
+from nova import exception
+from nova import utils
+from nova.db import volumes as db
+from nova.db.tables_volume import volume_attachments
+from nova.db.tables_volume import volume_snapshots
+from nova.db.tables_volume import volumes
+from nova.volume import api
+
+MAX_SIZE = 65536                                  # GiB of one volume
+GIB = 2 ** 30
+# The one type there is.
+TYPE = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'description': 'The default type'}
+DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
+HELD = ('reserved', 'attaching', 'in-use')
+
+
+class EmbeddedVolumes(api.Volumes):
+    """
+    :param conf: uses [volume] and default_availability_zone
+    :param database: the API database
+    :param images: nova.image.api.Images
+    """
+
+    def __init__(self, conf, database, images):
+        self.conf, self.db, self.images = conf, database, images
+
+    # ---- volumes
+
+    def get(self, ctx, volume_id):
+        with self.db.reader() as conn:
+            row = self.row(conn, ctx, volume_id)
+            return self.views(conn, [row])[0]
+
+    def row(self, conn, ctx, volume_id, lock=False):
+        """:raises VolumeNotFound: there is none, or it is another project's"""
+        found = db.get(conn, volumes, str(volume_id)[:64], _owner(ctx), lock)
+        if found is None:
+            raise exception.VolumeNotFound(volume_id=str(volume_id)[:64])
+        return found
+
+    def views(self, conn, rows):
+        """Volumes of rows, with their attachments."""
+        held = {}
+        for attachment in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
+            held.setdefault(attachment['volume_id'], []).append(attachment)
+        return [{**row, 'migration_status': None,
+                 'attachments': [_attachment(each) for each in held.get(row['id'], ())]} for row in rows]
+
+    def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
+               availability_zone=None, source_volume_id=None, multiattach=False, metadata=None):
+        values = {'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
+                  'name': name or '', 'description': description, 'status': 'available', 'bootable': False,
+                  'multiattach': multiattach, 'volume_type': self.check_type(ctx, volume_type)['name'],
+                  'availability_zone': availability_zone or self.conf.default_availability_zone,
+                  'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
+                  'metadata': metadata or {}, 'image_metadata': {}}
+        if image_id:
+            values.update(self._from_image(ctx, image_id, size))
+
+        def write(conn):
+            if snapshot_id:
+                source = db.get(conn, volume_snapshots, snapshot_id, _owner(ctx), lock=True)
+                if source is None:
+                    raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
+                _inherit(values, source, 'the snapshot')
+            elif source_volume_id:
+                _inherit(values, self.row(conn, ctx, source_volume_id, lock=True), 'the source volume')
+            _check_size(values['size'])
+            self._use(conn, ctx.project_id, 'volumes', values['size'])
+            row = db.insert(conn, volumes, values)
+            return self.views(conn, [row])[0]
+        return self.db.run(write)
+
+    def _from_image(self, ctx, image_id, size):
+        image = self.images.show(ctx, image_id)
+        if image['status'] != 'active':
+            raise exception.ImageInactive(image_id=image_id)
+        needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
+        if size is not None and size < needed:
+            raise exception.InvalidInput(reason=f'Size of specified image {needed}GB is larger than volume size '
+                                                f'{size}GB.')
+        kept = {key: value for key, value in image['properties'].items() if value is not None}
+        facts = {key: str(image[key]) for key in ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size',
+                                                  'checksum') if image.get(key) is not None}
+        return {'bootable': True, 'image_metadata': {
+            **kept, **facts, 'image_id': image_id, 'image_name': image['name'] or ''}}
+
+    def delete(self, ctx, volume_id):
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            if db.attachments(conn, volume_ids=[row['id']]) or row['status'] not in DELETABLE:
+                raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
+                                                     f'attached; it is {row["status"]}.')
+            if db.has_snapshots(conn, row['id']):
+                raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
+            db.delete(conn, volumes, row['id'])
+        self.db.run(write)
+
+    def update(self, ctx, volume_id, change):
+        """Write what ``change(row)`` gives, in the transaction that reads the row; the volume then."""
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            values = change(row)
+            db.update(conn, volumes, row['id'], values)
+            return self.views(conn, [{**row, **values, 'updated_at': utils.utcnow()}])[0]
+        return self.db.run(write)
+
+    def extend(self, ctx, volume_id, size):
+        """:raises InvalidVolume, BadRequest: it is in use, or would not grow"""
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            if row['status'] != 'available':
+                raise exception.InvalidVolume(reason=f'Volume status must be available, but it is {row["status"]}.')
+            if size <= row['size']:
+                raise exception.InvalidInput(reason='New size for extend must be greater than current size.')
+            _check_size(size)
+            self._use(conn, row['project_id'], None, size - row['size'])
+            db.update(conn, volumes, row['id'], {'size': size})
+        self.db.run(write)
+
+    def reimage(self, ctx, volume_id, image_id):
+        with self.db.reader() as conn:
+            size = self.row(conn, ctx, volume_id)['size']
+        values = {**self._from_image(ctx, image_id, size), 'image_id': image_id}
+        self.update(ctx, volume_id, lambda row: values)
+
+    def check_type(self, ctx, name):
+        if name in (None, '', TYPE['id'], TYPE['name']):
+            return TYPE
+        raise exception.VolumeTypeNotFound(name=str(name)[:255])
+
+    def limits(self):
+        """{'volumes', 'snapshots', 'gigabytes'}: what a project may have; -1: no limit."""
+        most = self.conf.volume
+        return {'volumes': most.volumes, 'snapshots': most.volumes, 'gigabytes': most.gigabytes}
+
+    def _use(self, conn, project_id, noun, size):
+        """:raises QuotaExceeded: the project has no room for one more of ``noun``, or so many GiB"""
+        db.lock_project(conn, project_id)
+        used, limits = db.used(conn, project_id), self.limits()
+        for name, adding in ((noun, 1), ('gigabytes', size)):
+            if name and 0 <= limits[name] < used[name] + adding:
+                raise exception.QuotaExceeded(resource=name, requested=adding, used=used[name], limit=limits[name])
+
+    # ---- attachments
+
+    def attach(self, ctx, volume_id, instance_uuid):
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            held = db.attachments(conn, volume_ids=[row['id']])
+            same = bool(held) and all(each['instance_uuid'] == instance_uuid for each in held)
+            if row['status'] != 'available' and not (row['status'] in HELD and row['multiattach']) and not (
+                    same and row['status'] in (*HELD, 'detaching')):
+                raise exception.InvalidVolume(
+                    reason=f"volume '{row['id']}' status must be 'available'. Currently in '{row['status']}'")
+            made = db.insert(conn, volume_attachments, {
+                'id': str(uuid.uuid4()), 'volume_id': row['id'], 'instance_uuid': instance_uuid,
+                'project_id': row['project_id'], 'status': 'reserved'})
+            self._settle(conn, row['id'])
+            return made['id']
+        return self.db.run(write)
+
+    def connect(self, ctx, attachment_id, connector, device):
+        def write(conn):
+            attachment = self.attachment(conn, ctx, attachment_id, lock=True)
+            status = 'attached' if attachment['status'] == 'attached' else 'attaching'
+            db.update(conn, volume_attachments, attachment_id, {
+                'connector': connector, 'device': device, 'status': status})
+            self._settle(conn, attachment['volume_id'])
+            return {'driver_volume_type': 'local', 'data': {'volume_id': attachment['volume_id']},
+                    'host': connector.get('host')}
+        return self.db.run(write)
+
+    def attachment(self, conn, ctx, attachment_id, lock=False):
+        """The row of an attachment; ``lock`` locks its volume.
+
+        :raises VolumeAttachmentNotFound: there is none, or it is another project's
+        """
+        found = db.get(conn, volume_attachments, str(attachment_id)[:64], _owner(ctx))
+        if found is not None and lock:
+            self.row(conn, ctx, found['volume_id'], lock=True)
+            found = db.get(conn, volume_attachments, str(attachment_id)[:64])
+        if found is None:
+            raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
+        return found
+
+    def complete(self, ctx, attachment_id):
+        def write(conn):
+            attachment = self.attachment(conn, ctx, attachment_id, lock=True)
+            db.update(conn, volume_attachments, attachment_id, {
+                'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
+            self._settle(conn, attachment['volume_id'])
+        self.db.run(write)
+
+    def detach(self, ctx, attachment_id):
+        def write(conn):
+            try:
+                attachment = self.attachment(conn, ctx, attachment_id, lock=True)
+            except exception.NotFound:
+                return
+            db.delete(conn, volume_attachments, attachment_id)
+            self._settle(conn, attachment['volume_id'])
+        self.db.run(write)
+
+    def begin_detaching(self, ctx, volume_id):
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            if row['status'] != 'in-use':
+                raise exception.InvalidVolume(
+                    reason=f"Unable to detach volume. Volume status must be 'in-use'. Currently in "
+                           f"'{row['status']}'")
+            db.update(conn, volumes, row['id'], {'status': 'detaching'})
+        self.db.run(write)
+
+    def roll_detaching(self, ctx, volume_id):
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            if row['status'] == 'detaching':
+                self._settle(conn, row['id'])
+        self.db.run(write)
+
+    def attachments_of(self, ctx, instance_uuid):
+        with self.db.reader() as conn:
+            return [row['id'] for row in db.attachments(conn, instance_uuid=instance_uuid)
+                    if _owner(ctx) in (None, row['project_id'])]
+
+    def _settle(self, conn, volume_id):
+        """The status that the attachments of a volume make."""
+        found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
+        status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
+                                                 ('reserved', 'reserved')) if held in found), 'available')
+        db.update(conn, volumes, volume_id, {'status': status})
+
+    # ---- snapshots
+
+    def get_snapshot(self, ctx, snapshot_id):
+        with self.db.reader() as conn:
+            found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], _owner(ctx))
+        if found is None:
+            raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
+        return found
+
+    def create_snapshot(self, ctx, volume_id, name, description='', force=True, metadata=None):
+        def write(conn):
+            row = self.row(conn, ctx, volume_id, lock=True)
+            if row['status'] not in (('available', 'in-use') if force else ('available',)):
+                raise exception.InvalidVolume(
+                    reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
+            self._use(conn, row['project_id'], 'snapshots', row['size'])
+            return db.insert(conn, volume_snapshots, {
+                'id': str(uuid.uuid4()), 'volume_id': row['id'], 'project_id': row['project_id'],
+                'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
+                'size': row['size'], 'status': 'available', 'bootable': row['bootable'], 'metadata': metadata or {},
+                'image_metadata': row['image_metadata']})
+        return self.db.run(write)
+
+    def delete_snapshot(self, ctx, snapshot_id):
+        try:
+            self.get_snapshot(ctx, snapshot_id)
+        except exception.NotFound:
+            return
+        self.db.run(db.delete, volume_snapshots, snapshot_id)
+
+
+def _owner(ctx):
+    """The project whose rows a caller sees; None: all."""
+    return None if ctx.is_admin else ctx.project_id or ''
+
+
+def _attachment(row):
+    return {'id': row['id'], 'instance_uuid': row['instance_uuid'], 'device': row['device'],
+            'host': (row['connector'] or {}).get('host'), 'attached_at': row['attached_at'], 'status': row['status']}
+
+
+def _inherit(values, source, noun):
+    """What a copy takes over; its size is that of its source unless it is larger."""
+    if values['size'] is not None and values['size'] < source['size']:
+        raise exception.InvalidInput(reason=f"Volume size '{values['size']}'GB cannot be smaller than {noun} size "
+                                            f'{source["size"]}GB.')
+    values.update(size=values['size'] or source['size'], bootable=source['bootable'],
+                  image_metadata=source['image_metadata'])
+
+
+def _check_size(size):
+    if size is None or not 0 < size <= MAX_SIZE:
+        raise exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")
