@@ -52,21 +52,17 @@ class Builder:
                 ctx, instance=server, requested_networks=spec.requested_networks,
                 security_groups=spec.security_groups, host=self.host)
             server.network_info = network_info
+            task.undo(self.disconnect_volumes, ctx, server, spec.block_devices or [])
             task.undo(self.driver.destroy, ctx, server, network_info)
             devices = self.block_devices(ctx, server, spec)
             request = spawn_request(self.images, server, spec, network_info, devices, self.dhcp_domain)
             self.driver.spawn(ctx, server, request)
+            self.complete_volumes(ctx, server, devices)
             task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
                       launched_at=utils.utcnow(), network_info=network_info)
 
-    def block_devices(self, ctx, server, spec):
-        """Its block devices; those of local disks alone are as they were asked for, volumes have rows that change."""
-        asked = spec.block_devices or []
-        if any(device.get('destination_type') == 'volume' for device in asked):
-            return self.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
-        return asked
-
     def terminate_instance(self, ctx, instance):
+        self.stop_migrating(instance)
         self.queue.submit(instance.uuid, self._terminate, ctx, instance)
 
     def _terminate(self, ctx, instance):

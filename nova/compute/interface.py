@@ -14,8 +14,72 @@ INTERFACE = Interface(
     Method('resume_instance', ('instance',)),
     Method('rebuild_instance', ('instance', 'spec', 'preserve_ephemeral')),
     Method('snapshot_instance', ('instance', 'image_id')),
+    # -> the VIF that was plugged; what it can raise stands in compute/interfaces.py
+    Method('attach_interface', ('instance', 'port_id', 'network_id', 'fixed_ip', 'tag'), call=True, timeout=180),
+    Method('detach_interface', ('instance', 'port_id')),
+    # one more address for the server's port in a network, and one less
+    Method('add_fixed_ip', ('instance', 'network_id')),
+    Method('remove_fixed_ip', ('instance', 'address')),
+    # an interrupted action beside others, see compute/beside.py; the context is that of its request
+    Method('take_up', ('instance', 'action', 'arguments')),
+    Method('attach_volume', ('instance', 'bdm_uuid')),
+    Method('detach_volume', ('instance', 'bdm_uuid')),
+    Method('attach_share', ('instance', 'share_id')),
+    Method('detach_share', ('instance', 'share_id')),
+    Method('swap_volume', ('instance', 'bdm_uuid', 'new_volume_id', 'new_attachment_id')),
+    Method('backup_instance', ('instance', 'image_id', 'backup_type', 'rotation')),
+    Method('rescue_instance', ('instance', 'image_id', 'admin_password', 'clean_shutdown')),
+    Method('unrescue_instance', ('instance',)),
+    Method('shelve_instance', ('instance', 'image_id', 'clean_shutdown')),
+    Method('shelve_offload_instance', ('instance',)),
+    Method('unshelve_instance', ('instance', 'spec')),
+    Method('set_admin_password', ('instance', 'admin_password')),
+    Method('trigger_crash_dump', ('instance',)),
+    Method('inject_network_info', ('instance',)),
+    Method('soft_delete_instance', ('instance',)),
+    Method('restore_instance', ('instance',)),
+    # -> dict, see compute/inside.py
+    Method('get_diagnostics', ('instance',), call=True),
+    # where a console of the kind ('vnc', 'spice', 'serial', 'mks') is -> dict, see virt.driver.Consoles
+    Method('get_console', ('instance', 'kind'), call=True),
+    # ---- cold moves: compute/resize.py; migration is an objects.Migration ----
+    Method('prep_resize', ('instance', 'migration')),                # on the destination
+    Method('resize_instance', ('instance', 'migration')),            # on the source
+    Method('finish_resize', ('instance', 'migration', 'spec')),      # on the destination
+    Method('confirm_resize', ('instance', 'migration')),             # on the source
+    Method('revert_resize', ('instance', 'migration')),              # on the destination
+    Method('finish_revert_resize', ('instance', 'migration')),       # on the source
+    Method('drop_moved', ('instance',)),       # nothing of the server stays on this host
+    # ---- live migration: compute/live_migration.py ----
+    # on the destination -> {'facts', 'connector'}, on the source -> facts; raises MigrationPreCheckError
+    Method('check_live_migration_destination', ('instance', 'block_migration', 'disk_over_commit'), call=True),
+    Method('check_live_migration_source', ('instance', 'facts'), call=True),
+    # on the destination: ready to receive -> facts
+    Method('pre_live_migration', ('instance', 'block_devices', 'facts'), call=True, timeout=180),
+    Method('live_migrate_instance', ('instance', 'migration')),      # on the source
+    Method('finish_live_migration', ('instance', 'migration')),      # on the destination, where the guest is
+    Method('rollback_live_migration', ('instance', 'facts')),        # on the destination, where it has not come
+    # on the source, while it leaves; on any host after a restart
+    Method('abort_live_migration', ('instance',)),
+    Method('force_complete_live_migration', ('instance',)),
+    Method('resume_live_migration', ('instance',)),
+    # -> whether the hypervisor has a guest of this server
+    Method('has_guest', ('instance_uuid',), call=True),
+    # takes in a server of a host that is down; and what that host does about it when it is back
+    Method('evacuate_instance', ('instance', 'spec', 'migration')),
+    Method('remove_evacuated_guests', ()),
+    # what other services tell: [{'name', 'tag', 'status'}], see compute/events.py
+    Method('external_instance_event', ('instance', 'events')),
+    # files of volume snapshots; the volume service is told how it went
+    Method('create_volume_snapshot', ('instance', 'volume_id', 'create_info')),
+    Method('delete_volume_snapshot', ('instance', 'volume_id', 'snapshot_id', 'delete_info')),
+    # the machine: 'reboot', 'shutdown' or 'startup' -> what is being done, as a word
+    Method('host_power_action', ('action',), call=True),
+    Method('set_host_maintenance', ('enabled',), call=True),
     # the last `length` lines, all (bounded) when None -> str
     Method('get_console_output', ('instance', 'length'), call=True),
+    # fetches images, so that a later build finds them here
+    Method('cache_images', ('image_ids',)),
     # the service answers on its own queue -> 'pong'
     Method('ping', (), call=True, timeout=10),
 )

@@ -7,21 +7,44 @@ import threading
 
 from nova import context
 from nova import exception
+from nova import service
+from nova.compute import backup
+from nova.compute import beside
 from nova.compute import build
+from nova.compute import evacuate
+from nova.compute import events
+from nova.compute import host_control
+from nova.compute import image_cache
+from nova.compute import inside
+from nova.compute import interfaces
+from nova.compute import live_migration
 from nova.compute import power
 from nova.compute import queue
 from nova.compute import rebuild
 from nova.compute import recover
+from nova.compute import resize
+from nova.compute import rescue
+from nova.compute import shelve
+from nova.compute import shares
 from nova.compute import snapshot
+from nova.compute import soft_delete
 from nova.compute import sync
 from nova.compute import task
+from nova.compute import usage
+from nova.compute import volumes
 
 LOG = logging.getLogger(__name__)
 
+AUDIT_USAGE_S = 300          # a period that has ended is recorded so soon
 CONDUCTOR_PAUSE_S = 2        # between two attempts to reach a conductor at the start
 
 
-class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snapshot, sync.Sync, recover.Recovery):
+class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside, soft_delete.SoftDelete,
+                     build.Builder, power.Power, rebuild.Rebuild, snapshot.Snapshot, sync.Sync, image_cache.ImageCache,
+                     recover.Recovery, resize.Resize, beside.BesideTasks,
+                     interfaces.Interfaces, volumes.Volumes, shares.Shares, live_migration.LiveMigration,
+                     evacuate.Evacuation,
+                     events.ExternalEvents, host_control.HostControl, host_control.AssistedSnapshots, usage.UsageAudit):
     """
     :param conf: the configuration
     :param host: name of this compute host
@@ -36,7 +59,9 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
         self.dhcp_domain = conf.metadata.dhcp_domain
         self.power_states = {}       # {uuid: power state} as it was told last
         self._stopping = threading.Event()
-        self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks)
+        self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
+                                     conf.max_concurrent_live_migrations)
+        self.migration_turns = queue.Turns(conf.max_concurrent_live_migrations)
 
     def start(self):
         """Before the first message is taken: say what the host has, take up what was interrupted."""
@@ -48,8 +73,12 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
             except exception.Unavailable as error:
                 LOG.warning('Waiting for a conductor: %s', error.message)
                 self._stopping.wait(CONDUCTOR_PAUSE_S)
+        self.report_alive()
         self.start_sync()
         self.recover()
+        self.recover_moves()
+        self.recover_beside()
+        self.clean_evacuated()
 
     def stop(self):
         """Finish what runs, at most graceful_shutdown_timeout seconds; guests go on."""
@@ -60,8 +89,12 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
         self.driver.stop()
 
     def periodic_tasks(self):
-        return [('report_nodes', self.conf.update_resources_interval, self.report_nodes),
-                ('sync_power_states', self.conf.sync_power_state_interval, self.sync_power_states)]
+        tasks = [('report_nodes', self.conf.update_resources_interval, self.report_nodes),
+                 ('sync_power_states', self.conf.sync_power_state_interval, self.sync_power_states),
+                 ('clean_evacuated', self.conf.sync_power_state_interval, self.clean_evacuated)]
+        if self.conf.instance_usage_audit:
+            tasks.append(('audit_instance_usage', AUDIT_USAGE_S, self.audit_instance_usage))
+        return tasks
 
     def ping(self, ctx):
         return 'pong'
@@ -76,6 +109,11 @@ class ComputeManager(build.Builder, power.Power, rebuild.Rebuild, snapshot.Snaps
             self.power_states[instance.uuid] = current.values['power_state']
         else:
             self.power_states.pop(instance.uuid, None)
+
+    def report_alive(self):
+        """The first heartbeat, before anything is read: from now on nobody evacuates what is found here."""
+        self.conductor.report_service(context.admin_context(), host=self.host, binary='nova-compute', topic='compute',
+                                      version=service.VERSION)
 
     def report_nodes(self):
         """Tell the conductor what this host has."""

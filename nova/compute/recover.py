@@ -7,13 +7,14 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.compute import shelve
+from nova.compute import snapshot
 
 LOG = logging.getLogger(__name__)
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
-_SNAPSHOTS = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD,
-              states.IMAGE_UPLOADING)
+NEED_SPEC = frozenset({'rebuild_instance', 'unshelve_instance'})        # methods that take the request spec
 
 # task state -> (method, arguments when the action's row has none)
 AGAIN = {
@@ -31,7 +32,17 @@ AGAIN = {
        for task in (states.REBOOTING_HARD, states.REBOOT_PENDING_HARD, states.REBOOT_STARTED_HARD)},
     **{task: ('rebuild_instance', {'preserve_ephemeral': False})
        for task in (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING)},
-    **{task: ('abandon_snapshot', {'image_id': None}) for task in _SNAPSHOTS},
+    **{task: ('abandon_snapshot', {'image_id': None, 'backup_type': None, 'rotation': None})
+       for task in snapshot.TASKS},
+    states.RESCUING: ('rescue_instance', {'image_id': None, 'admin_password': None, 'clean_shutdown': False}),
+    states.UNRESCUING: ('unrescue_instance', {}),
+    **{task: ('shelve_instance', {'image_id': None, 'clean_shutdown': False}) for task in shelve.SHELVING},
+    states.SHELVING_OFFLOADING: ('shelve_offload_instance', {}),
+    states.UNSHELVING: ('unshelve_instance', {}),
+    states.MIGRATING: ('resume_live_migration', {}),
+    states.UPDATING_PASSWORD: ('set_admin_password', {'admin_password': None}),
+    states.SOFT_DELETING: ('soft_delete_instance', {}),
+    states.RESTORING: ('restore_instance', {}),
 }
 
 
@@ -93,9 +104,12 @@ class Recovery:
         self._build(ctx, server, spec)
 
     def _recover_again(self, ctx, server, arguments):
+        if 'evacuation' in arguments:
+            self.conductor.continue_evacuation(ctx, instance_uuid=server.uuid)
+            return
         method, defaults = AGAIN[server.task_state]
         arguments = {name: arguments.get(name, value) for name, value in defaults.items()}
-        if method == 'rebuild_instance':
+        if method in NEED_SPEC:
             arguments['spec'] = self.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
         getattr(self, method)(ctx, server, **arguments)
 

@@ -6,6 +6,9 @@ from nova import states
 from nova.image import unfinished
 
 CONSOLE_BYTES = 100 * 1024
+# of an image that is made, and of a backup
+TASKS = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_BACKUP, states.IMAGE_PENDING_UPLOAD,
+         states.IMAGE_UPLOADING)
 
 
 class Snapshot:
@@ -18,23 +21,26 @@ class Snapshot:
         with self.task(ctx, instance, 'compute_snapshot_instance', running=(states.IMAGE_SNAPSHOT_PENDING,),
                        begin={'task_state': states.IMAGE_SNAPSHOT}) as task:
             task.undo(self._remove_image, image_id)
-            self.driver.snapshot(ctx, task.instance, image_id, task.step)
+            if task.instance.image_id:
+                self.driver.snapshot(ctx, task.instance, image_id, task.step)
+            else:
+                self.conductor.snapshot_volumes(ctx, instance_uuid=instance.uuid, image_id=image_id)
             task.ends(power_state=self.driver.power_state(task.instance))
 
-    def abandon_snapshot(self, ctx, instance, image_id):
-        """A snapshot that a restart of this service interrupted: the server is set free, its image removed.
+    def abandon_snapshot(self, ctx, instance, image_id, backup_type=None, rotation=None):
+        """A snapshot or backup that a restart of this service interrupted: the server is set free, its image removed.
 
-        An image that is whole stays: its owner may have seen it already.
+        An image that is whole stays: its owner may have seen it already. As a backup it counts in the rotation.
         """
-        self.queue.submit(instance.uuid, self._abandon, ctx, instance, image_id)
+        self.queue.submit(instance.uuid, self._abandon, ctx, instance, image_id, backup_type, rotation)
 
-    def _abandon(self, ctx, instance, image_id):
-        running = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD,
-                   states.IMAGE_UPLOADING)
-        with self.task(ctx, instance, 'compute_snapshot_instance', running=running) as task:
+    def _abandon(self, ctx, instance, image_id, backup_type, rotation):
+        with self.task(ctx, instance, 'compute_snapshot_instance', running=TASKS) as task:
             if not image_id or not unfinished.remove(self.images, image_id):
                 raise exception.VirtError(operation='make the image',
                                           reason='the service was restarted meanwhile')
+            if rotation is not None:
+                self.rotate_backups(task.instance, image_id, backup_type, rotation)
             task.ends(power_state=self.driver.power_state(task.instance))
 
     def _remove_image(self, image_id):

@@ -19,7 +19,35 @@ LOG = logging.getLogger(__name__)
 END_RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s: a conductor that restarts is waited for
 
 
-class Task:
+class Undo:
+    """What to do, last one first, when something does not end well.
+
+    event      what it is
+    instance   the server as it was when it began
+    """
+
+    def __init__(self, event, instance):
+        self.event, self.instance = event, instance
+        self._undo = []
+
+    def undo(self, function, *args, **kwargs):
+        """Call this, last one first, when the task does not end well."""
+        self._undo.append((function, args, kwargs))
+
+    def keep(self):
+        """What was done so far stays, whatever comes."""
+        self._undo.clear()
+
+    def unwind(self):
+        while self._undo:
+            function, args, kwargs = self._undo.pop()
+            try:
+                function(*args, **kwargs)
+            except Exception:
+                LOG.exception('Undoing %s of server %s: %s failed.', self.event, self.instance.uuid, function)
+
+
+class Task(Undo):
     """What the body of a task holds.
 
     instance   the server as it was when the task began
@@ -28,17 +56,12 @@ class Task:
     """
 
     def __init__(self, conductor, ctx, event, host, instance, holds):
-        self._conductor, self._ctx, self._event, self._host = conductor, ctx, event, host
-        self.instance = instance
+        super().__init__(event, instance)
+        self._conductor, self._ctx, self._host = conductor, ctx, host
         self._holds = tuple(holds)           # task states in which the row is ours
         self.values = {'task_state': None}
         self.ended = False
-        self._undo = []
         self._finish = self._write_end
-
-    def undo(self, function, *args, **kwargs):
-        """Call this, last one first, when the task does not end well."""
-        self._undo.append((function, args, kwargs))
 
     def ends(self, **values):
         """Columns to set when all went well."""
@@ -58,34 +81,26 @@ class Task:
             expect={'task_state': list(self._holds), 'host': [self._host]})
         self._holds = (task_state,)
 
-    def unwind(self):
-        while self._undo:
-            function, args, kwargs = self._undo.pop()
-            try:
-                function(*args, **kwargs)
-            except Exception:
-                LOG.exception('Undoing %s of server %s: %s failed.', self._event, self.instance.uuid, function)
-
     def end(self):
-        _persist(self._finish)
+        persist(self._finish)
         self.ended = True
 
     def _write_end(self):
         self._conductor.end_task(
-            self._ctx, instance_uuid=self.instance.uuid, event=self._event, host=self._host,
+            self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host,
             values=self.values, expect={'task_state': list(self._holds), 'host': [self._host]},
             fault=None, traceback=None)
 
     def failed(self, error, values):
         """Record a failure: task state None, the columns of ``values``, fault and event."""
         trace = faults.trace(error)
-        _persist(lambda: self._conductor.end_task(
-            self._ctx, instance_uuid=self.instance.uuid, event=self._event, host=self._host,
+        persist(lambda: self._conductor.end_task(
+            self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host,
             values={'task_state': None, **values}, expect={'task_state': list(self._holds), 'host': [self._host]},
             fault=faults.fault(error, details=trace), traceback=trace))
 
 
-def _persist(write):
+def persist(write):
     """Write, again while the conductor cannot be reached."""
     for attempt in range(END_RETRIES):
         try:
@@ -97,19 +112,21 @@ def _persist(write):
 
 
 @contextlib.contextmanager
-def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=None, failed=None, on_failure=None):
+def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=None, failed=None, on_failure=None,
+         lives_on=None):
     """Frame a task; see the module's docstring.
 
     :param running: task states in which the server waits for, or is in, this task
     :param begin: columns to set at the beginning
     :param failed: columns to set when the body fails, besides the task state, the fault and the event
     :param on_failure: called with (task, error) instead of that
+    :param lives_on: the server's host where it is another one; such a task ends with a write of its own
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
     begin = begin or {}
     row = conductor.begin_task(
         ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host}', deadline_s=deadline_s,
-        values=begin, expect={'task_state': list(running), 'host': [host]})
+        values=begin, expect={'task_state': list(running), 'host': [lives_on or host]})
     current = Task(conductor, ctx, event, host, row, {begin['task_state']} if 'task_state' in begin else running)
     try:
         yield current

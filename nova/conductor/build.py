@@ -1,6 +1,7 @@
 """Placing and building servers, and deleting those that have no host."""
 import logging
 
+from nova import context
 from nova import exception
 from nova import faults
 from nova import objects
@@ -86,7 +87,7 @@ class Builder:
             claims.free(conn, row)
             instances.update(conn, uuid, {
                 'vm_state': states.ERROR, 'task_state': None, 'host': None, 'node': None, 'fault': fault,
-                'power_state': states.NOSTATE, 'network_info': []},
+                'power_state': states.NOSTATE, 'network_info': [], 'volumes': []},
                 expect={'vm_state': states.BUILDING, 'task_state': BUILDING_TASKS, 'host': row['host']})
             instance_actions.finish(conn, uuid, 'conductor_build_instance', error=fault['message'],
                                     traceback=fault['details'])
@@ -95,6 +96,7 @@ class Builder:
         except (exception.InstanceChanged, exception.InstanceNotFound):
             LOG.info('Server %s was deleted or changed while its build failed.', uuid)
             return False
+        self.release_volumes(context.admin_context(), uuid)
         return True
 
     def delete_instance(self, ctx, instance_uuid):

@@ -11,15 +11,82 @@ INTERFACE = Interface(
     # deletes a server that has no host (or whose host is gone)
     Method('delete_instance', ('instance_uuid',)),
 
+    # finds a host for an offloaded server whose unshelving has begun, and lets its host go on with it
+    Method('unshelve_instance', ('instance_uuid',)),
+
+    # ---- live migration: conductor/live_migrate.py ----
+    # goes on with it, wherever it is
+    Method('continue_live_migration', ('instance_uuid',)),
+    # the same for a request that waits for the checks; raises BadRequest, and it is over
+    Method('live_migrate_checked', ('instance_uuid',), call=True, timeout=180),
+    # the source is about to send the guest: volumes, and the destination itself, are made ready -> facts
+    Method('prepare_live_migration', ('migration_id',), call=True, timeout=240),
+    # columns of the migrations row, now and then -> {'abort', 'complete'}: True when somebody asked for it; raises
+    # InstanceChanged when it is over
+    Method('report_live_migration', ('migration_id', 'host', 'values', 'deadline_s'), call=True),
+    # the ends: the guest is at the destination; it belongs there for good; it has stayed at the source
+    Method('live_migration_arrived', ('migration_id', 'host'), call=True),
+    Method('live_migration_finished', ('migration_id', 'host', 'values', 'fault', 'traceback'), call=True),
+    Method('live_migration_failed', ('migration_id', 'host', 'fault', 'traceback', 'aborted'), call=True),
+    # a host that was restarted says whether it has the guest -> True: it has left for good
+    Method('resume_live_migration', ('instance_uuid', 'host', 'here'), call=True),
+
+    # ---- evacuation: conductor/evacuate.py ----
+    Method('continue_evacuation', ('instance_uuid',)),
+    Method('evacuation_finished', ('migration_id', 'host', 'values'), call=True),
+    Method('evacuation_failed', ('migration_id', 'host', 'fault', 'traceback'), call=True),
+    # of servers that were taken from a host while it was down -> see db/live_migrations.py
+    Method('evacuated_from', ('host',), call=True),
+    Method('evacuated_guest_removed', ('migration_id', 'host'), call=True),
+
+    # the size that a volume of a server has now -> its block device dict
+    Method('refresh_volume', ('instance_uuid', 'bdm_uuid'), call=True),
+    # a snapshot whose files a compute makes or merges: its status at the volume service
+    Method('volume_snapshot_status', ('snapshot_id', 'status', 'progress')),
+
+    # ---- moves: conductor/migrate.py ----
+    # sends what the server of a cold move waits for
+    Method('continue_move', ('instance_uuid',)),
+    # a host has started: goes on with its moves; of the guests that it has put aside (`kept`: uuids) those that no
+    # move needs -> list of {'instance': Instance, 'returns': True: the server lives here, take the guest back}
+    Method('continue_moves', ('host', 'kept'), call=True),
+    # the ends of the steps (compute/resize.py), each one transaction and the next step
+    Method('move_accepted', ('migration_id', 'host'), call=True),
+    Method('move_refused', ('migration_id', 'host', 'fault'), call=True),
+    Method('move_sent', ('migration_id', 'host', 'guest'), call=True),
+    Method('move_finished', ('migration_id', 'host', 'power_state', 'network_info'), call=True),
+    Method('move_confirmed', ('migration_id', 'host'), call=True),
+    Method('move_dropped', ('migration_id', 'host'), call=True),
+    Method('move_reverted', ('migration_id', 'host', 'power_state', 'network_info'), call=True),
+    # a step failed and its host has undone what it did
+    Method('move_failed', ('migration_id', 'host', 'event', 'fault'), call=True),
+
+    # whether the filters let a server be rebuilt with the image that its row has now; when not, the server keeps the
+    # one before, and NoValidHost is raised
+    Method('check_rebuild', ('instance_uuid',), call=True),
+
     # ---- writes for computes ----
     # UPDATE with conditions: values {column: value}, expect {column: [allowed values]} or None -> Instance
-    # raises InstanceChanged when expect does not hold, InstanceNotFound when the row is gone
+    # raises InstanceChanged when expect does not hold, InstanceNotFound when the row is gone. Of system_metadata, here
+    # and in end_task, only the keys named are changed; None removes one
     Method('update_instance', ('instance_uuid', 'values', 'expect'), call=True),
     # the compute begins a task: claims the open action row (owner, deadline), opens its event, and writes values
     # -> Instance
     Method('begin_task', ('instance_uuid', 'event', 'owner', 'deadline_s', 'values', 'expect'), call=True),
     # ends it in one transaction: instance values, the event's result, the action row, the fault if any -> None
     Method('end_task', ('instance_uuid', 'event', 'host', 'values', 'expect', 'fault', 'traceback'), call=True),
+    # the compute begins, in the name of the request in the context, something that sets no task state: claims its
+    # open action row -> Instance; raises InstanceChanged when it is closed, or the server is being deleted or gone
+    # from the host
+    Method('begin_beside', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True),
+    # ends it: instance values, the event's result, the action row -> None
+    Method('end_beside', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True),
+    # what of it is open on a host's servers -> list of {'instance': Instance, 'action', 'arguments', 'request_id',
+    # 'project_id', 'user_id'}
+    Method('beside_on_host', ('host',), call=True),
+    # ends a task (its task_state) with which the server becomes SHELVED_OFFLOADED: its claim is freed, it has no host
+    # any more; fault as in end_task -> None
+    Method('leave_host', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True),
     # the server is gone from its host: row to history, claim freed, mapping and spec removed, action closed
     Method('instance_destroyed', ('instance_uuid', 'host'), call=True),
     # -> list of {'instance': Instance, 'arguments': of the open action or None} on a host
@@ -30,12 +97,44 @@ INTERFACE = Interface(
     Method('get_request_spec', ('instance_uuid',), call=True),
     # -> list of block device dicts
     Method('get_block_devices', ('instance_uuid',), call=True),
+    # an image that the host was asked to fetch ahead of time is there, or never will be
+    Method('image_cached', ('host', 'image_id')),
+    # makes, reserves and connects the volumes of a server as far as it is possible now; done again until all have
+    # connection_info. connector: of the host, None: it can attach none -> list of block device dicts, volumes only
+    Method('prepare_volumes', ('instance_uuid', 'connector'), call=True),
+    # the guest uses its volumes: they are in use, the server's row shows them
+    Method('complete_volumes', ('instance_uuid',), call=True),
+    # its host lets go of them; they stay reserved for the server
+    Method('disconnect_volumes', ('instance_uuid',), call=True),
+    # one volume: its block device dict, connected (raises InstanceChanged when the mapping is gone) or as it is
+    Method('connect_volume', ('instance_uuid', 'bdm_uuid', 'connector'), call=True),
+    Method('get_volume_device', ('instance_uuid', 'bdm_uuid'), call=True),
+    # it is attached; it is not any more (the mapping goes); it was not detached after all
+    Method('volume_attached', ('instance_uuid', 'bdm_uuid'), call=True),
+    Method('volume_detached', ('instance_uuid', 'bdm_uuid'), call=True),
+    Method('volume_stays', ('instance_uuid', 'bdm_uuid'), call=True),
+    # one volume in another's place -> connection_info; it is done; it is not
+    Method('connect_new_volume', ('attachment_id', 'connector', 'device_name'), call=True),
+    Method('volume_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id', 'connection_info'),
+           call=True),
+    Method('volume_not_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True),
+    # other contents for the root volume of a server: it is connected again by prepare_volumes, when it has them
+    Method('reimage_root', ('instance_uuid', 'image_id'), call=True),
+    # a host may mount a share of a server -> its mapping (a dict); the mapping has this status; it goes, and the access
+    Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True),
+    Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True),
+    Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),
+    # snapshots of all volumes of a server that boots from one; the image, without data, is active and names them
+    Method('snapshot_volumes', ('instance_uuid', 'image_id'), call=True),
     # {uuid: power state} as the hypervisor has it: mends rows of servers that nothing else works on
     Method('report_power_states', ('host', 'states'), call=True),
 
     # ---- services ----
     # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down'}
     Method('report_service', ('host', 'binary', 'topic', 'version'), call=True),
+    # records how many servers a host ran in the last period of [DEFAULT] instance_usage_audit_period -> False when
+    # it is recorded already
+    Method('audit_instance_usage', ('host',), call=True),
     # inventory of a host's nodes: list of dicts of compute_nodes' columns; nodes not named are removed
     Method('report_nodes', ('host', 'nodes'), call=True),
 )

@@ -4,28 +4,49 @@ import datetime
 from nova import utils
 from nova.compute import interface as compute_interface
 from nova.conductor import build
+from nova.conductor import deferred
+from nova.conductor import evacuate
+from nova.conductor import follow
+from nova.conductor import live_migrate
+from nova.conductor import migrate
+from nova.conductor import move_watch
+from nova.conductor import rebuild
 from nova.conductor import reconcile
+from nova.conductor import shares
+from nova.conductor import shelve
 from nova.conductor import state
+from nova.conductor import usage
+from nova.conductor import volumes
 from nova.db import instance_actions
+from nova.db import live_migrations
+from nova.share import api as share_api
+from nova.volume import api as volume_api
 
 TAKE_UP_S = 15
 
 
-class ConductorManager(state.StateWriter, build.Builder, reconcile.Reconciler):
+class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, build.Builder, reconcile.Reconciler,
+                       follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
+                       volumes.Volumes, shares.Shares,
+                       usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator):
     """
     :param conf: the configuration
     :param api_db: Database of the API database
     :param cells: db.cells.Cells
     :param scheduler_client, compute_client, network_client: RPC clients
     :param images: nova.image.api.BoundImages
+    :param block_storage: nova.volume.api.Volumes; None: there are no volumes
     """
 
     _compute_interface = compute_interface.INTERFACE
 
-    def __init__(self, conf, api_db, cells, scheduler_client, compute_client, network_client, images):
+    def __init__(self, conf, api_db, cells, scheduler_client, compute_client, network_client, images,
+                 block_storage=None):
         self._conf, self._api_db, self._cell_db = conf, api_db, cells.default.db
         self._scheduler, self._compute, self._network = scheduler_client, compute_client, network_client
         self._images = images
+        self._volumes = block_storage or volume_api.NoVolumes()
+        self._shares = share_api.NoShares()
         self.drift = 0           # differences that the audit has mended: should stay 0
 
     def start(self):
@@ -35,6 +56,7 @@ class ConductorManager(state.StateWriter, build.Builder, reconcile.Reconciler):
         """
         soon = utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S)
         self._cell_db.run(instance_actions.hasten, soon)
+        self._cell_db.run(live_migrations.hasten, soon)
 
     def stop(self):
         pass
@@ -44,4 +66,14 @@ class ConductorManager(state.StateWriter, build.Builder, reconcile.Reconciler):
         return [('reconcile', conf.reconcile_interval, self.reconcile),
                 ('audit_usage', conf.audit_interval, self.audit),
                 ('remove_lost_mappings', 600, self.remove_lost_mappings),
-                ('expire_history', 3600, self.expire_history)]
+                ('confirm_old_moves', 60, self.confirm_old_moves),
+                ('count_sizes', 600, self.count_sizes),
+                ('follow_zones', conf.reconcile_interval, self.follow_zones),
+                ('forget_groups', conf.reconcile_interval, self.forget_groups),
+                ('resend_image_caching', conf.reconcile_interval, self.resend_image_caching),
+                ('expire_history', 3600, self.expire_history),
+                ('offload_shelved', 60, self.offload_shelved),
+                ('reclaim_deleted', 60, self.reclaim_deleted),
+                ('count_soft_deleted', 600, self.count_soft_deleted),
+                ('expire_console_tokens', 600, self.expire_console_tokens),
+                ('expire_idempotency_keys', 600, self.expire_idempotency_keys)]

@@ -11,11 +11,15 @@ from nova import faults
 from nova import objects
 from nova import states
 from nova import utils
+from nova.conductor import migrate
 from nova.conductor import state
 from nova.db import claims
 from nova.db import history
+from nova.db import idempotency
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import live_migrations
+from nova.db import server_migrations
 from nova.db.tables_api import instance_mappings
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +28,8 @@ MAPPING_AGE_S = 300          # a mapping whose server's row is not there after s
 PAGE = 1000
 
 # task state -> action that set it; of actions that share one, the method and its arguments are the same
-RUNNING = {action.running: action for action in states.ACTIONS.values() if action.method and action.running}
+RUNNING = {action.running: action for action in states.ACTIONS.values()
+           if (action.method or action.conductor) and action.running and action.name != 'evacuate'}
 # later task states of the same actions
 RUNNING.update({
     states.REBOOT_PENDING: states.ACTIONS['reboot'], states.REBOOT_STARTED: states.ACTIONS['reboot'],
@@ -35,6 +40,8 @@ RUNNING.update({
     states.IMAGE_SNAPSHOT: states.ACTIONS['createImage'],
     states.IMAGE_PENDING_UPLOAD: states.ACTIONS['createImage'],
     states.IMAGE_UPLOADING: states.ACTIONS['createImage'],
+    states.SHELVING_IMAGE_PENDING_UPLOAD: states.ACTIONS['shelve'],
+    states.SHELVING_IMAGE_UPLOADING: states.ACTIONS['shelve'],
 })
 
 
@@ -44,21 +51,44 @@ def decide(row, host_up, old):
     :param row: the instances row, None when the server is gone
     :param host_up: whether its host's service is up
     :param old: it has been open for longer than anything takes
-    :returns: 'close', 'delete', 'fail', 'build', 'resend' or 'wait'
+    :returns: 'close', 'delete', 'fail', 'build', 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one)
+        or 'wait'
     """
     if row is None or row['task_state'] is None and row['vm_state'] != states.BUILDING:
         return 'close'
     if row['task_state'] == states.DELETING:
         return 'delete'
+    if row['task_state'] == states.MIGRATING:
+        return 'migrate'
+    if row['task_state'] in migrate.STEPS:
+        return 'abandon' if old else 'continue'
     if old:
         return 'fail'
     if row['vm_state'] == states.BUILDING:
         if row['host'] is None:
             return 'build'
         return 'resend' if host_up else 'fail'
+    if row['task_state'] in RUNNING and RUNNING[row['task_state']].conductor:
+        return 'resend'
     if row['task_state'] not in RUNNING:
         return 'wait'
     return 'resend' if host_up else 'wait'
+
+
+def decide_evacuation(row, host_up, old):
+    """The same about an evacuation, which shares its task state with a rebuild: 'evacuate' while it is one."""
+    if row is not None and row['task_state'] == states.REBUILDING:
+        return 'evacuate'
+    return decide(row, host_up, old)
+
+
+def decide_beside(row, host_up, old):
+    """The same about one that goes on beside others: 'close_beside', 'give_up', 'take_up' or 'wait'."""
+    if row is None or row['host'] is None:
+        return 'close_beside'
+    if old:
+        return 'give_up'
+    return 'again' if host_up else 'wait'
 
 
 class Reconciler:
@@ -78,7 +108,9 @@ class Reconciler:
             if not self._cell_db.run(instance_actions.postpone, action, later):
                 continue
             old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
-            what = decide(row, bool(row) and up.get(row['host'], False), old)
+            decided = decide_beside if action['action'] in states.BESIDE else (
+                decide_evacuation if action['action'] == 'evacuate' else decide)
+            what = decided(row, bool(row) and up.get(row['host'], False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
             try:
                 getattr(self, '_' + what)(action, row)
@@ -89,7 +121,19 @@ class Reconciler:
         return taken
 
     def _close(self, action, row):
-        self._cell_db.run(instance_actions.finish, action['instance_uuid'])
+        self._cell_db.run(instance_actions.finish, action['instance_uuid'], beside=False)
+
+    def _close_beside(self, action, row):
+        self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
+
+    def _give_up(self, action, row):
+        self.give_up_volume(_context(action), action)
+        self.end_beside(_context(action), row['uuid'], 'conductor_reconcile', row['host'], {},
+                        error='The host did not finish the operation.')
+
+    def _again(self, action, row):
+        self._compute.take_up(_context(action), server=row['host'], instance=objects.Instance.from_row(row),
+                              action=action['action'], arguments=action['arguments'] or {})
 
     def _wait(self, action, row):
         """Its deadline has moved; the host does it when it is back."""
@@ -113,8 +157,35 @@ class Reconciler:
             self.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
                           {'task_state': row['task_state']}, fault, fault['details'])
 
+    def _migrate(self, action, row):
+        self.continue_live_migration(_context(action), row['uuid'])
+
+    def _evacuate(self, action, row):
+        self.continue_evacuation(_context(action), row['uuid'])
+
+    def _continue(self, action, row):
+        self.continue_move(_context(action), row['uuid'])
+
+    def _abandon(self, action, row):
+        """A move that hangs: as if its present step had failed."""
+        with self._cell_db.reader() as conn:
+            moves = server_migrations.open_of(conn, row['uuid'])
+        if not moves:
+            self._fail(action, row)
+            return
+        method, host = migrate.next_step(row['task_state'], moves[-1]) or (None, None)
+        if method == 'finish_revert_resize' and self._is_up(host):
+            self.continue_move(_context(action), row['uuid'])
+            return
+        error = exception.HostUnavailable(host=host)
+        self.move_failed(_context(action), moves[-1]['id'], host, 'conductor_reconcile',
+                         faults.fault(error, 'The host did not finish the operation.'))
+
     def _resend(self, action, row):
         action_row = states.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
+        if action_row.conductor:
+            getattr(self, action_row.conductor)(_context(action), row['uuid'])
+            return
         method = self._compute_interface.methods[action_row.method]
         arguments = {name: value for name, value in (action['arguments'] or {}).items()
                      if name in method.arguments}
@@ -134,7 +205,9 @@ class Reconciler:
         Call it before the first request: until then a mapping without a row is one that was lost.
         """
         self.remove_lost_mappings(0)
-        self._cell_db.run(instance_actions.hasten, utils.utcnow() - datetime.timedelta(seconds=1))
+        passed = utils.utcnow() - datetime.timedelta(seconds=1)
+        self._cell_db.run(instance_actions.hasten, passed)
+        self._cell_db.run(live_migrations.hasten, passed)
         concurrency.spawn('take-over', self._take_up)
 
     def _take_up(self):
@@ -166,6 +239,8 @@ class Reconciler:
             lost = [uuid for uuid in missing if uuid in deleted or created[uuid] < before]
             if lost:
                 LOG.warning('%d servers have a mapping and no row; removing the mappings.', len(lost))
+                for uuid in lost:
+                    self.release_attachments(context.admin_context(), uuid)
                 self._api_db.run(state.forget, lost)
                 removed += len(lost)
             marker = max(created)
@@ -175,6 +250,11 @@ class Reconciler:
         mended = self._cell_db.run(claims.audit)
         self.drift += len(mended)
         return mended
+
+    def expire_idempotency_keys(self):
+        """Forget answers that are older than clients may ask for again."""
+        lifetime = datetime.timedelta(seconds=self._conf.api.idempotency_key_lifetime)
+        self._api_db.run(idempotency.expire, utils.utcnow() - lifetime)
 
     def expire_history(self):
         """Remove servers that were deleted longer ago than configured."""

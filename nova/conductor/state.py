@@ -10,10 +10,14 @@ from nova import utils
 from nova.db import block_devices
 from nova.db import claims
 from nova.db import compute_nodes
+from nova.db import console_tokens
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import mappings
 from nova.db import request_specs
+from nova.db import security_groups
+from nova.db import server_migrations
 from nova.db import services
 from nova.db.tables_api import instance_mappings
 from nova.image import unfinished
@@ -24,6 +28,11 @@ LOG = logging.getLogger(__name__)
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
 _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
             states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
+
+# A console's port may be another guest's when this one does not run any more, or runs anew.
+_WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
+_NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'compute_rescue_instance',
+                       'compute_unrescue_instance'})
 
 
 def vm_state_for(vm_state, power_state):
@@ -54,20 +63,62 @@ class StateWriter:
             values = {**values, 'fault': fault}
 
         def write(conn):
-            instances.update(conn, instance_uuid, values, expect)
+            instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect)
             instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
-                                    error=fault and fault['message'])
+                                    error=fault and fault['message'], beside=False)
+            if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in _WITH_CONSOLE:
+                console_tokens.delete(conn, instance_uuid)
         self._cell_db.run(write)
+        if values.get('vm_state') == states.SOFT_DELETED:
+            self._api_db.run(mappings.set_queued, instance_uuid, True)
+
+    def begin_beside(self, ctx, instance_uuid, host, owner, deadline_s):
+        def write(conn):
+            row = instances.get(conn, instance_uuid)
+            if (row['host'] != host or row['task_state'] == states.DELETING
+                    or not instance_actions.take(conn, instance_uuid, owner, deadline_s, ctx.request_id)):
+                raise exception.InstanceChanged(instance_id=instance_uuid)
+            return objects.Instance.from_row(row)
+        return self._cell_db.run(write)
+
+    def end_beside(self, ctx, instance_uuid, event, host, values, error=None, traceback=None):
+        def write(conn):
+            if 'network_info' in values:
+                # the groups of the ports, read by whoever holds the row: the last one sees what is there in the end
+                instances.lock(conn, instance_uuid)
+                with self._api_db.reader() as api:
+                    groups = security_groups.of_devices(api, [instance_uuid]).get(instance_uuid, [])
+                values['security_groups'] = [group['name'] for group in groups]
+            if values:
+                instances.set_where(conn, instance_uuid, values, instances.expectations({'host': host}))
+            instance_actions.finish(conn, instance_uuid, event, host=host, error=error, traceback=traceback,
+                                    request_id=ctx.request_id)
+        self._cell_db.run(write)
+
+    def beside_on_host(self, ctx, host):
+        with self._cell_db.reader() as conn:
+            actions = instance_actions.beside_on_host(conn, host)
+            rows = instances.get_many(conn, list({action['instance_uuid'] for action in actions}))
+        return [{'instance': objects.Instance.from_row(rows[action['instance_uuid']]),
+                 **{name: action[name] for name in ('action', 'arguments', 'request_id', 'project_id', 'user_id')}}
+                for action in actions if action['instance_uuid'] in rows]
 
     def instance_destroyed(self, ctx, instance_uuid, host):
         """See interface.py; does nothing when the row is gone already, or lives on another host."""
         self._remove_unfinished_images(instance_uuid)
+        shelved = []
+        self.release_volumes(ctx, instance_uuid, host)
+        self.release_shares(ctx, instance_uuid, host)
+        elsewhere = set()
 
         def write(conn):
             try:
-                row = instances.get(conn, instance_uuid)
+                row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
+                shelved.append(row['system_metadata'].get('shelved_image_id'))
                 claims.free(conn, row)
                 instances.destroy(conn, instance_uuid, utils.utcnow(), expect={'host': host})
+                if moving:
+                    elsewhere.update(self.drop_moves(conn, instance_uuid) - {host})
             except exception.InstanceNotFound:
                 return
             instance_actions.finish(conn, instance_uuid, 'compute_terminate_instance', host=host, action='delete')
@@ -76,6 +127,11 @@ class StateWriter:
         except exception.InstanceChanged:
             LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
             return
+        self._remove_shelved_images(instance_uuid, set(shelved) - {None})
+        for other in elsewhere:
+            self._drop_on(ctx, other, instance_uuid)
+        if elsewhere:
+            self.release_attachments(ctx, instance_uuid)        # those that were for a destination
         self._api_db.run(forget, [instance_uuid])
 
     def _remove_unfinished_images(self, uuid):
@@ -88,6 +144,16 @@ class StateWriter:
             except exception.NovaException as error:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
+    def _remove_shelved_images(self, uuid, image_ids):
+        """What a deleted server would have been unshelved from."""
+        for image_id in image_ids:
+            try:
+                self._images.delete(image_id)
+            except exception.ImageNotFound:
+                pass
+            except exception.NovaException as error:
+                LOG.warning('Image %s of server %s stays: %s', image_id, uuid, error)
+
     def instances_on_host(self, ctx, host):
         with self._cell_db.reader() as conn:
             rows = instances.by_host(conn, host)
@@ -99,7 +165,11 @@ class StateWriter:
         with self._cell_db.reader() as conn:
             rows = instances.get_many(conn, uuids)
             gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
-        return [uuid for uuid in uuids if uuid in gone or uuid in rows and rows[uuid]['host'] != host]
+            # one that comes or goes: who looks after the move decides about its guest
+            moving = {uuid for uuid, move in server_migrations.open_of_many(conn, list(rows)).items()
+                      if host in (move['source_compute'], move['dest_compute'])}
+        return [uuid for uuid in uuids
+                if uuid in gone or uuid in rows and rows[uuid]['host'] != host and uuid not in moving]
 
     def get_request_spec(self, ctx, instance_uuid):
         found = self.specs([instance_uuid])
@@ -134,6 +204,8 @@ class StateWriter:
                 self._cell_db.run(
                     instances.set_where, uuid, {'vm_state': vm_state, 'power_state': states[uuid]},
                     instances.expectations({'host': host, 'task_state': None, 'vm_state': row['vm_state']}))
+                if states[uuid] not in _WITH_CONSOLE:
+                    self._cell_db.run(console_tokens.delete, uuid)
 
     def report_service(self, ctx, host, binary, topic, version):
         zone = (self._conf.default_availability_zone if topic == 'compute'
@@ -146,7 +218,7 @@ class StateWriter:
 
 
 def _update(conn, uuid, values, expect):
-    row = instances.update_where(conn, uuid, values, instances.expectations(expect))
+    row = instances.update_where(conn, uuid, instances.merged(conn, uuid, values), instances.expectations(expect))
     if row is None:
         instances.get(conn, uuid)
         raise exception.InstanceChanged(instance_id=uuid)

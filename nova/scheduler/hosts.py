@@ -32,7 +32,10 @@ class Hosts:
     enabled, forced_down    of the host's service; seen: its last heartbeat (numpy datetime64, NaT for none)
     total, capacity, used   {resource: array}; resources are vcpus, memory_mb and local_gb
     running_vms             servers on the node
+    group, members          the scheduler.groups.Group that is placed, and how many of it are on each host
     """
+
+    group = members = None
 
     def __init__(self, rows):
         def column(name, dtype=object):
@@ -86,6 +89,8 @@ class Hosts:
         for name in RESOURCES:
             self.used[name][position] += asked[name]
         self.running_vms[position] += 1
+        if self.group is not None:
+            self.members = self.members + (self.host == self.host[position])
 
 
 class HostTable:

@@ -1,13 +1,16 @@
 """Choosing hosts: pure functions of a view of the hosts and of what is asked for."""
+import contextlib
 import dataclasses
 import uuid as uuidlib
 
 import numpy as np
 
 from nova import exception
+from nova.scheduler import groups
 from nova.scheduler import weights
 
 ALTERNATES = 3          # hosts named beside the chosen one
+MAX_TOGETHER = 100      # hosts that are tried for servers of one request that must stand together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +21,8 @@ class Request:
     zone, host, node   None: any
     forced      an administrator forces the host: only filters about room are asked besides it
     tried       [(host, node)] where building it has failed
+    ignored     names of hosts that are out of the question
+    group       scheduler.groups.Group that the server is a member of
     spec        the whole objects.RequestSpec, for filters of one host at a time
     """
 
@@ -27,6 +32,8 @@ class Request:
     node: str | None = None
     forced: bool = False
     tried: tuple = ()
+    ignored: tuple = ()
+    group: object = None
     spec: object = None
 
 
@@ -88,7 +95,34 @@ def choose(hosts, request, filters, multipliers, instance_uuids):
 
     :raises NoValidHost: with ``reason`` and ``details``; for one of them is for all of them
     """
+    try:
+        return _choose(hosts, request, filters, multipliers, instance_uuids)
+    except exception.NoValidHost:
+        together = request.group is not None and request.group.policy == groups.AFFINITY
+        if not together or len(instance_uuids) == 1 or request.group.members:
+            raise
+        # The host that is best for the first of them has no room for all; another one may have.
+        left, _ = narrow(_joined(hosts, request), request, filters)
+        for position in rank(hosts, left, multipliers, instance_uuids[0])[1:MAX_TOGETHER]:
+            with contextlib.suppress(exception.NoValidHost):
+                return _choose(hosts, dataclasses.replace(request, host=hosts.host[position]), filters, multipliers,
+                               instance_uuids)
+        raise
+
+
+def _joined(hosts, request):
+    """A view of the hosts that may be changed, with the members of the request's group on them."""
     hosts = hosts.copy()
+    hosts.group = request.group
+    if request.group is not None:
+        hosts.members = np.zeros(len(hosts), dtype=np.int64)
+        for host, number in request.group.members.items():
+            hosts.members[hosts.host == host] = number
+    return hosts
+
+
+def _choose(hosts, request, filters, multipliers, instance_uuids):
+    hosts = _joined(hosts, request)
     rankings = []
     for uuid in instance_uuids:
         left, removals = narrow(hosts, request, filters)

@@ -3,7 +3,8 @@
 A filter has ``mask(hosts, request)``: an array of booleans, True for the hosts that it lets through; and
 ``reason(hosts, request, removed)``: what it has against the hosts at the positions ``removed``, as the end of a
 sentence that begins with their number, its verb as ``singular|plural``, safe to be read by users. ``room`` marks
-filters that are asked even when an administrator forces a host, because the claim would refuse it anyway.
+filters that are asked even when an administrator forces a host, because the claim would refuse it anyway;
+``rebuild = False`` those that have nothing to say about another image for a server that is on its host already.
 
 A class with the per-host method ``host_passes(host, spec)`` works as well.
 """
@@ -15,6 +16,7 @@ from oslo_utils import importutils
 
 class Filter:
     room = False
+    rebuild = True
 
     def __init__(self, conf):
         self.conf = conf
@@ -61,11 +63,15 @@ def state(hosts, position):
 def load(conf, names):
     """Filter objects for option values: built-in names or package.module.Class."""
     from nova.scheduler.filters import builtin
+    from nova.scheduler.filters import groups
+    always = (builtin.RequestedHostFilter, *groups.FILTERS)
     found = []
     for name in names:
+        if name in {cls.__name__ for cls in always}:
+            continue
         cls = importutils.import_class(name) if '.' in name else builtin.FILTERS.get(name)
         if cls is None:
             raise ValueError(f'enabled_filters: there is no filter {name}; built in are '
                              f'{", ".join(sorted(builtin.FILTERS))}.')
         found.append(cls(conf) if issubclass(cls, Filter) else PerHost(conf, cls()))
-    return [builtin.RequestedHostFilter(conf), *found]
+    return [*(cls(conf) for cls in always), *found]

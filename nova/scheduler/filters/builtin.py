@@ -8,6 +8,8 @@ from nova.scheduler import filters
 class ComputeFilter(filters.Filter):
     """Hosts whose compute service is up and enabled."""
 
+    rebuild = False
+
     def mask(self, hosts, request):
         age = np.datetime64(utils.utcnow(), 'us') - hosts.seen
         limit = np.timedelta64(self.conf.service_down_time, 's')
@@ -21,6 +23,8 @@ class ComputeFilter(filters.Filter):
 
 class AvailabilityZoneFilter(filters.Filter):
     """Hosts of the zone that was asked for, when one was."""
+
+    rebuild = False
 
     def mask(self, hosts, request):
         zone = request.zone
@@ -44,9 +48,13 @@ class RequestedHostFilter(filters.Filter):
             wanted &= hosts.node == request.node
         for host, node in request.tried:
             wanted &= ~((hosts.host == host) & (hosts.node == node))
+        for host in request.ignored:
+            wanted &= hosts.host != host
         return wanted
 
     def reason(self, hosts, request, removed):
+        if request.ignored and all(hosts.host[position] in request.ignored for position in removed):
+            return 'is|are where the server is, or has failed to be'
         tried = {(host, node) for host, node in request.tried}
         failed = sum((hosts.host[position], hosts.node[position]) in tried for position in removed)
         if not failed:
@@ -58,7 +66,7 @@ class RequestedHostFilter(filters.Filter):
 class Room(filters.Filter):
     """Hosts with enough free of one resource."""
 
-    room = True
+    room, rebuild = True, False
     resource = words = unit = None
 
     def mask(self, hosts, request):

@@ -1,0 +1,139 @@
+"""Evacuation: servers of a host that is down, built again elsewhere with the same addresses and volumes.
+
+    accepted        a destination is chosen and claimed
+    pre-migrating   the server is the destination's, which builds it    evacuate_instance; the claim at the old host
+                    is kept, so that a failure takes the server back
+    done            it is there; its guest on the old host, if any, goes when that host is back
+    completed       that is done
+
+A host that lives keeps its servers: that it is down stands in the condition of the same transaction in which a server
+leaves it, and a heartbeat waits for that transaction.
+"""
+import logging
+
+from nova import exception
+from nova import faults
+from nova import objects
+from nova import states
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import live_migrations
+from nova.db import server_migrations
+
+LOG = logging.getLogger(__name__)
+
+EVENT = 'compute_rebuild_instance'
+
+
+class Evacuator:
+    """The part of the conductor's manager that evacuates; mixed into it beside LiveMigrator."""
+
+    def continue_evacuation(self, ctx, instance_uuid):
+        """Send what the server waits for, whatever was lost; what fails stands in the rows."""
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
+            migration = row and live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION)
+        if row is None or migration is None or row['task_state'] != states.REBUILDING:
+            return
+        if not migration['swapped']:
+            try:
+                row, migration = self._take_over_server(ctx, row, migration)
+            except exception.Unavailable as error:
+                LOG.warning('No scheduler for the evacuation of server %s now: %s', instance_uuid, error.message)
+                return
+            except exception.NovaException as error:
+                LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
+                fault = faults.fault(error, details=str(error.kwargs.get('details', '')))
+                self._cell_db.run(_end, migration, 'conductor_evacuate_instance', None, fault)
+                return
+        self._send_evacuation(ctx, row, migration)
+
+    def _take_over_server(self, ctx, row, migration):
+        """Choose and claim a destination and give it the server; (row, migration) then."""
+        self._forget_live_migration(ctx, row, migration['arguments'].get('interrupted'))
+        if migration['held_host'] is None:
+            spec = self.get_request_spec(ctx, row['uuid'])
+            if not self._scheduler.select_move(
+                    ctx, spec=spec, migration_id=migration['id'], ignore=[row['host']],
+                    target=migration['arguments']['host'], force=migration['arguments']['force']):
+                raise exception.InstanceChanged(instance_id=row['uuid'])
+        return self._cell_db.run(self._swap_to_destination, migration['id'])
+
+    def _swap_to_destination(self, conn, migration_id):
+        migration = server_migrations.get(conn, migration_id)
+        source = migration['source_compute']
+        if not live_migrations.host_is_down(conn, source, self._conf.service_down_time):
+            raise exception.ComputeServiceInUse(host=source)
+        row = server_migrations.swap(conn, migration, forward=True, status='pre-migrating',
+                                     expect={'task_state': states.REBUILDING, 'host': source})
+        return row, server_migrations.get(conn, migration_id)
+
+    def _forget_live_migration(self, ctx, row, interrupted):
+        """A host that was about to get the server must not have it besides the one that is chosen now."""
+        if interrupted:
+            try:
+                self._compute.rollback_live_migration(
+                    ctx, server=interrupted['host'], facts=interrupted['facts'],
+                    instance=objects.Instance(uuid=row['uuid'], network_info=[]))
+            except exception.Unavailable:
+                LOG.info('Host %s is away; it asks for strays when it is back.', interrupted['host'])
+
+    def _send_evacuation(self, ctx, row, migration):
+        try:
+            self._compute.evacuate_instance(
+                ctx, server=row['host'], instance=objects.Instance.from_row(row),
+                spec=self.get_request_spec(ctx, row['uuid']), migration=objects.Migration.from_row(migration))
+        except exception.Unavailable as error:
+            LOG.warning('The evacuation of server %s waits for host %s: %s', row['uuid'], row['host'], error.message)
+
+    # ---- what the destination calls ----
+
+    def evacuation_finished(self, ctx, migration_id, host, values):
+        """The server is there: the claim at the old host is given back."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id)
+            instances.update(conn, migration['instance_uuid'], values,
+                             {'task_state': states.REBUILDING, 'host': host})
+            instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, beside=False)
+            server_migrations.release(conn, migration_id, status='done')
+            return migration['source_compute']
+        source = self._cell_db.run(write)
+        try:
+            # a host that is only said to be down hears it at once
+            self._compute.remove_evacuated_guests(ctx, server=source)
+        except exception.Unavailable:
+            LOG.debug('Host %s removes what it has when it is back.', source)
+
+    def evacuation_failed(self, ctx, migration_id, host, fault, traceback):
+        """It could not be built there: the server is its old host's again, which may come back with its disks."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id)
+            if migration['status'] in server_migrations.OVER:
+                return
+            if migration['swapped']:
+                server_migrations.swap(conn, migration, forward=False, expect={
+                    'task_state': states.REBUILDING, 'host': host})
+            _end(conn, server_migrations.get(conn, migration_id), EVENT, host, fault, traceback)
+        self._cell_db.run(write)
+
+    # ---- what the old host calls when it is back ----
+
+    def evacuated_from(self, ctx, host):
+        with self._cell_db.reader() as conn:
+            return live_migrations.evacuated_from(conn, host)
+
+    def evacuated_guest_removed(self, ctx, migration_id, host):
+        self._cell_db.run(server_migrations.update, migration_id, {'status': 'completed'},
+                          {'status': 'done', 'source_compute': host})
+
+
+def _end(conn, migration, event, host, fault, traceback=None):
+    """An evacuation that came to nothing: the server is idle on its old host, and the claim elsewhere given back."""
+    uuid = migration['instance_uuid']
+    instances.lock(conn, uuid)
+    if not server_migrations.release(conn, migration['id'], 'error', {'status': ['accepted', 'pre-migrating']}):
+        return
+    if instances.set_where(conn, uuid, {'task_state': None, 'fault': fault}, instances.expectations(
+            {'task_state': states.REBUILDING, 'host': migration['source_compute']})):
+        instance_actions.finish(conn, uuid, event, host=host, error=fault['message'],
+                                traceback=traceback or fault['details'], beside=False)

@@ -1,0 +1,79 @@
+"""A cell that follows the API database: zones of hosts, groups of servers, images to be fetched ahead of time."""
+import datetime
+import itertools
+import logging
+
+from nova import context
+from nova import exception
+from nova import utils
+from nova.db import aggregates
+from nova.db import image_cache
+from nova.db import server_groups
+from nova.db import zones
+
+LOG = logging.getLogger(__name__)
+
+
+class Follower:
+    """The part of the conductor's manager that sees to it; mixed into it beside Builder."""
+
+    def follow_zones(self):
+        """Mend the zone of every host whose row does not say what the aggregates do; {host: zone} of the mended.
+
+        It finds something where the API died between its two writes, or the default zone has another name now.
+        """
+        with self._api_db.reader() as conn:
+            wanted = aggregates.zones(conn)
+        with self._cell_db.reader() as conn:
+            different = [host for host, zone in zones.of(conn).items() if zone != self._zone(wanted, host)]
+        if not different:
+            return {}
+
+        def run(conn):
+            aggregates.lock(conn)
+            now = aggregates.zones(conn, different)
+            return self._cell_db.run(zones.mend, {host: self._zone(now, host) for host in different})
+        mended = self._api_db.run(run)
+        for host, zone in mended.items():
+            LOG.warning('Host %s is in availability zone %s from now on.', host, zone)
+        return mended
+
+    def _zone(self, found, host):
+        return found.get(host, self._conf.default_availability_zone)
+
+    def forget_groups(self):
+        """Take servers out of groups that are gone: one that was made while its group was deleted says it is in it."""
+        with self._cell_db.reader() as conn:
+            mentioned = server_groups.mentioned(conn)
+        with self._api_db.reader() as conn:
+            lost = mentioned - server_groups.existing(conn, list(mentioned)) if mentioned else set()
+        if lost:
+            self._cell_db.run(server_groups.forget, list(lost))
+        return lost
+
+    def image_cached(self, ctx, host, image_id):
+        self._cell_db.run(image_cache.done, host, image_id)
+
+    def resend_image_caching(self):
+        """Ask hosts again that said nothing, and give up what is older than anything takes; the number asked."""
+        now = utils.utcnow()
+        with self._cell_db.reader() as conn:
+            rows = image_cache.overdue(conn, now)
+            up = {host for host in {row['host'] for row in rows} if self.host_is_up(conn, host)}
+        oldest = now - datetime.timedelta(seconds=self._conf.conductor.task_give_up)
+        lost = [row['id'] for row in rows if row['created_at'] < oldest]
+        if lost:
+            LOG.warning('%d images were not fetched ahead of time: their hosts did not do it.', len(lost))
+            self._cell_db.run(image_cache.remove, lost)
+        waiting = [row for row in rows if row['created_at'] >= oldest]
+        if waiting:
+            later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
+            self._cell_db.run(image_cache.postpone, [row['id'] for row in waiting], later)
+        mine = sorted((row for row in waiting if row['host'] in up), key=lambda row: (row['host'], row['request_id']))
+        for (host, request_id), group in itertools.groupby(mine, lambda row: (row['host'], row['request_id'])):
+            try:
+                self._compute.cache_images(context.admin_context(request_id), server=host,
+                                           image_ids=[row['image_id'] for row in group])
+            except exception.Unavailable as error:
+                LOG.warning('Host %s fetches images later: %s', host, error.message)
+        return len(mine)

@@ -1,0 +1,375 @@
+"""Live migration: from the request to the server at its destination, or back as if nothing had been asked.
+
+    accepted        a destination is chosen, claimed and asked, then the source
+    queued          the source has it, and does so many at once          live_migrate_instance
+    preparing       volumes and network are made ready at the destination
+    running         the guest is being copied
+    post-migrating  it runs at the destination, which owns it now        finish_live_migration
+    completed, cancelled (aborted), error (before it ran), failed (while it ran)
+
+The rows say where it is; ``continue_live_migration`` goes on from there, whoever asks.
+"""
+import logging
+
+from nova import context
+from nova import exception
+from nova import faults
+from nova import objects
+from nova import states
+from nova.db import block_devices
+from nova.db import compute_nodes
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import live_migrations
+from nova.db import server_migrations
+
+LOG = logging.getLogger(__name__)
+
+EVENT = 'compute_live_migration'
+ABORTED = 'The live migration was aborted.'
+_SOURCE = ('queued', 'preparing', 'running')          # it is the source's to go on
+
+
+class LiveMigrator:
+    """The part of the conductor's manager that migrates servers live; mixed into it.
+
+    Needs ``self._cell_db``, ``self._conf``, ``self._scheduler``, ``self._compute`` and ``self._volumes``.
+    """
+
+    def continue_live_migration(self, ctx, instance_uuid):
+        """Send what the server waits for, whatever was lost; what fails stands in the rows."""
+        row, migration = self._live_migration(instance_uuid)
+        if row is None:
+            return
+        if migration is None:
+            self._set_free(row)
+        elif migration['status'] == 'accepted':
+            try:
+                self._begin_live_migration(ctx, row, migration)
+            except exception.NovaException as error:
+                LOG.info('Server %s is not migrated: %s', instance_uuid, error)
+        elif migration['swapped']:
+            self._send_finish(ctx, row, migration)
+        elif self._is_up(row['host']):
+            self._to_compute(ctx, row['host'], 'resume_live_migration', row)
+        else:
+            self._ask_destination(ctx, row, migration)
+
+    def live_migrate_checked(self, ctx, instance_uuid):
+        """The same for a request that waits for the checks (before 2.34).
+
+        :raises BadRequest: what they found; the server is as before
+        """
+        row, migration = self._live_migration(instance_uuid)
+        if row is not None and migration is not None and migration['status'] == 'accepted':
+            self._begin_live_migration(ctx, row, migration)
+
+    def _live_migration(self, uuid):
+        """(row, open migration) of a server that is being migrated, the migration None when there is none; or Nones."""
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [uuid]).get(uuid)
+            if row is None or row['task_state'] != states.MIGRATING:
+                return None, None
+            return row, live_migrations.open_of(conn, uuid, server_migrations.LIVE_MIGRATION)
+
+    def _set_free(self, row):
+        fault = faults.fault(exception.VirtError(operation='migrate the guest', reason='its record is lost'))
+        self.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
+                      {'task_state': states.MIGRATING}, fault, fault['details'])
+
+    # ---- the destination ----
+
+    def _begin_live_migration(self, ctx, row, migration):
+        """Choose, claim and ask; then it is the source's.
+
+        :raises NovaException: it cannot be done, and is over
+        """
+        try:
+            found = self._find_destination(ctx, row, migration)
+            migration = self._cell_db.run(live_migrations.note, migration['id'], ('accepted',), found, status='queued')
+        except (exception.InstanceChanged, exception.InvalidMigrationState):
+            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # somebody else goes on with it
+        except exception.NovaException as error:
+            shown = _for_users(error)
+            self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, shown,
+                       details=str(error.kwargs.get('details', '')))
+            raise shown from None
+        self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
+
+    def _find_destination(self, ctx, row, migration):
+        """{'facts', 'connector'} of a destination that is claimed, and can take the guest."""
+        arguments, ignore = migration['arguments'], [row['host']]
+        if not self._is_up(row['host']):
+            raise exception.ComputeServiceUnavailable(host=row['host'])
+        spec, last = self.get_request_spec(ctx, row['uuid']), None
+        for attempt in range(self._conf.scheduler.max_attempts):
+            if migration['held_host'] is None:
+                try:
+                    chosen = self._scheduler.select_move(
+                        ctx, spec=spec, migration_id=migration['id'], ignore=ignore, target=arguments['host'],
+                        force=arguments['force'])
+                except exception.NoValidHost as error:
+                    raise last or error from None
+                if not chosen:
+                    raise exception.InstanceChanged(instance_id=row['uuid'])
+                migration = self._move(migration['id'])
+            host = migration['dest_compute']
+            try:
+                return self._ask_hosts(ctx, row, migration)
+            except (exception.MigrationPreCheckError, exception.VirtError, exception.Unavailable) as error:
+                LOG.info('Server %s cannot be migrated to %s: %s', row['uuid'], host, error.message)
+                if arguments['host'] or attempt + 1 == self._conf.scheduler.max_attempts:
+                    raise
+                last = error
+                ignore.append(host)
+                self._cell_db.run(server_migrations.release, migration['id'], None, {'status': 'accepted'})
+                migration = self._move(migration['id'])
+
+    def _ask_hosts(self, ctx, row, migration):
+        """What destination and source find out about this guest.
+
+        :raises MigrationPreCheckError:
+        """
+        source, dest = self._nodes_of(migration)
+        if source['hypervisor_type'] != dest['hypervisor_type']:
+            raise exception.MigrationPreCheckError(
+                reason=f'hypervisors of type {source["hypervisor_type"]} and {dest["hypervisor_type"]} cannot exchange '
+                       f'running guests')
+        if source['hypervisor_version'] > dest['hypervisor_version']:
+            raise exception.MigrationPreCheckError(reason='the hypervisor of the destination is older')
+        instance, arguments = objects.Instance.from_row(row), migration['arguments']
+        told = self._compute.check_live_migration_destination(
+            ctx, server=dest['host'], instance=instance, block_migration=arguments['block_migration'],
+            disk_over_commit=arguments['disk_over_commit'])
+        facts = self._compute.check_live_migration_source(ctx, server=source['host'], instance=instance,
+                                                          facts=told['facts'])
+        return {'facts': facts, 'connector': told['connector']}
+
+    def _nodes_of(self, migration):
+        with self._cell_db.reader() as conn:
+            found = []
+            for end in ('source', 'dest'):
+                node = [each for each in compute_nodes.by_host(conn, migration[f'{end}_compute'])
+                        if each['node'] == migration[f'{end}_node']]
+                if not node:
+                    raise exception.MigrationPreCheckError(reason=f'node {migration[f"{end}_node"]} is gone')
+                found += node
+        return found
+
+    # ---- what the source calls ----
+
+    def prepare_live_migration(self, ctx, migration_id):
+        """See interface.py."""
+        migration = self._claimed_by_source(migration_id, status='preparing')
+        uuid, dest = migration['instance_uuid'], migration['dest_compute']
+        with self._cell_db.reader() as conn:
+            row = instances.get(conn, uuid)
+        devices = self._connect_at_destination(ctx, row, migration)
+        facts = self._compute.pre_live_migration(
+            ctx, server=dest, instance=objects.Instance.from_row(row), block_devices=devices,
+            facts=migration['arguments']['facts'])
+        self._claimed_by_source(migration_id, facts=facts)
+        return facts
+
+    def _claimed_by_source(self, migration_id, status=None, **changes):
+        """:raises InstanceChanged: it was aborted, or is over"""
+        values = {} if status is None else {'status': status}
+        try:
+            return self._cell_db.run(live_migrations.note, migration_id, _SOURCE, changes, **values)
+        except exception.InvalidMigrationState as error:
+            raise exception.InstanceChanged(instance_id=error.kwargs['instance_id']) from None
+
+    def _connect_at_destination(self, ctx, row, migration):
+        """Block devices with connections of their own for the destination: those of the source are never used there."""
+        system, made = context.admin_context(ctx.request_id), dict(migration['arguments'].get('volumes') or {})
+        with self._cell_db.reader() as conn:
+            devices = block_devices.by_instance(conn, row['uuid'])
+        shown = []
+        for device in devices:
+            if device['volume_id'] is None:
+                shown.append(device)
+                continue
+            if device['uuid'] not in made:
+                made[device['uuid']] = {'connection_info': None, 'attachment_id': self._volumes.attach(
+                    system, device['volume_id'], row['uuid'])}
+                self._claimed_by_source(migration['id'], volumes=made)
+            if made[device['uuid']]['connection_info'] is None:
+                made[device['uuid']]['connection_info'] = self._volumes.connect(
+                    system, made[device['uuid']]['attachment_id'], migration['arguments']['connector'],
+                    device['device_name'])
+                self._claimed_by_source(migration['id'], volumes=made)
+            shown.append({**device, **made[device['uuid']]})
+        return shown
+
+    def report_live_migration(self, ctx, migration_id, host, values, deadline_s):
+        """See interface.py."""
+        def write(conn):
+            migration = self._noted(conn, migration_id, values)
+            done, total = values.get('memory_processed_bytes'), values.get('memory_total_bytes')
+            progress = {'progress': 100 * done // total} if total else {}
+            if not instances.set_where(conn, migration['instance_uuid'], progress, instances.expectations(
+                    {'task_state': states.MIGRATING, 'host': host})):
+                raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
+            instance_actions.take(conn, migration['instance_uuid'], f'compute:{host}', deadline_s)
+            return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}
+        return self._cell_db.run(write)
+
+    def _noted(self, conn, migration_id, values):
+        migration = server_migrations.get(conn, migration_id)
+        instances.lock(conn, migration['instance_uuid'])
+        try:
+            return live_migrations.note(conn, migration_id, _SOURCE, {}, **values)
+        except exception.InvalidMigrationState:
+            raise exception.InstanceChanged(instance_id=migration['instance_uuid']) from None
+
+    def live_migration_arrived(self, ctx, migration_id, host):
+        """The guest runs at the destination: from here on the server is that host's."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id)
+            if migration['swapped']:
+                return instances.get(conn, migration['instance_uuid']), migration, []       # it comes a second time
+            if migration['status'] not in _SOURCE:
+                raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
+            row = server_migrations.swap(conn, migration, forward=True, status='post-migrating',
+                                         expect={'task_state': states.MIGRATING, 'host': host})
+            server_migrations.release(conn, migration_id)
+            old = self._swap_attachments(conn, migration)
+            instance_actions.add_event(conn, row['uuid'], EVENT, host=host)
+            return row, server_migrations.get(conn, migration_id), old
+        try:
+            row, migration, old = self._cell_db.run(write)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            # a delete has won: the guest there belongs to nobody
+            self._over(ctx, self._move(migration_id), 'cancelled', EVENT, host,
+                       exception.InstanceChanged(instance_id=self._move(migration_id)['instance_uuid']))
+            raise
+        system = context.admin_context(ctx.request_id)
+        self.complete_volumes(ctx, row['uuid'])
+        for attachment_id in old:
+            self._volumes.detach(system, attachment_id)
+        self._send_finish(ctx, row, migration)
+
+    @staticmethod
+    def _swap_attachments(conn, migration):
+        """The server's volumes are reached through the destination's attachments; the ids of the source's."""
+        old = []
+        for device in block_devices.by_instance(conn, migration['instance_uuid']):
+            new = (migration['arguments'].get('volumes') or {}).get(device['uuid'])
+            if new:
+                old.append(device['attachment_id'])
+                block_devices.update(conn, device['uuid'], new)
+        return [attachment_id for attachment_id in old if attachment_id]
+
+    def live_migration_failed(self, ctx, migration_id, host, fault, traceback, aborted):
+        """It has not come to the destination: the server goes on at the source."""
+        migration = self._move(migration_id)
+        status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
+        if aborted:
+            fault = {**fault, 'message': ABORTED}
+        self._over(ctx, migration, status, EVENT, host, None, fault=fault, traceback=traceback)
+
+    def _over(self, ctx, migration, status, event, host, error, *, fault=None, traceback=None, details=''):
+        """End it at the source, and let the destination remove what it had made ready."""
+        fault = fault or faults.fault(error, details=details)
+        if not self._cell_db.run(live_migrations.end, migration, status, event=event, host=host, fault=fault,
+                                 traceback=traceback or fault['details']):
+            return
+        system = context.admin_context(ctx.request_id)
+        migration = self._move(migration['id'])
+        for made in (migration['arguments'].get('volumes') or {}).values():
+            self._volumes.detach(system, made['attachment_id'])
+        if migration['arguments'].get('facts') is not None:
+            self._roll_back(ctx, migration)
+        self._cell_db.run(server_migrations.update, migration['id'], {'arguments': _without_secrets(migration)})
+
+    def _roll_back(self, ctx, migration):
+        """The destination finds out by itself when it is away: at its start it asks for strays."""
+        instance = objects.Instance(uuid=migration['instance_uuid'], network_info=[])
+        try:
+            self._compute.rollback_live_migration(ctx, server=migration['dest_compute'], instance=instance,
+                                                  facts=migration['arguments']['facts'])
+        except exception.Unavailable as error:
+            LOG.warning('Server %s leaves something on %s: %s', instance.uuid, migration['dest_compute'], error.message)
+            self._network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=migration['dest_compute'])
+
+    # ---- what the destination calls ----
+
+    def live_migration_finished(self, ctx, migration_id, host, values, fault, traceback):
+        """The guest belongs to the destination for good; with a fault it may need a look."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id)
+            shown = {**values, 'progress': 0, **({'fault': fault} if fault else {})}
+            instances.update(conn, migration['instance_uuid'], shown,
+                             {'task_state': states.MIGRATING, 'host': host})
+            instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, traceback=traceback,
+                                    error=fault and fault['message'], beside=False)
+            server_migrations.update(conn, migration_id, {
+                'status': 'error' if fault else 'completed', 'arguments': _without_secrets(migration)},
+                {'status': 'post-migrating'})
+        self._cell_db.run(write)
+
+    # ---- after a restart ----
+
+    def resume_live_migration(self, ctx, instance_uuid, host, here):
+        """A host that has forgotten says whether the guest is there; whether it has left the host for good."""
+        row, migration = self._live_migration(instance_uuid)
+        if row is None or row['host'] != host:
+            return False
+        if migration is None:
+            self._set_free(row)
+        elif migration['swapped']:
+            self._send_finish(ctx, row, migration)
+        elif migration['status'] == 'queued' and here:
+            self._to_compute(ctx, host, 'live_migrate_instance', row, migration=_object(migration))
+        elif migration['status'] in _SOURCE and here:
+            self._interrupted(ctx, migration, host)
+        elif migration['status'] in _SOURCE:
+            return self._ask_destination(ctx, row, migration)
+        return False
+
+    def _ask_destination(self, ctx, row, migration):
+        """Whether the guest has come there: then the rest of it is done."""
+        if migration['status'] not in _SOURCE:
+            return False
+        if self._compute.has_guest(ctx, server=migration['dest_compute'], instance_uuid=row['uuid']):
+            self.live_migration_arrived(ctx, migration['id'], row['host'])
+            return True
+        if self._is_up(row['host']):
+            self._interrupted(ctx, migration, row['host'])
+        return False
+
+    def _interrupted(self, ctx, migration, host):
+        error = exception.VirtError(operation='migrate the guest', reason='its host was restarted meanwhile')
+        fault = faults.fault(error, 'The migration was interrupted; the server stays where it was.')
+        self._over(ctx, migration, 'failed', EVENT, host, error, fault=fault)
+
+    # ---- inside ----
+
+    def _send_finish(self, ctx, row, migration):
+        self._to_compute(ctx, row['host'], 'finish_live_migration', row, migration=_object(migration))
+
+    def _to_compute(self, ctx, host, method, row, **arguments):
+        try:
+            getattr(self._compute, method)(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
+        except exception.Unavailable as error:
+            LOG.warning('The migration of server %s waits for host %s: %s', row['uuid'], host, error.message)
+
+
+def _object(migration):
+    return objects.Migration.from_row(migration)
+
+
+def _without_secrets(migration):
+    """Its arguments, without how to reach volumes, once nobody goes on with it."""
+    return {name: value for name, value in migration['arguments'].items() if name not in ('volumes', 'connector')}
+
+
+def _for_users(error):
+    """What a refused request says of it."""
+    if isinstance(error, exception.BadRequest):
+        return error
+    if isinstance(error, exception.HostUnavailable):
+        return exception.ComputeServiceUnavailable(**error.kwargs)
+    if isinstance(error, (exception.NoValidHost, exception.Conflict, exception.NotFound)):
+        return exception.BadRequest(error.message)
+    return exception.MigrationPreCheckError(reason='a service could not look at it')

@@ -1,0 +1,392 @@
+"""Cold moves: resize and migrate, from the request to the confirmation.
+
+The move's row and the server's task state say where it is; ``continue_move`` sends the step that follows from them,
+whoever asks: the API that began it, a host that has started again, or the reconciler. Steps are done by the computes
+(compute/resize.py), which end each with one of the calls here: one transaction, then the next step.
+
+    resize_prep        pre-migrating    the destination is chosen and asked             prep_resize
+    resize_migrating   migrating        the source stops the guest and puts it aside    resize_instance
+    resize_migrated    post-migrating   the server's row has moved
+    resize_finish                       the destination makes the guest                 finish_resize
+    None (RESIZED)     finished
+    resize_confirming  confirming       the source forgets it                           confirm_resize
+    resize_reverting   reverting        the destination removes it, the row goes back   revert_resize
+                                        the source brings it back                       finish_revert_resize
+"""
+import logging
+
+from nova import context
+from nova import exception
+from nova import faults
+from nova import objects
+from nova import states
+from nova.db import history
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import quotas
+from nova.db import request_specs
+from nova.db import server_migrations
+
+LOG = logging.getLogger(__name__)
+
+# task state -> what is to be done: the method of a compute, and the end of the move where that host is
+_SENDING = ('resize_instance', 'source_compute')
+_FINISHING = ('finish_resize', 'dest_compute')
+STEPS = {
+    states.RESIZE_PREP: ('prep_resize', 'dest_compute'),
+    states.RESIZE_MIGRATING: _SENDING,
+    states.RESIZE_MIGRATED: _FINISHING,
+    states.RESIZE_FINISH: _FINISHING,
+    states.RESIZE_CONFIRMING: ('confirm_resize', 'source_compute'),
+    states.RESIZE_REVERTING: ('revert_resize', 'dest_compute'),
+}
+_TAKING_BACK = ('finish_revert_resize', 'source_compute')
+_FAULT = ('code', 'message', 'details', 'created')
+
+
+def next_step(task_state, migration):
+    """(method of a compute, its host) that a server in this task state waits for; None: the choice of a destination.
+
+    :param migration: its open move
+    """
+    if task_state == states.RESIZE_PREP and migration['held_host'] is None:
+        return None
+    method, end = STEPS[task_state]
+    if task_state == states.RESIZE_REVERTING and not migration['swapped']:
+        method, end = _TAKING_BACK
+    return method, migration[end]
+
+
+class Migrator:
+    """The part of the conductor's manager that moves servers; mixed into it.
+
+    Needs ``self._cell_db``, ``self._api_db``, ``self._conf``, ``self._scheduler`` and ``self._compute``.
+    """
+
+    def continue_move(self, ctx, instance_uuid):
+        """Send what the server of a cold move waits for; nothing when it waits for nothing."""
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
+            migration = server_migrations.open_of_many(conn, [instance_uuid]).get(instance_uuid)
+        if row is None or migration is None or row['task_state'] not in STEPS:
+            return
+        if migration['migration_type'] not in server_migrations.COLD:
+            return
+        step = next_step(row['task_state'], migration)
+        if step is None:
+            self._settle_quota(instance_uuid)
+            self._seek(ctx, row, migration)
+        else:
+            self._send_step(ctx, row, migration, *step)
+
+    def continue_moves(self, ctx, host, kept):
+        """See interface.py."""
+        with self._cell_db.reader() as conn:
+            moves = server_migrations.open_on_host(conn, host)
+            rows = instances.get_many(conn, [*kept, *{move['instance_uuid'] for move in moves}])
+            gone = history.deleted(conn, [uuid for uuid in kept if uuid not in rows])
+        for move in moves:
+            row = rows.get(move['instance_uuid'])
+            if row is None or row['task_state'] not in STEPS:
+                continue
+            try:
+                self.continue_move(context_of(move), row['uuid'])
+            except exception.NovaException as error:
+                LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
+        needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
+        return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in rows else objects.Instance(uuid=uuid),
+                 'returns': uuid in rows and rows[uuid]['host'] == host}
+                for uuid in kept if uuid not in needed and (uuid in rows or uuid in gone)]
+
+    # ---- the destination ----
+
+    def _seek(self, ctx, row, migration):
+        """Choose and claim a destination, and ask it."""
+        uuid, arguments = row['uuid'], migration['arguments']
+        spec = self.specs([uuid]).get(uuid)
+        if spec is None:
+            return
+        try:
+            selections = self._scheduler.select_move(
+                ctx, spec=spec, migration_id=migration['id'], target=arguments.get('host'), force=False,
+                ignore=[*arguments.get('ignore', ()), *arguments.get('tried', ())])
+        except exception.Unavailable as error:
+            LOG.warning('No scheduler for the move of server %s now: %s', uuid, error)
+            return
+        except exception.NovaException as error:
+            LOG.info('Server %s finds no other host: %s', uuid, error.message)
+            self.move_failed(ctx, migration['id'], None, 'conductor_migrate_server',
+                             arguments.get('refusal') or faults.fault(
+                                 error, details=str(error.kwargs.get('details', ''))))
+            return
+        if selections:
+            with self._cell_db.reader() as conn:
+                migration = server_migrations.get(conn, migration['id'])
+            self._send_step(ctx, row, migration, 'prep_resize', migration['dest_compute'])
+
+    def move_refused(self, ctx, migration_id, host, fault):
+        """The destination cannot take it: the next one is tried."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id, lock=True)
+            if migration['status'] != 'pre-migrating' or migration['held_host'] != host:
+                return None
+            tried = [*migration['arguments'].get('tried', ()), host]
+            server_migrations.release(conn, migration_id)
+            server_migrations.update(conn, migration_id, {
+                'arguments': {**migration['arguments'], 'tried': tried, 'refusal': _plain(fault)}})
+            instance_actions.add_event(conn, migration['instance_uuid'], 'compute_prep_resize', host=host,
+                                       error=fault['message'], traceback=fault['details'])
+            return migration, len(tried)
+        found = self._cell_db.run(write)
+        if found is None:
+            return
+        migration, attempts = found
+        if migration['arguments'].get('host') or attempts >= self._conf.scheduler.max_attempts:
+            self.move_failed(ctx, migration_id, host, 'conductor_migrate_server', fault)
+        else:
+            self.continue_move(ctx, migration['instance_uuid'])
+
+    def move_accepted(self, ctx, migration_id, host):
+        """The destination can take it: the source begins."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id, lock=True)
+            if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
+                    'status': ['pre-migrating', 'migrating'], 'held_host': host, 'swapped': False}):
+                if migration['status'] == 'pre-migrating':
+                    instance_actions.add_event(conn, migration['instance_uuid'], 'compute_prep_resize', host=host)
+                return migration, instances.get(conn, migration['instance_uuid'])
+            return None, None
+        migration, row = self._cell_db.run(write)
+        if migration is not None:
+            self._send_step(ctx, row, migration, *_step_of(_SENDING, migration))
+
+    # ---- the server moves ----
+
+    def move_sent(self, ctx, migration_id, host, guest):
+        """The source has put the guest aside: from here on the server is the destination's."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id)
+            if migration['swapped'] and migration['status'] == 'post-migrating':
+                return instances.get(conn, migration['instance_uuid']), migration        # it comes a second time
+            arguments = {**migration['arguments'], 'guest': guest}
+            row = server_migrations.swap(
+                conn, migration, forward=True, status='post-migrating', arguments=arguments,
+                values={'task_state': states.RESIZE_MIGRATED},
+                expect={'task_state': states.RESIZE_MIGRATING, 'host': host})
+            instance_actions.add_event(conn, row['uuid'], 'compute_resize_instance', host=host)
+            return row, server_migrations.get(conn, migration_id)
+        row, migration = self._cell_db.run(write)
+        self._send_step(ctx, row, migration, *_step_of(_FINISHING, migration))
+
+    def move_finished(self, ctx, migration_id, host, power_state, network_info):
+        """The destination has the guest: the server waits for its owner."""
+        def write(conn):
+            migration = server_migrations.get(conn, migration_id)
+            if migration['status'] == 'finished':
+                return
+            arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
+            _end(conn, migration, 'compute_finish_resize', host, None, {
+                'vm_state': states.RESIZED, 'power_state': power_state, 'network_info': network_info},
+                {'task_state': states.RESIZE_FINISH, 'host': host})
+            server_migrations.update(conn, migration_id, {'status': 'finished', 'arguments': arguments})
+        self._cell_db.run(write)
+
+    def move_confirmed(self, ctx, migration_id, host):
+        """The source has forgotten the server, or is not asked: the move is over."""
+        migration = self._move(migration_id)
+        if migration['status'] != 'confirming':
+            return
+        self._settle_quota(migration['instance_uuid'], 'new_flavor', migration)
+        self._api_db.run(_note_flavor, migration['instance_uuid'], migration['new_flavor'])
+
+        def write(conn):
+            row = instances.get(conn, migration['instance_uuid'])
+            off = row['power_state'] == states.SHUTDOWN
+            _end(conn, migration, 'compute_confirm_resize', host, None, {
+                'vm_state': states.STOPPED if off else states.ACTIVE}, {'task_state': states.RESIZE_CONFIRMING})
+            server_migrations.release(conn, migration_id, status='confirmed')
+        self._cell_db.run(write)
+
+    def move_dropped(self, ctx, migration_id, host):
+        """The destination has removed the guest: the server is the source's again."""
+        row, migration = self._cell_db.run(self._swap_back, migration_id, None)
+        self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
+
+    def _swap_back(self, conn, migration_id, fault):
+        migration = server_migrations.get(conn, migration_id)
+        if not migration['swapped'] and migration['status'] == 'reverting':
+            return instances.get(conn, migration['instance_uuid']), migration        # it comes a second time
+        arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
+        if fault is not None:
+            arguments['fault'] = _plain(fault)
+        row = server_migrations.swap(
+            conn, migration, forward=False, status='reverting', arguments=arguments,
+            values={'task_state': states.RESIZE_REVERTING},
+            expect={'task_state': [states.RESIZE_REVERTING, states.RESIZE_MIGRATED, states.RESIZE_FINISH],
+                    'host': migration['dest_compute']})
+        return row, server_migrations.get(conn, migration_id)
+
+    def move_reverted(self, ctx, migration_id, host, power_state, network_info):
+        """The source has the guest again: the move is over, as it was wished or because the destination failed."""
+        migration = self._move(migration_id)
+        if migration['status'] != 'reverting':
+            return
+        self._settle_quota(migration['instance_uuid'], 'old_flavor', migration)
+        fault = migration['arguments'].get('fault')
+
+        def write(conn):
+            _end(conn, migration, 'compute_finish_revert_resize', host, fault, {
+                'vm_state': migration['arguments']['old_vm_state'], 'power_state': power_state,
+                'network_info': network_info}, {'task_state': states.RESIZE_REVERTING, 'host': host})
+            server_migrations.release(conn, migration_id, status='error' if fault else 'reverted')
+        self._cell_db.run(write)
+
+    # ---- what fails ----
+
+    def move_failed(self, ctx, migration_id, host, event, fault):
+        """A step failed, and its host has undone what it did: the server goes back to what it was before it."""
+        migration = self._move(migration_id)
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])
+        if row is None or row['task_state'] not in STEPS or migration['status'] in server_migrations.OVER:
+            return
+        task_state = row['task_state']
+        try:
+            if task_state in (states.RESIZE_MIGRATED, states.RESIZE_FINISH):
+                self._return_move(ctx, migration_id, host, event, fault)
+            else:
+                self._end_move(row, migration, host, event, fault)
+        except exception.InstanceChanged:
+            LOG.info('Server %s was deleted or changed while its move failed.', row['uuid'])
+            self._settle_quota(row['uuid'])
+
+    def _return_move(self, ctx, migration_id, host, event, fault):
+        """The destination could not make the guest: the source brings it back."""
+        def write(conn):
+            row, migration = self._swap_back(conn, migration_id, fault)
+            instance_actions.add_event(conn, row['uuid'], event, host=host, error=fault['message'],
+                                       traceback=fault['details'])
+            return row, migration
+        row, migration = self._cell_db.run(write)
+        self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
+
+    def _end_move(self, row, migration, host, event, fault):
+        """Nothing has to be undone any more: one write ends it.
+
+        A confirmation or a revert that failed can be asked for again; only a guest that its source cannot start
+        again leaves the server in ERROR, from which a hard reboot may help.
+        """
+        task_state = row['task_state']
+        over, values = 'error', {}
+        if task_state == states.RESIZE_REVERTING and not migration['swapped']:
+            values = {'vm_state': states.ERROR}
+        elif task_state in (states.RESIZE_CONFIRMING, states.RESIZE_REVERTING):
+            over = None
+        if over:
+            self._settle_quota(row['uuid'], 'old_flavor', migration)
+
+        def write(conn):
+            _end(conn, migration, event, host, fault, values, {'task_state': task_state, 'host': row['host']})
+            if over:
+                server_migrations.release(conn, migration['id'], status=over)
+            else:
+                server_migrations.update(conn, migration['id'], {'status': 'finished'})
+        self._cell_db.run(write)
+
+    def drop_moves(self, conn, uuid):
+        """The server is being deleted: what its moves hold is given back, in the transaction of the caller.
+
+        :returns: the other hosts that may have something of it
+        """
+        hosts = set()
+        for move in server_migrations.open_of(conn, uuid):
+            hosts |= {move['source_compute'], move['dest_compute']} - {None}
+            server_migrations.release(conn, move['id'],
+                                      status='confirmed' if move['status'] == 'finished' else 'error')
+        return hosts
+
+    def _drop_on(self, ctx, host, uuid):
+        """Have a host remove all it has of a server; one that is down finds out when it is back."""
+        try:
+            self._compute.drop_moved(ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
+        except exception.Unavailable as error:
+            LOG.info('Host %s removes what it has of server %s when it is back: %s', host, uuid, error.message)
+
+    # ---- inside ----
+
+    def _move(self, migration_id):
+        with self._cell_db.reader() as conn:
+            return server_migrations.get(conn, migration_id)
+
+    def _send_step(self, ctx, row, migration, method, host):
+        arguments = {'instance': objects.Instance.from_row(row), 'migration': objects.Migration.from_row(migration)}
+        if method == 'finish_resize':
+            arguments['spec'] = self.get_request_spec(ctx, row['uuid'])
+        if method == 'confirm_resize' and not self._is_up(host):
+            # it will find, when it is back, that nobody needs what it keeps
+            self.move_confirmed(ctx, migration['id'], None)
+            return
+        if method == 'prep_resize' and not self._is_up(host):
+            # a broker would keep the message for it
+            self.move_refused(ctx, migration['id'], host, faults.fault(exception.HostUnavailable(host=host)))
+            return
+        try:
+            getattr(self._compute, method)(ctx, server=host, **arguments)
+        except exception.Unavailable as error:
+            if method == 'prep_resize':
+                self.move_refused(ctx, migration['id'], host, faults.fault(error))
+            else:
+                LOG.warning('The move of server %s waits for host %s: %s', row['uuid'], host, error.message)
+
+    def _is_up(self, host):
+        with self._cell_db.reader() as conn:
+            return self.host_is_up(conn, host)
+
+    def _settle_quota(self, uuid, flavor=None, migration=None):
+        """What the project's quota counts of a server: that flavor of a move, or as much as its move may need.
+
+        It is written before the server is free for the next move, whose request reserves its own.
+        """
+        if flavor is not None:
+            sizes = migration[flavor]
+            self._api_db.run(quotas.set_size, uuid, sizes['vcpus'], sizes['memory_mb'])
+            return
+        with self._cell_db.reader() as conn:
+            sizes = server_migrations.needs(conn, uuid)
+        if sizes is not None:
+            self._api_db.run(quotas.set_size, uuid, *sizes)
+
+
+def _step_of(step, migration):
+    method, end = step
+    return method, migration[end]
+
+
+def _note_flavor(conn, uuid, flavor):
+    """What is placed or built of the server from now on has this flavor."""
+    spec = request_specs.get_many(conn, [uuid]).get(uuid)
+    if spec is not None:
+        spec.flavor = flavor
+        request_specs.update(conn, spec)
+
+
+def _plain(fault):
+    return {name: fault[name] for name in _FAULT}
+
+
+def _end(conn, migration, event, host, fault, values, expect):
+    """The last write of an action on a server: its row, the event, the action."""
+    uuid = migration['instance_uuid']
+    values = {'task_state': None, **values}
+    if fault is not None:
+        values['fault'] = _plain(fault)
+    instances.update(conn, uuid, values, expect)
+    instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'],
+                            traceback=fault and fault['details'], beside=False)
+
+
+def context_of(migration):
+    """The request that began a move."""
+    ctx = context.admin_context(migration['request_id'])
+    ctx.project_id, ctx.user_id = migration['project_id'], migration['user_id']
+    return ctx
