@@ -9,17 +9,24 @@ import importlib
 import logging
 import pkgutil
 import re
+import threading
 import weakref
 
 import orjson
 
 from nova import context as nova_context
 from nova import exception
+from nova.api import choices
 from nova.api import faults
+from nova.api import idempotency
+from nova.api import rate_limits
 from nova.api import routing
 from nova.api import versions
+from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.request import Response
+from nova.api.request import Stream
+from nova.share import api as share_api
 
 __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'offer', 'public')
 
@@ -43,6 +50,11 @@ class Services:
     conductor, compute, network   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
+    volumes    nova.volume.api.Volumes
+    shares     nova.share.api.Shares
+    rates      nova.api.rate_limits.RateLimits; the Application sets it
+    application   the Application itself, for operations that ask for others
+    streams    a semaphore: event streams that may still be opened
     """
 
     conf: object
@@ -54,6 +66,11 @@ class Services:
     network: object = None
     images: object = None
     networks: object = None
+    volumes: object = None
+    shares: object = share_api.NoShares()
+    rates: object = None
+    application: object = None
+    streams: object = None
 
 
 # Paste hands over strings alone: the services of this process by name, for as long as somebody keeps them.
@@ -73,9 +90,13 @@ def factory(global_conf, **local):
 
 
 def public(environ):
-    """Whether a request is for a version document, which needs no token."""
-    parts = (environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')).strip('/').split('/')
-    return parts[-1] in ('', 'versions', *_PREFIXES) or parts[-2:-1] == ['versions']
+    """Whether a request is for a version document, or to find out which versions there are: it needs no token."""
+    parts = environ.get('PATH_INFO', '').strip('/').split('/')       # '' is a version document wherever it is mounted
+    if parts[0] in _PREFIXES:
+        parts = parts[1:]
+    elif _prefix_of_script(environ) is None:
+        return True
+    return parts in ([], [''], ['.json']) or parts[0] in ('versions', 'versions.json') and len(parts) <= 2
 
 
 def all_routes():
@@ -102,6 +123,9 @@ class Application:
         self._tree = routing.Tree([row for row in self.routes if row.api])
         self._root = routing.Tree([row for row in self.routes if not row.api])
         self._max_body = services.conf.api.max_request_body_size
+        services.application = self
+        services.streams = threading.BoundedSemaphore(services.conf.api.event_streams)
+        services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
     def __call__(self, environ, start_response):
         req = Request(environ, self.services)
@@ -116,10 +140,16 @@ class Application:
             else:
                 headers += versions.headers(req.version) if not req.relaxed else []
         headers += [('x-openstack-request-id', req.request_id), ('x-compute-request-id', req.request_id)]
-        if body or code not in (204, 304):
+        if isinstance(body, Stream):
+            headers += [('Content-Type', body.content_type), ('Cache-Control', 'no-store')]
+        elif body or code not in (204, 304):
             headers += [('Content-Type', 'application/json'), ('Content-Length', str(len(body)))]
         start_response(_STATUS.get(code) or f'{code} Unknown', headers)
-        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+        if environ['REQUEST_METHOD'] == 'HEAD':
+            if isinstance(body, Stream):
+                body.close()
+            return []
+        return body if isinstance(body, Stream) else [body]
 
     def _serve(self, req):
         environ = req.environ
@@ -129,10 +159,24 @@ class Application:
         path = decoded_path(environ)
         if path.strip('/') in _PREFIXES and not path.endswith('/') or not path and _prefix_of_script(environ):
             return 302, [('Location', f'{req.host_url}/{path.strip("/") or _prefix_of_script(environ)}/')], b''
-        methods, values = self._match(req, context, path)
+        try:
+            return self._dispatch(req, context, path)
+        except exception.NotFound:
+            # An id may end so itself; what is not there under it is meant in that format.
+            if environ['REQUEST_METHOD'] not in ('GET', 'HEAD') or not path.endswith('.json'):
+                raise
+        return self._dispatch(req, context, path[:-5])
+
+    def _dispatch(self, req, context, path):
+        environ = req.environ
+        methods, values, segments = self._match(req, context, path)
+        if methods is None:
+            return choices.answer(req, segments)
         rows = self._rows_of_method(req, methods)
         if not req.relaxed:
             req.version = versions.negotiate(environ)
+        if self.services.rates and context is not None and rows[0][0].api and INNER not in environ:
+            self.services.rates.check(req, segments)
         raw = document = None
         if environ['REQUEST_METHOD'] in ('POST', 'PUT', 'PATCH'):
             if context is None and not rows[0][0].public:
@@ -149,11 +193,16 @@ class Application:
         if row.body is not None:
             body = parse_json(raw) if document is None else document
             req.body = row.body.validate(body, req.version, req.relaxed)
-        result = row.handler(req, **dict(zip(names, values)))
-        return self._answer(req, row, result)
+
+        def work():
+            return self._answer(req, row, row.handler(req, **dict(zip(names, values))))
+        if idempotency.wanted(environ, row):
+            return idempotency.serve(req, parse_json(raw) if raw else None, work)
+        return work()
 
     def _match(self, req, context, path):
-        """({method: rows}, values of the parts) of the request's path.
+        """({method: rows}, values of the parts, segments) of the request's path; segments are those below the version
+        and the project. No rows for a path that names no version.
 
         :raises NotFound: nothing is there
         :raises BadRequest: it names another project than the caller's
@@ -161,8 +210,13 @@ class Application:
         segments = path.strip('/').split('/') if path.strip('/') else []
         named = bool(segments) and segments[0] in _PREFIXES
         prefix = segments.pop(0) if named else _prefix_of_script(req.environ)
+        if segments and segments[-1] == '.json':
+            segments.pop()
         if prefix is None:
-            return self._found(self._root, req, segments)
+            methods, values = self._find(self._root, req, segments)
+            prefix = None if methods else choices.version_of(req.environ)
+            if prefix is None:
+                return methods, values, segments
         req.relaxed, req.base_path = _PREFIXES[prefix], '/' + prefix
         if segments and not self._tree.knows(segments[0]) and (
                 not segments[0].endswith('.json') or not self._tree.knows(segments[0][:-5])):
@@ -175,21 +229,23 @@ class Application:
                 raise exception.BadRequest('Malformed request url: the project id in it is not the one '
                                            'of the token.')
             req.project_in_path = '/' + project
-        return self._found(self._tree, req, segments)
-
-    @staticmethod
-    def _found(tree, req, segments):
-        methods, values = tree.find(segments)
-        if methods is None and segments and segments[-1].endswith('.json'):
-            methods, values = tree.find([*segments[:-1], segments[-1][:-5]])
+        methods, values = self._find(self._tree, req, segments)
         if methods is None:
             raise exception.NotFound()
+        return methods, values, segments
+
+    @staticmethod
+    def _find(tree, req, segments):
+        methods, values = tree.find(segments, req.method)
+        if methods is None and segments and segments[-1].endswith('.json'):
+            methods, values = tree.find([*segments[:-1], segments[-1][:-5]], req.method)
         return methods, values
 
     @staticmethod
     def _rows_of_method(req, methods):
-        method = req.environ['REQUEST_METHOD']
-        rows = methods.get('GET' if method == 'HEAD' else method)
+        rows = methods.get(req.method)
+        if rows is None and req.method == 'DELETE' and req.environ['PATH_INFO'].endswith('/'):
+            raise exception.NotFound()       # an id that is empty
         if rows is None:
             raise exception.MethodNotAllowed(allow=sorted(methods))
         return rows
@@ -225,7 +281,7 @@ class Application:
         code = code or status_of(row, req.version)
         if row.api and not req.relaxed:
             headers += versions.headers(req.version)
-        if not isinstance(body, bytes):
+        if not isinstance(body, (bytes, Stream)):
             body = b'' if body is None else orjson.dumps(body)
         return code, headers, body
 

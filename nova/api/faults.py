@@ -3,6 +3,7 @@
 A handler raises; nothing else knows the form of a fault. Everything that is not meant for a user is a 500 whose
 body carries the request id and nothing of the cause; the log carries all of it.
 """
+import datetime
 import logging
 
 import oslo_messaging
@@ -10,6 +11,7 @@ import sqlalchemy.exc
 from oslo_db import exception as db_exc
 
 from nova import exception
+from nova import utils
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +27,8 @@ RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # seconds, unless the error kno
 # What stands for "another part of the system does not answer", whoever raises it.
 UNAVAILABLE = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure,
                oslo_messaging.MessageUndeliverable, db_exc.DBConnectionError,
-               db_exc.DBDeadlock, sqlalchemy.exc.OperationalError, sqlalchemy.exc.TimeoutError)
+               db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, sqlalchemy.exc.OperationalError,
+               sqlalchemy.exc.TimeoutError)
 
 
 def answer(error, request_id):
@@ -33,11 +36,11 @@ def answer(error, request_id):
     code, message = _code_and_message(error, request_id)
     fault = {'code': code, 'message': message}
     headers = []
-    if code in RETRY_AFTER:
-        retry = str(getattr(error, 'kwargs', {}).get('retry_after', RETRY_AFTER[code]))
-        headers.append(('Retry-After', retry))
+    retry = getattr(error, 'kwargs', {}).get('retry_after', RETRY_AFTER.get(code))
+    if retry is not None:
+        headers.append(('Retry-After', str(retry)))
         if BODY_KEYS[code] == 'overLimit':
-            fault['retryAfter'] = retry
+            fault['retryAfter'] = utils.isotime(utils.utcnow() + datetime.timedelta(seconds=int(retry)))
     if code == 405 and getattr(error, 'kwargs', {}).get('allow'):
         headers.append(('Allow', ', '.join(error.kwargs['allow'])))
     return code, headers, {BODY_KEYS.get(code, INTERNAL): fault}

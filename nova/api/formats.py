@@ -164,7 +164,7 @@ def parse_time(text):
     try:
         moment = iso8601.parse_date(text)
         return moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    except iso8601.ParseError:
+    except (iso8601.ParseError, OverflowError):          # it lies before year 1 or after 9999 in UTC
         raise ValueError('not an ISO 8601 date and time') from None
 
 

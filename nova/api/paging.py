@@ -48,3 +48,9 @@ def add_links(body, req, collection, key, last_id, more):
     if more and last_id is not None:
         body[f'{key}_links'] = next_links(req, collection, last_id)
     return body
+
+
+def check_period(since, before):
+    """:raises BadRequest: both ends of a period of changes were given, and it ends before it begins"""
+    if since and before and since > before:
+        raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')

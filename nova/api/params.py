@@ -133,7 +133,7 @@ class Object:
         steps = [(name, convert) for name, convert in steps if convert]
 
         def convert_all(value):
-            for name, convert in steps:
+            for name, convert in steps if value is not None else ():
                 if name in value:
                     value[name] = convert(value[name])
             return value
@@ -204,6 +204,10 @@ class Query:
         self.closed, self.single = closed, single
         self._by_version = {}
 
+    def is_closed(self, version):
+        """Whether an unknown key is refused."""
+        return self.closed is not None and version >= self.closed
+
     def _compiled(self, version):
         found = self._by_version.get(version)
         if found is None:
@@ -234,7 +238,7 @@ class Query:
             if error is not None:
                 raise exception.BadRequest(sentence(error, name))
             values.setdefault(name, []).append(convert(value) if convert else value)
-        if unknown and self.closed is not None and version >= self.closed and not relaxed:
+        if unknown and self.is_closed(version) and not relaxed:
             raise exception.BadRequest('Additional properties are not allowed (%s)' % _names(unknown))
         if self.single is not None and version >= self.single:
             for name, given in values.items():

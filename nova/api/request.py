@@ -1,17 +1,23 @@
 """One request as handlers see it, and what they may answer."""
 import dataclasses
+import io
 import urllib.parse
+import uuid
+
+import orjson
 
 from nova import exception
 from nova.api import params
 from nova.api import versions
+
+INNER = 'nova.inner'      # in the environ of what another operation asked for: not counted against the caller's rate
 
 
 @dataclasses.dataclass(frozen=True)
 class Response:
     """An answer with more than a body.
 
-    body     JSON-able, bytes of a JSON document that is ready, or None
+    body     JSON-able, bytes of a JSON document that is ready, a Stream, or None
     status   None: the code of the row
     headers  [(name, value)]
     """
@@ -19,6 +25,26 @@ class Response:
     body: object = None
     status: int | None = None
     headers: tuple = ()
+
+
+class Stream:
+    """A body that is sent while it is made.
+
+    :param chunks: iterator of bytes
+    :param end: called once, when the last chunk was sent or the client is gone
+    """
+
+    def __init__(self, chunks, content_type, end):
+        self._chunks, self.content_type, self._end = chunks, content_type, end
+
+    def __iter__(self):
+        return self._chunks
+
+    def close(self):
+        end, self._end = self._end, None
+        if end is not None:
+            self._chunks.close()
+            end()
 
 
 class Request:
@@ -30,14 +56,15 @@ class Request:
     body      the validated, converted body; None without one
     query     params.QueryValues; empty where the row has no Query
     services  see app.Services
+    once      idempotency.Once of a request with an Idempotency-Key, else None
     """
 
     __slots__ = ('environ', 'services', 'context', 'version', 'relaxed', 'route', 'body', 'query', 'request_id',
-                 'project_in_path', 'base_path', '_allowed', '_link_prefix')
+                 'project_in_path', 'base_path', 'once', '_allowed', '_link_prefix')
 
     def __init__(self, environ, services):
         self.environ, self.services = environ, services
-        self.context = self.route = self.body = None
+        self.context = self.route = self.body = self.once = None
         self.query = params.QueryValues()
         self.version, self.relaxed = versions.MIN_VERSION, False
         self.request_id = None
@@ -45,6 +72,12 @@ class Request:
         self.base_path = '/v2.1'
         self._allowed = {}
         self._link_prefix = None
+
+    @property
+    def method(self):
+        """GET for HEAD, which is answered by the same rows."""
+        method = self.environ['REQUEST_METHOD']
+        return 'GET' if method == 'HEAD' else method
 
     @property
     def project_id(self):
@@ -57,6 +90,10 @@ class Request:
     def has(self, behaviour):
         """Whether this request's version has a behaviour of versions.HISTORY."""
         return self.version >= versions.SINCE[behaviour]
+
+    def new_uuid(self):
+        """A uuid for what the request makes; a repeated request with an Idempotency-Key gets the same ones again."""
+        return self.once.uuid() if self.once is not None else str(uuid.uuid4())
 
     # ---- may they ------------------------------------------------------------
 
@@ -80,6 +117,22 @@ class Request:
         """:raises PolicyDenied: the caller does not pass the rule"""
         if not self.allows(rule, target):
             raise exception.PolicyDenied(rule=rule)
+
+    # ---- other operations ----------------------------------------------------
+
+    def ask(self, method, path, body=None, query=''):
+        """(code, JSON document or None) of another operation of this API, asked by the same caller at the same version.
+
+        :param path: below the version
+        """
+        data = b'' if body is None else orjson.dumps(body)
+        environ = {**self.environ, 'REQUEST_METHOD': method, 'QUERY_STRING': query, 'CONTENT_LENGTH': str(len(data)),
+                   'CONTENT_TYPE': 'application/json', 'wsgi.input': io.BytesIO(data), INNER: True,
+                   'SCRIPT_NAME': mount_path(self.environ), 'PATH_INFO': self.base_path + self.project_in_path + path}
+        environ.pop('HTTP_IDEMPOTENCY_KEY', None)
+        started = []
+        answer = b''.join(self.services.application(environ, lambda status, _headers: started.append(int(status[:3]))))
+        return started[0], orjson.loads(answer) if answer else None
 
     # ---- links ---------------------------------------------------------------
 

@@ -17,6 +17,7 @@ class Route:
     checks   rules that the handler itself asks with req.authorize or req.allows
     since, until   first and last minor version (2.since .. 2.until)
     status   code of success, or {minor version: code} (the newest at or below the request's counts)
+    also     other codes of success that the handler chooses
     errors   documented error codes
     body, query   api.params.Schema, or None where nothing is accepted (a body) or checked (a query)
     action   key of the body for POST …/action rows
@@ -32,6 +33,7 @@ class Route:
     since: int = 1
     until: int | None = None
     status: int | dict = 200
+    also: tuple = ()
     errors: tuple = ()
     body: object = None
     query: object = None

@@ -30,23 +30,28 @@ class Tree:
         """Whether a path may begin with this segment (what follows is otherwise below a project id)."""
         return segment in self._root
 
-    def find(self, segments):
-        """({method: [(row, names of parts)]}, [values of parts]), or (None, None)."""
-        return _find(self._root, segments, 0, [])
+    def find(self, segments, method):
+        """({method: [(row, names of parts)]}, [values of parts]), or (None, None).
+
+        Of several paths that fit, one that has the method: a server may be called as a fixed segment is.
+        """
+        found = _find(self._root, segments, 0, [], method)
+        return found if found[0] is not None else _find(self._root, segments, 0, [], None)
 
 
-def _find(node, segments, index, values):
+def _find(node, segments, index, values, method):
     if index == len(segments):
-        return node.get(''), values
+        methods = node.get('')
+        return (methods, values) if methods and (method is None or method in methods) else (None, None)
     segment = segments[index]
     child = node.get(segment) if segment else None
     if child is not None:
-        found = _find(child, segments, index + 1, values)
+        found = _find(child, segments, index + 1, values, method)
         if found[0] is not None:
             return found
     child = node.get(_PART)
     if child is not None and segment:
-        return _find(child, segments, index + 1, [*values, segment])
+        return _find(child, segments, index + 1, [*values, segment], method)
     return None, None
 
 

@@ -183,16 +183,21 @@ def _negotiate(header, legacy):
     for part in (header or '').split(','):
         service, _, version = part.strip().partition(' ')
         if service.lower() == 'compute':
-            new = _parse(version.strip())
+            new = parse(version.strip())
     if legacy is not None and (new is None or new < SINCE['version_header']):
-        old = _parse(legacy.split(',')[-1].strip())
+        old = parse(legacy.split(',')[-1].strip())
     for minor in (old, new):
         if minor is not None:
             return minor
     return MIN_VERSION
 
 
-def _parse(version):
+def parse(version):
+    """The minor version that a text names: '2.N' or 'latest'.
+
+    :raises BadRequest: it is none
+    :raises NotAcceptable: it is outside the supported range
+    """
     if version.lower() == 'latest':
         return MAX_VERSION
     match = _VERSION.match(version)

@@ -34,7 +34,8 @@ def _cloud(conf, driver):
     reason = drivers.choose(conf, driver)
     if reason:
         print(f'nova-all: {reason}', file=sys.stderr)
-    return cloud.Cloud(conf)
+    more = conf.fake.hosts if conf.compute_driver == 'fake' else 1
+    return cloud.Cloud(conf, [conf.host, *(f'{conf.host}-{number}' for number in range(2, more + 1))])
 
 
 class _Announced:

@@ -3,9 +3,18 @@ from nova.cmd import common
 
 
 def parts(conf):
+    from nova import wsgi
+
+    return [wsgi.Server(application(conf), conf.http.listen, conf.http.port, threads=conf.http.threads)]
+
+
+def application(conf):
+    """The WSGI application of this process, its databases and its broker.
+
+    :raises DatabaseNotReady, InvalidInput: the deployment is not ready, or not configured
+    """
     from nova import compose
     from nova import policy
-    from nova import wsgi
     from nova.image import api as image_api
     from nova.rpc import bus as rpc_bus
 
@@ -13,8 +22,7 @@ def parts(conf):
     images = image_api.new(conf, compose.image_store(conf, api_db))
     url = conf.http.public_url or f'http://{conf.my_ip}:{conf.http.port}'
     identity = compose.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
-    application = compose.api(conf, rpc_bus.Bus(conf), api_db, cells, images, policy.Policy(conf), identity)
-    return [wsgi.Server(application, conf.http.listen, conf.http.port, threads=conf.http.threads)]
+    return compose.api(conf, rpc_bus.Bus(conf), api_db, cells, images, policy.Policy(conf), identity)
 
 
 def main():

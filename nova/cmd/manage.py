@@ -17,7 +17,8 @@ def main(arguments=None):
 
     given, rest = _parser().parse_known_args(arguments)
     try:
-        return given.function(nova_conf.new(rest)) or 0
+        options = {name: value for name, value in vars(given).items() if name != 'function'}
+        return given.function(nova_conf.new(rest), **options) or 0
     except exception.NovaException as error:
         return common.failed('nova-manage', error)
     except cfg.Error as error:
@@ -108,7 +109,18 @@ def _policy_sample(conf):
     samples.policy(sys.stdout)
 
 
-# command: {action: function(conf)}; a function's docstring is its help
+def _openapi(conf, microversion):
+    """Print the OpenAPI document of the compute API."""
+    import json
+
+    from nova.api import app
+    from nova.api import openapi
+    from nova.api import versions
+    json.dump(openapi.document(app.all_routes(), versions.parse(microversion)), sys.stdout, indent=1)
+    print()
+
+
+# command: {action: function(conf, **options)}; a function's docstring is its help
 COMMANDS = {
     'db': _database('cell'),
     'api_db': _database('api'),
@@ -118,6 +130,11 @@ COMMANDS = {
     'network': {'teardown': _teardown_network},
     'config': {'sample': _config_sample},
     'policy': {'sample': _policy_sample},
+    'api': {'openapi': _openapi},
+}
+# function: its options as argparse takes them
+OPTIONS = {
+    _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
 }
 
 
@@ -129,7 +146,10 @@ def _parser():
         command = commands.add_parser(name, help=', '.join(actions))
         command_actions = command.add_subparsers(metavar='ACTION', required=True)
         for action, function in actions.items():
-            command_actions.add_parser(action, help=function.__doc__).set_defaults(function=function)
+            action_parser = command_actions.add_parser(action, help=function.__doc__)
+            action_parser.set_defaults(function=function)
+            for name, option in OPTIONS.get(function, {}).items():
+                action_parser.add_argument(name, **option)
     return parser
 
 

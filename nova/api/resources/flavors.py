@@ -1,6 +1,8 @@
 """Flavors: list, show, create, describe, delete."""
 import uuid
 
+from oslo_utils import strutils
+
 from nova import exception
 from nova.api import paging
 from nova.api import params
@@ -120,9 +122,11 @@ def _visibility(req):
         return {'project_id': req.project_id}
     if asked.lower() == 'none':
         return {}
-    if asked not in params.TRUE and asked not in params.FALSE:
-        raise exception.BadRequest(f'Invalid is_public filter [{asked[:40]}]')
-    return {'project_id': req.project_id} if asked in params.TRUE else {'is_public': False}
+    try:
+        public = strutils.bool_from_string(asked, strict=True)
+    except ValueError:
+        raise exception.BadRequest(f'Invalid is_public filter [{asked[:40]}]') from None
+    return {'project_id': req.project_id} if public else {'is_public': False}
 
 
 def _whole(query, name):

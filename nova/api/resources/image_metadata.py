@@ -20,7 +20,7 @@ def _properties(req, image_id):
 
 def _store(req, image_id, properties):
     with req.services.api_db.reader() as conn:
-        limit = quotas.limits_of(conn, req.services.conf, req.project_id)['metadata_items']
+        limit = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)['metadata_items']
     if 0 <= limit < len(properties):
         raise exception.LimitExceeded(resource='image metadata items', limit=limit)
     image = req.services.images.update(req.context, image_id, {'properties': properties}, purge_props=True)

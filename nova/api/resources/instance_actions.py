@@ -40,11 +40,13 @@ def _server(req, conn, server_id, rule):
 
 def index(req, server_id):
     limit = paging.limit(req)
+    since, before = req.query.one('changes-since'), req.query.one('changes-before')
+    paging.check_period(since, before)
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         _server(req, conn, server_id, _RULE + 'list')
         rows = instance_actions.by_instance(
             conn, server_id, limit=limit + 1, marker=paging.marker(req),
-            changes_since=req.query.one('changes-since'), changes_before=req.query.one('changes-before'))
+            changes_since=since, changes_before=before)
     build = ACTION.builder(req)
     body = {'instanceActions': [build(row) for row in rows[:limit]]}
     if req.has('action_paging') and len(rows) > limit > 0:

@@ -6,17 +6,18 @@ from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.routes import Route
 from nova.db import quotas
+from nova.network import proxied_limits
 
 _RULE = 'os_compute_api:limits'
+NETWORKS_UNTIL = 35
 
-# Networks set their own limits: the compute API knows of none (-1) and counts none.
 ABSOLUTE = Fields(
     Field('maxImageMeta', 'metadata_items', until=38),
     Field('maxPersonality', 'injected_files', until=56),
     Field('maxPersonalitySize', 'injected_file_content_bytes', until=56),
-    Field('maxSecurityGroups', lambda row, req: -1, until=35),
-    Field('maxSecurityGroupRules', lambda row, req: -1, until=35),
-    Field('maxTotalFloatingIps', lambda row, req: -1, until=35),
+    Field('maxSecurityGroups', 'security_groups', until=NETWORKS_UNTIL),
+    Field('maxSecurityGroupRules', 'security_group_rules', until=NETWORKS_UNTIL),
+    Field('maxTotalFloatingIps', 'floating_ips', until=NETWORKS_UNTIL),
     Field('maxServerMeta', 'metadata_items'),
     Field('maxServerGroups', 'server_groups'),
     Field('maxServerGroupMembers', 'server_group_members'),
@@ -28,8 +29,8 @@ ABSOLUTE = Fields(
     Field('totalInstancesUsed', lambda row, req: row['used']['instances']),
     Field('totalRAMUsed', lambda row, req: row['used']['ram']),
     Field('totalServerGroupsUsed', lambda row, req: row['used']['server_groups']),
-    Field('totalFloatingIpsUsed', lambda row, req: 0, until=35),
-    Field('totalSecurityGroupsUsed', lambda row, req: 0, until=35),
+    Field('totalFloatingIpsUsed', lambda row, req: row['used']['floating_ips'], until=NETWORKS_UNTIL),
+    Field('totalSecurityGroupsUsed', lambda row, req: row['used']['security_groups'], until=NETWORKS_UNTIL),
 )
 
 
@@ -40,7 +41,10 @@ def index(req):
     with req.services.api_db.reader() as conn:
         row = {**quotas.limits_of(conn, req.services.conf, project_id),
                'used': quotas.project_usage(conn, project_id)}
-    return {'limits': {'rate': [], 'absolute': ABSOLUTE.builder(req)(row)}}
+        if not req.has('no_proxies'):
+            row.update(proxied_limits.limits(req.services.conf))
+            row['used'].update(proxied_limits.usage(conn, project_id))
+    return {'limits': {'rate': req.services.rates.shown(req.context), 'absolute': ABSOLUTE.builder(req)(row)}}
 
 
 ROUTES = (

@@ -8,11 +8,12 @@ from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.routes import Route
 from nova.db import quotas
+from nova.network import proxied_limits
 
 _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
-# key in the API -> (resource, or None where networks set their own limits; last version of sets, of class sets)
+# key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets)
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),
@@ -31,15 +32,16 @@ KEYS = {
 }
 _CLASS_SINCE = {'server_groups': 50, 'server_group_members': 50}
 _LIMIT = params.integer(-1, params.MAX_INT)
-_UNLIMITED = -1
 
 
-def _limit_of(resource):
-    return lambda limits, req: _UNLIMITED if resource is None else limits[resource]
+def _limit_of(key, resource):
+    if resource is None:
+        return lambda limits, req: proxied_limits.limit(req.services.conf, key)
+    return lambda limits, req: limits[resource]
 
 
-LIMITS = Fields(*(Field(key, _limit_of(resource), until=until) for key, (resource, until, _) in KEYS.items()))
-CLASS_LIMITS = Fields(*(Field(key, _limit_of(resource), since=_CLASS_SINCE.get(key, 1), until=until)
+LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until) for key, (resource, until, _) in KEYS.items()))
+CLASS_LIMITS = Fields(*(Field(key, _limit_of(key, resource), since=_CLASS_SINCE.get(key, 1), until=until)
                         for key, (resource, _, until) in KEYS.items()))
 
 UPDATE = Object(Param('quota_set', Object(
@@ -77,8 +79,10 @@ def detail(req, id):
     with req.services.api_db.reader() as conn:
         limits = LIMITS.builder(req)(quotas.limits_of(conn, req.services.conf, id, user_id))
         used = quotas.project_usage(conn, id, user_id)
+        if not req.has('no_proxies'):
+            used.update(proxied_limits.usage(conn, id))
     return {'quota_set': {'id': id, **{
-        key: {'limit': limit, 'in_use': used.get(KEYS[key][0], 0), 'reserved': 0}
+        key: {'limit': limit, 'in_use': used.get(KEYS[key][0] or key, 0), 'reserved': 0}
         for key, limit in limits.items()}}}
 
 
@@ -88,6 +92,7 @@ def update(req, id):
     wanted = {KEYS[key][0]: limit for key, limit in given.items() if KEYS[key][0] is not None}
 
     def run(conn):
+        quotas.lock(conn, id)
         if not force:
             _refuse_below_usage(wanted, quotas.project_usage(conn, id, user_id))
         if user_id is not None:

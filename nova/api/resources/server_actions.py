@@ -16,10 +16,12 @@ from nova.api.resources import servers
 from nova.api.routes import Route
 from nova.db import instance_actions
 from nova.db import quotas
+from nova.db import server_migrations
 from nova.db import tables_cell
 from nova.db import tasks
 
 ACTIONS = states.ACTIONS
+ALLOW_VOLUME_BACKED = 'os_compute_api:servers:create_image:allow_volume_backed'
 UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 
 # properties of an image that its copies do not inherit
@@ -39,12 +41,50 @@ def find_for(req, conn, server_id, action):
 
 def check_capability(req, conn, row, action):
     """:raises Unsupported, Conflict: the host's driver cannot do it; which of them, the route documents"""
+    if not capable(conn, row, action.capability):
+        kind = exception.Unsupported if 501 in req.route.errors else exception.Conflict
+        if action.name == 'trigger_crash_dump':
+            kind = exception.BadRequest
+        raise kind(f'The hypervisor of this server does not support {action.event or action.name}.')
+
+
+def capable(conn, row, feature):
+    """Whether the driver of the server's host has a feature; True while nothing is known of the host."""
     nodes = tables_cell.compute_nodes
     capabilities = conn.execute(sa.select(nodes.c.capabilities).where(
         nodes.c.host == row['host'], nodes.c.node == row['node'])).scalar()
-    if capabilities is not None and not capabilities.get(action.capability):
-        kind = exception.Unsupported if 501 in req.route.errors else exception.Conflict
-        raise kind(f'The hypervisor of this server cannot {action.event or action.name} it.')
+    return capabilities is None or bool(capabilities.get(feature))
+
+
+def check_state(row, action):
+    """Refuse before something is made for the action; ``begin`` is what decides.
+
+    :raises InstanceInvalidState:
+    """
+    if not action.allows(row['vm_state'], row['task_state']):
+        attr = 'task_state' if row['task_state'] else 'vm_state'
+        raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.name,
+                                             state=row[attr])
+
+
+def ask_host(req, server_id, rule, feature, method, **arguments):
+    """(the server's row, what its host answers to an RPC call).
+
+    :param feature: driver feature that the host must have, or None
+    :raises InstanceNotReady: it has no host, or its host does not answer
+    :raises Unsupported: the host's driver has not the feature
+    """
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        row = server_lookup.find(req, conn, server_id, rule)
+        if not row['host'] or not server_lookup.host_is_up(req, conn, row['host']):
+            raise exception.InstanceNotReady(instance_id=server_id)
+        if feature and not capable(conn, row, feature):
+            raise exception.Unsupported(f'The hypervisor of this server does not support {feature}.')
+    try:
+        return row, getattr(req.services.compute, method)(
+            req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)
+    except exception.Unavailable:
+        raise exception.InstanceNotReady(instance_id=server_id) from None
 
 
 def on_host(action):
@@ -117,18 +157,14 @@ def reset_state(req, id):
 
 def _reset(conn, context, server_id, action, state):
     instance_actions.finish(conn, server_id, 'reset_state', error='The state was reset by an administrator.')
+    server_migrations.abandon(conn, server_id)
     tasks.begin(conn, context, server_id, action, admin=True, values={'vm_state': state, 'task_state': None})
 
 
 def console_output(req, id):
-    action = ACTIONS['os-getConsoleOutput']
-    row = server_lookup.get(req, id, action.policy)
-    if not row['host']:
-        raise exception.InstanceNotReady(instance_id=id)
     length = req.body['os-getConsoleOutput'].get('length')
-    output = req.services.compute.get_console_output(
-        req.context, server=row['host'], instance=server_lookup.to_object(row),
-        length=None if length is None or length < 0 else length)
+    _row, output = ask_host(req, id, ACTIONS['os-getConsoleOutput'].policy, None, 'get_console_output',
+                            length=None if length is None or length < 0 else length)
     return {'output': output}
 
 
@@ -139,30 +175,37 @@ def create_image(req, id):
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = find_for(req, conn, id, action)
-    if not action.allows(row['vm_state'], row['task_state']):
-        attr = 'task_state' if row['task_state'] else 'vm_state'
-        raise exception.InstanceInvalidState(attr=attr, instance_id=id, method=action.name,
-                                             state=row[attr])
+    check_state(row, action)
+    if not row['image_id']:
+        req.authorize(ALLOW_VOLUME_BACKED, server_lookup.target(row))
     metadata = wanted.get('metadata', {})
     if not req.has('no_image_metadata'):
         with req.services.api_db.reader() as conn:
-            server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, req.project_id))
-    # The action first: it names the image, so that one which nobody finishes can be found and removed.
-    image_id = str(uuid.uuid4())
-    snapshot = {'id': image_id, **_snapshot(row, wanted['name'], metadata)}
-    row = begin(req, cell, id, action, {'image_id': image_id})
-    try:
-        req.services.images.create(req.context, snapshot)
-    except Exception:
-        cell.db.run(tasks.cancel, req.context, id, action)
-        raise
+            server_spec.check_metadata(metadata, quotas.limits_of(
+                conn, req.services.conf, req.project_id, req.user_id))
+    row, image_id = begin_with_image(req, cell, id, action, snapshot_of(row, wanted['name'], metadata))
     cast(req, row, action, image_id=image_id)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
     return Response(headers=(('Location', req.image_url(image_id)),))
 
 
-def _snapshot(row, name, metadata):
+def begin_with_image(req, cell, server_id, action, image, arguments=None):
+    """Begin an action that fills an image, and make the image; (the server's row as it is then, the image's id).
+
+    The action first: it names the image, so that one which nobody finishes can be found and removed.
+    """
+    image_id = str(uuid.uuid4())
+    row = begin(req, cell, server_id, action, {'image_id': image_id, **(arguments or {})})
+    try:
+        req.services.images.create(req.context, {'id': image_id, **image})
+    except Exception:
+        cell.db.run(tasks.cancel, req.context, server_id, action)
+        raise
+    return row, image_id
+
+
+def snapshot_of(row, name, metadata):
     """The image that a snapshot of the server becomes, before it has data."""
     inherited = {key: str(value) for key, value in row['image_properties'].items()
                  if key not in _OWN_PROPERTIES and value is not None}
@@ -170,7 +213,7 @@ def _snapshot(row, name, metadata):
            'owner_id': row['project_id']}
     if row['image_id']:
         own['base_image_ref'] = row['image_id']
-    return {'name': name, 'visibility': 'private', 'min_disk': row['root_gb'],
+    return {'name': name, 'visibility': 'private', 'min_disk': row['root_gb'] if row['image_id'] else 0,
             'properties': {**inherited, **own, **metadata}}
 
 
@@ -202,5 +245,5 @@ ROUTES = (
     _row('os-getConsoleOutput', console_output, status=200, errors=(400, *_ALWAYS, 501),
          body=server_schemas.action('os-getConsoleOutput', (server_schemas.CONSOLE_OUTPUT, 1, None))),
     _row('createImage', create_image, server_schemas.action(
-        'createImage', (server_schemas.CREATE_IMAGE, 1, None)), errors=(400, *_ALWAYS)),
+        'createImage', (server_schemas.CREATE_IMAGE, 1, None)), checks=(ALLOW_VOLUME_BACKED,), errors=(400, *_ALWAYS)),
 )

@@ -9,16 +9,20 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.api.request import Response
+from nova.api.resources import server_devices
 from nova.api.resources import server_fields
 from nova.api.resources import server_schemas
 from nova.api.resources import server_spec
 from nova.api.routes import Route
+from nova.db import block_devices
 from nova.db import flavors as flavors_db
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import instances_list
 from nova.db import key_pairs
 from nova.db import quotas
 from nova.db import request_specs
+from nova.db import server_groups
 from nova.db import tables_api
 from nova.db import tables_cell
 
@@ -33,7 +37,7 @@ TRUSTED_CERTS = _RULE + ':trusted_certs'
 ZERO_DISK = _RULE + ':zero_disk_flavor'
 
 # fields of objects.Flavor that a server keeps
-_FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
+FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
            'is_public', 'disabled', 'description', 'extra_specs')
 _IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format',
           'checksum', 'os_hash_algo', 'os_hash_value', 'owner', 'properties')
@@ -44,28 +48,38 @@ def create(req):
     least, most = server_spec.counts(server)
     place = server_spec.placement(server, req.services.conf.default_schedule_zone)
     hints = server_spec.hints(req.body)
-    _authorize(req, server, place, hints)
+    _authorize(req, server, place)
     flavor, key, limits = _from_api_db(req, server)
     image = find_image(req, server.get('imageRef'))
-    devices = server_spec.block_devices(server, image and image['id'], flavor)
-    check_flavor(req, image, flavor)
-    server_spec.check_metadata(server.get('metadata', {}), limits)
-    files = server_spec.injected_files(server.get('personality'), limits)
+    devices = server_devices.parse(server, image, flavor, req.services.conf.volume.max_local_block_devices)
+    properties = server_devices.check(req, devices, image, most)
+    check_flavor(req, image, flavor, backed := server_devices.is_volume_backed(devices))
+    image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties}
+    server_spec.check_metadata(server.get('metadata', {}), limits.of(req.user_id))
+    files = server_spec.injected_files(server.get('personality'), limits.of(req.user_id))
     cell = req.services.cells.default
-    _check_place(req, cell, server, place)
+    check_place(req, cell, server, place)
     groups = server_spec.security_groups(server.get('security_groups'))
     networks = server_spec.requested_networks(server.get('networks'), most)
     _check_networks(req, 'auto' if server.get('networks') == 'auto' else networks, groups, most)
 
     password = server.get('adminPass') or server_spec.password()
-    common = _common(req, server, flavor, image, key, place, hints, groups)
+    common = {**_common(req, server, flavor, image, key, place, hints, groups), **_disks(devices)}
     spec = {'project_id': req.project_id, 'user_id': req.user_id, 'flavor': flavor, 'image': image,
             'requested_networks': networks, 'security_groups': groups, 'injected_files': files,
             'block_devices': devices, 'hints': hints, 'retry_hosts': [], **place}
-    uuids = req.services.api_db.run(_reserve, cell, limits, spec, least, most)
+    names = [req.new_uuid() for _ in range(most)]
+    if req.once is not None and req.once.again:
+        answer = _begun_before(req, cell, names, server)
+        if answer is not None:
+            return answer
+    uuids = req.services.api_db.run(_reserve, cell, limits, spec, least, names)
+    volumes = []
     try:
-        cell.db.run(_insert, req.context, _rows(common, server, uuids), devices, password)
+        volumes = server_devices.reserve(req, devices, uuids[0])
+        cell.db.run(_insert, req.context, _rows(common, server, uuids), volumes, password)
     except Exception:
+        server_devices.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
         raise
     send(req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=objects.RequestSpec(
@@ -73,6 +87,24 @@ def create(req):
     if server.get('return_reservation_id'):
         return {'reservation_id': common['reservation_id']}
     return _accepted(req, uuids[0], common, password)
+
+
+def _begun_before(req, cell, names, server):
+    """The answer of a request that was broken off after its servers were stored; None when they were not.
+
+    What was stored of them in the API database alone is removed: it is done again.
+    """
+    with cell.db.reader() as conn:
+        row = instances_list.by_uuid(conn, names[0]) or instances_list.by_uuid(conn, names[0], deleted=True)
+        arguments = instance_actions.arguments_of_open(conn, names[:1])
+    if row is None:
+        for attachment_id in req.services.volumes.attachments_of(req.context, names[0]):
+            req.services.volumes.detach(req.context, attachment_id)
+        req.services.api_db.run(_give_back, names)
+        return None
+    if server.get('return_reservation_id'):
+        return {'reservation_id': row['reservation_id']}
+    return _accepted(req, names[0], row, (arguments.get(names[0]) or {}).get('admin_password') or '')
 
 
 def _accepted(req, uuid, common, password):
@@ -93,7 +125,7 @@ def send(method, context, **arguments):
 
 # ---- checks ------------------------------------------------------------------
 
-def _authorize(req, server, place, hints):
+def _authorize(req, server, place):
     for needed, rule in (
             (place['force_host'] or place['force_node'], FORCED_HOST),
             (place['requested_host'] or place['requested_node'], REQUESTED_HOST),
@@ -102,8 +134,6 @@ def _authorize(req, server, place, hints):
             (server.get('trusted_image_certificates'), TRUSTED_CERTS)):
         if needed:
             req.authorize(rule)
-    if hints.get('group'):
-        raise exception.BadRequest(f'Server group {str(hints["group"][0])[:80]} could not be found.')
 
 
 def _from_api_db(req, server):
@@ -118,7 +148,7 @@ def _from_api_db(req, server):
             raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
         key = find_key(conn, req.user_id, server.get('key_name'))
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
-    return {name: flavor[name] for name in _FLAVOR}, key, limits
+    return {name: flavor[name] for name in FLAVOR}, key, limits
 
 
 def find_key(conn, user_id, name):
@@ -142,14 +172,15 @@ def find_image(req, image_id):
     return {name: image.get(name) for name in _IMAGE}
 
 
-def check_flavor(req, image, flavor):
+def check_flavor(req, image, flavor, volume_backed=False):
     """:raises BadRequest, Forbidden: the image does not fit, or would have a root disk without bounds"""
-    server_spec.check_image(image, flavor)
-    if not flavor['root_gb'] and not req.allows(ZERO_DISK):
+    if image:
+        server_spec.check_image(image, {**flavor, 'root_gb': 0} if volume_backed else flavor)
+    if not volume_backed and not flavor['root_gb'] and not req.allows(ZERO_DISK):
         raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
 
 
-def _check_place(req, cell, server, place):
+def check_place(req, cell, server, place):
     """:raises BadRequest: the zone or the host that was named is not there"""
     services, nodes = tables_cell.services, tables_cell.compute_nodes
     zone = (server.get('availability_zone') or '').partition(':')[0]
@@ -190,7 +221,6 @@ def _common(req, server, flavor, image, key, place, hints, groups):
         'pinned_availability_zone': zone, 'description': server.get('description', _described(req, server)),
         'reservation_id': server_spec.reservation_id(), 'image_id': image['id'],
         'kernel_id': properties.get('kernel_id'), 'ramdisk_id': properties.get('ramdisk_id'),
-        'root_device_name': properties.get('root_device_name') or '/dev/vda',
         'key_name': key and key['name'], 'key_data': key and key['public_key'],
         'user_data': server.get('user_data'),
         'config_drive': server.get('config_drive', properties.get('img_config_drive') == 'mandatory'),
@@ -200,8 +230,13 @@ def _common(req, server, flavor, image, key, place, hints, groups):
         'scheduler_hints': server_spec.shown_hints(hints) or None, 'metadata': server.get('metadata', {}),
         'tags': joined_tags(server.get('tags', ())), 'flavor_id': flavor['flavor_id'], 'flavor': flavor,
         **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')},
-        'image_properties': properties, 'network_info': [], 'security_groups': groups, 'volumes': [],
-        'system_metadata': {}, 'category': 'regular'}
+        'image_properties': properties, 'network_info': [], 'security_groups': groups,
+        'system_metadata': {}, 'category': 'regular', 'server_group_id': server_spec.group(hints)}
+
+
+def _disks(devices):
+    """The columns that show the block devices."""
+    return {'root_device_name': devices[0]['device_name'], 'volumes': block_devices.shown(devices)}
 
 
 def joined_tags(tags):
@@ -226,40 +261,22 @@ def _rows(common, server, uuids):
     return rows
 
 
-def _reserve(conn, cell, limits, spec, least, most):
-    """Check and use the quota, and store mappings and specs; the new servers' uuids."""
+def _reserve(conn, cell, limits, spec, least, names):
+    """Check and use the quota, and store mappings and specs; those of the uuids in ``names`` that are used."""
     flavor = spec['flavor']
-    count = _within_quota(conn, limits, spec, least, most)
-    uuids = [str(uuidlib.uuid4()) for _ in range(count)]
+    count = quotas.fit(conn, limits, spec['project_id'], spec['user_id'], least, len(names), flavor['vcpus'],
+                       flavor['memory_mb'])
+    group = server_spec.group(spec['hints'])
+    if group is not None:
+        count = server_groups.room(conn, limits, spec['project_id'], group, least, count)
+    uuids = names[:count]
     conn.execute(sa.insert(tables_api.instance_mappings), [
         {'instance_uuid': uuid, 'cell_uuid': cell.uuid, 'project_id': spec['project_id'],
          'user_id': spec['user_id'], 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
-         'created_at': utils.utcnow()} for uuid in uuids])
+         'created_at': utils.utcnow(), 'server_group_id': group} for uuid in uuids])
     request_specs.insert(conn, [
         objects.RequestSpec(instance_uuid=uuid, num_instances=count, admin_password=None, **spec) for uuid in uuids])
     return uuids
-
-
-def _within_quota(conn, limits, spec, least, most):
-    """How many servers, from ``least`` to ``most``, the quota leaves room for.
-
-    :raises QuotaExceeded: fewer than ``least``
-    """
-    flavor = spec['flavor']
-    each = flavor['vcpus'], flavor['memory_mb']
-    who = spec['project_id'], spec['user_id']
-    try:
-        quotas.check_and_use(conn, limits, *who, most, *each)
-        return most
-    except exception.QuotaExceeded:
-        if least == most:
-            raise
-    used = quotas.usage(conn, spec['project_id'])
-    room = min((limits[name] - used[name]) // size for name, size in zip(quotas.COUNTED, (1, *each))
-               if size and limits[name] >= 0)
-    count = max(least, min(most, room))
-    quotas.check_and_use(conn, limits, *who, count, *each)
-    return count
 
 
 def _insert(conn, context, rows, devices, password):
@@ -267,7 +284,7 @@ def _insert(conn, context, rows, devices, password):
     uuids = [row['uuid'] for row in rows]
     instance_actions.insert(conn, context, uuids, states.BUILD.name, arguments={'admin_password': password})
     # What is made of the flavor and the image follows from the request spec; rows are for volumes, which change.
-    if any(device['destination_type'] == 'volume' for device in devices):
+    if devices:
         now = utils.utcnow()
         conn.execute(sa.insert(tables_cell.block_device_mappings), [
             {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}

@@ -55,7 +55,7 @@ def status(row):
     return _STATUS.get(key) or states.status(*key)
 
 
-def _time(moment):
+def time(moment):
     return moment.isoformat(timespec='seconds') + 'Z'
 
 
@@ -181,8 +181,8 @@ _CORE = (
     Field('image', _image_with_properties, since=98, columns=('image_id', 'image_properties')),
     Field('flavor', _flavor_link, until=46, columns=('flavor_id',)),
     Field('flavor', _flavor, since=47, columns=('flavor',)),
-    Field('created', lambda row, view: _time(row['created_at']), columns=('created_at',)),
-    Field('updated', lambda row, view: _time(row['updated_at']), columns=('updated_at',)),
+    Field('created', lambda row, view: time(row['created_at']), columns=('created_at',)),
+    Field('updated', lambda row, view: time(row['updated_at']), columns=('updated_at',)),
     Field('accessIPv4', lambda row, view: row['access_ip_v4'] or '', columns=('access_ip_v4',)),
     Field('accessIPv6', lambda row, view: row['access_ip_v6'] or '', columns=('access_ip_v6',)),
     Field('links', links, columns=('uuid',)),

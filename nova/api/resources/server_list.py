@@ -1,10 +1,13 @@
 """GET /servers and /servers/detail: filters, sort, paging."""
+import dataclasses
+
 from nova import exception
 from nova import states
 from nova import utils
 from nova.api import formats
 from nova.api import paging
 from nova.api import params
+from nova.api.resources import down_cells
 from nova.api.resources import server_fields
 from nova.api.resources import server_schemas
 from nova.api.routes import Route
@@ -41,32 +44,63 @@ def _list(req, table, all_tenants_rule, path):
         return {'servers': []}
     allowed = table.allowed(req)
     columns = table.columns(req.version, allowed) | {'uuid'}
-    statuses = {}
-    with_status = server_fields.shows_host_status(table, req)
     try:
-        pages = []
-        for cell in req.services.cells.all():
-            with cell.db.reader() as conn:
-                rows = instances_list.page(conn, query, columns)
-                if with_status:
-                    hosts = {row['host'] for row in rows} - {None}
-                    statuses.update(server_fields.host_statuses(
-                        conn, hosts, req.services.conf.service_down_time, utils.utcnow()))
-            pages.append(rows)
+        rows, statuses, down = _gather(req, query, columns, server_fields.shows_host_status(table, req))
     except instances_list.MarkerNotFound:
         raise exception.InvalidMarker(marker=query.marker) from None
     except instances_list.BadPattern as error:
         raise exception.InvalidInput(
             reason=f'{error} is not a regular expression that is supported here.') from None
-    rows = instances_list.merge(pages, query.sort, query.limit)
+    except instances_list.TooSlow:
+        raise exception.InvalidInput(
+            reason='too many servers had to be compared with the regular expressions; filter by plain text, '
+                   'or by something else too.') from None
     more = len(rows) == query.limit
     if more:
         rows.pop()
     build, view = table.compiled(req.version, allowed), server_fields.View(req, statuses)
-    body = {'servers': [build(row, view) for row in rows]}
+    servers = [build(row, view) for row in rows]
+    if down:
+        servers = [*down_cells.listed(req, table, down, query, view, query.limit - 1 - len(rows)), *servers]
+    body = {'servers': servers}
     if more:
         body['servers_links'] = paging.next_links(req, '/'.join(path), rows[-1]['uuid'])
     return body
+
+
+def _gather(req, query, columns, with_status):
+    """(rows of all cells, {host: status}, cells that are down).
+
+    :raises Unavailable: the only cell is down, and this version does not know of cells that are
+    :raises MarkerNotFound: no cell that answers has the marker
+    """
+    conf, cells, place = req.services.conf, req.services.cells, None
+    if len(cells.all()) > 1:
+        query = dataclasses.replace(query, several=True)
+        if query.marker:
+            place = _place(cells, query)
+
+    def ask(cell):
+        with cell.db.reader() as conn:
+            rows = instances_list.page(conn, query, columns, place)
+            hosts = {row['host'] for row in rows} - {None} if with_status else ()
+            return rows, server_fields.host_statuses(conn, hosts, conf.service_down_time, utils.utcnow())
+    found, down = cells.scatter(ask)
+    if not found and not req.has('down_cells'):
+        raise exception.ServiceUnavailable(service='database')
+    statuses = {host: status for _cell, (_rows, hosts) in found for host, status in hosts.items()}
+    return instances_list.merge([rows for _cell, (rows, _hosts) in found], query), statuses, down
+
+
+def _place(cells, query):
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return instances_list.place_of(conn, query)
+    found, _down = cells.scatter(ask)
+    place = next((place for _cell, place in found if place is not None), None)
+    if place is None:
+        raise instances_list.MarkerNotFound(query.marker)
+    return place
 
 
 def to_query(req, all_tenants_rule):
@@ -83,13 +117,18 @@ def to_query(req, all_tenants_rule):
             elif kind is not None:
                 filters[column] = kind(name, given[-1])
     rows = _which_rows(values, privileged)
+    paging.check_period(filters.get('changes-since'), filters.get('changes-before'))
     if 'status' in values:
         wanted = _statuses(req, values.many('status'), privileged)
         if not wanted:
             return None
         filters['status'] = wanted
-        if 'DELETED' in wanted:
+        if states.STATUS[states.DELETED][0] in wanted:
             rows = 'all'
+    hidden = _soft_deleted(values, filters, privileged, rows)
+    if hidden is not None:
+        filters['soft_deleted'] = hidden
+        rows = 'all' if hidden and rows == 'deleted' else rows
     owner = _owner(req, all_tenants_rule)
     if owner is not None:
         filters['project_id'] = owner
@@ -110,6 +149,19 @@ def _which_rows(values, privileged):
     if privileged and 'deleted' in values:
         return 'deleted' if _boolean('deleted', values.one('deleted') or 'true') else 'live'
     return 'all' if 'changes-since' in values else 'live'
+
+
+def _soft_deleted(values, filters, privileged, rows):
+    """Whether servers that may be restored are listed: False hides them, True shows them beside deleted ones.
+
+    Users see them when they ask for their status or state, and when they follow changes.
+    """
+    if rows == 'deleted':
+        return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None
+    asked = privileged and 'soft_deleted' in values and _boolean('soft_deleted', values.one('soft_deleted') or 'true')
+    if asked or rows == 'all' or filters.keys() & {'status', 'vm_state', 'changes-since', 'uuid'}:
+        return None
+    return False
 
 
 def _statuses(req, given, privileged):

@@ -1,15 +1,14 @@
 """Finding a server for a request: in its cell, of the caller's project, and whether its host is alive."""
-import sqlalchemy as sa
-
 from nova import exception
 from nova import objects
 from nova import utils
 from nova.api import formats
 from nova.api.resources import server_fields
+from nova.db import history
 from nova.db import instances
 from nova.db import instances_list
+from nova.db import mappings
 from nova.db import services as services_db
-from nova.db import tables_api
 
 
 def cell_of(req, server_id):
@@ -22,13 +21,20 @@ def cell_of(req, server_id):
     cells = req.services.cells
     if len(cells.all()) == 1:
         return cells.default
-    mappings = tables_api.instance_mappings
     with req.services.api_db.reader() as conn:
-        uuid = conn.execute(sa.select(mappings.c.cell_uuid).where(
-            mappings.c.instance_uuid == server_id)).scalar()
-    if uuid is None:
+        mapping = mappings.get(conn, server_id)
+    cell = cells.get(mapping['cell_uuid']) if mapping else _cell_of_deleted(cells, server_id)
+    if cell is None:
         raise exception.InstanceNotFound(instance_id=server_id)
-    return cells.get(uuid)
+    return cell
+
+
+def _cell_of_deleted(cells, server_id):
+    """The cell whose history has a server, or None."""
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return history.deleted(conn, [server_id])
+    return next((cell for cell, known in cells.scatter(ask)[0] if known), None)
 
 
 def find(req, conn, server_id, rule=None, deleted=False):

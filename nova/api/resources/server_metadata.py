@@ -56,7 +56,7 @@ def _change(req, server_id, rule, change):
     """Metadata after ``change(metadata)``, written in the transaction that reads it."""
     cell = server_lookup.cell_of(req, server_id)
     with req.services.api_db.reader() as conn:
-        limits = quotas.limits_of(conn, req.services.conf, req.project_id)
+        limits = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)
     return cell.db.run(_apply, req, server_id, rule, change, limits)
 
 

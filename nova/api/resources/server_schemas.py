@@ -1,4 +1,6 @@
 """What requests about servers may carry."""
+import ipaddress
+
 from nova.api.params import BOOLEAN
 from nova.api.params import DATE_TIME
 from nova.api.params import HOST
@@ -24,6 +26,7 @@ MAX_HINTS = 64                 # scheduler hints of one request, and values of o
 MAX_DEVICES = 64               # block devices, and networks, of one request
 
 ANY = {}
+ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # one spelling of an address
 TAG = string(1, 60, '^[^,/]*$')
 TAGS = Array(TAG, maxItems=50)
 DESCRIPTION = nullable(string(0, 255, format='printable'))
@@ -120,7 +123,7 @@ SERVER = Object(
     Param('networks', _Networks(), since=37, required=True),
     Param('OS-DCF:diskConfig', DISK_CONFIG),
     Param('accessIPv4', IPV4),
-    Param('accessIPv6', IPV6),
+    Param('accessIPv6', ACCESS_IPV6),
     Param('personality', PERSONALITY, until=56),
     Param('availability_zone', NAME),
     Param('block_device_mapping', Array(DEVICE, maxItems=MAX_DEVICES)),
@@ -146,7 +149,7 @@ UPDATE = Object(Param('server', Object(
     Param('name', NAME),
     Param('OS-DCF:diskConfig', DISK_CONFIG),
     Param('accessIPv4', IPV4),
-    Param('accessIPv6', IPV6),
+    Param('accessIPv6', ACCESS_IPV6),
     Param('description', DESCRIPTION, since=19),
     *_HOSTNAME,
     Param('pinned_availability_zone', nullable(string(1, 255)), since=104),
@@ -160,7 +163,7 @@ REBUILD = Object(
     Param('preserve_ephemeral', BOOLEAN),
     Param('OS-DCF:diskConfig', DISK_CONFIG),
     Param('accessIPv4', IPV4),
-    Param('accessIPv6', IPV6),
+    Param('accessIPv6', ACCESS_IPV6),
     Param('personality', PERSONALITY, until=56),
     Param('description', DESCRIPTION, since=19),
     Param('key_name', nullable(string(1, 255)), since=54),

@@ -76,6 +76,14 @@ def hints(body):
     return found
 
 
+def group(wanted):
+    """The id of the server group that the hints name, None without one."""
+    named = wanted.get('group') or [None]
+    if len(named) > 1:
+        raise exception.BadRequest('A server is in one server group at most.')
+    return named[0]
+
+
 def shown_hints(wanted):
     """The hints as a server shows them: lists where the API has lists, else the value as it came."""
     lists = {'group', 'different_host'}
@@ -158,105 +166,6 @@ def _within(limits, name, used):
 def check_metadata(metadata, limits):
     """:raises LimitExceeded: more items than a server may have"""
     _within(limits, 'metadata_items', len(metadata))
-
-
-# ---- block devices -----------------------------------------------------------
-
-_INVALID = 'Block Device Mapping is Invalid: '
-
-
-def block_devices(server, image_id, flavor):
-    """Rows of block_device_mappings of one server: its root disk first, then ephemeral disks and swap.
-
-    Servers have the disks of their flavor here; what needs a volume service is refused.
-    """
-    old, new = server.get('block_device_mapping'), server.get('block_device_mapping_v2')
-    if old and new:
-        raise exception.BadRequest('Using different block_device_mapping syntaxes is not allowed in the same '
-                                   'request.')
-    given = [_old_device(device) for device in old] if old else [_device(device) for device in new or ()]
-    given = [device for device in given if device is not None]
-    roots = [device for device in given if device['boot_index'] == 0]
-    if len(roots) > 1:
-        raise exception.BadRequest(_INVALID + 'Boot sequence for the instance and image/block device mapping '
-                                              'combination is not valid.')
-    if roots and roots[0]['source_type'] == 'image' and image_id != roots[0]['image_id']:
-        raise exception.BadRequest(_INVALID + 'the image of boot index 0 is not imageRef.')
-    if not roots and not image_id:
-        raise exception.BadRequest('Invalid imageRef provided.')
-    for device in given:
-        _refuse_volumes(device)
-    root = roots[0] if roots else _row('image', image_id=image_id, boot_index=0, device_type='disk')
-    if root['source_type'] != 'image':
-        raise exception.BadRequest(_INVALID + 'a local root disk is made from an image.')
-    return [root, *_local_disks([device for device in given if device is not root], flavor)]
-
-
-def _row(source_type, **values):
-    return {'source_type': source_type, 'destination_type': 'local', 'device_name': None, 'device_type': None,
-            'disk_bus': None, 'guest_format': None, 'boot_index': None, 'image_id': None, 'volume_id': None,
-            'snapshot_id': None, 'volume_size': None, 'volume_type': None, 'delete_on_termination': True,
-            'tag': None, **values}
-
-
-def _old_device(device):
-    """The first form of a mapping: always a volume, or no device at all."""
-    if device.get('no_device'):
-        return None
-    source = 'snapshot' if device.get('snapshot_id') else 'volume'
-    return _row(source, destination_type='volume', volume_id=device.get('volume_id'),
-                snapshot_id=device.get('snapshot_id'), volume_size=device.get('volume_size'))
-
-
-def _device(device):
-    if device.get('no_device'):
-        return None
-    source = device.get('source_type')
-    if source is None:
-        raise exception.BadRequest(_INVALID + 'source_type is missing.')
-    uuid = device.get('uuid')
-    if source != 'blank' and not (uuid or device.get(f'{source}_id')):
-        raise exception.BadRequest(_INVALID + f'a device of type {source} needs a uuid.')
-    if source == 'blank' and uuid:
-        raise exception.BadRequest(_INVALID + 'a blank device has no uuid.')
-    values = {name: device.get(name) for name in ('device_name', 'device_type', 'disk_bus', 'guest_format',
-                                                  'volume_size', 'volume_type', 'tag')}
-    values[f'{source}_id'] = uuid or device.get(f'{source}_id')
-    values.pop('blank_id', None)
-    boot_index = device.get('boot_index')
-    destination = device.get('destination_type') or (
-        'volume' if source in ('volume', 'snapshot') else 'local')
-    return _row(source, destination_type=destination,
-                boot_index=boot_index if boot_index is None or boot_index >= 0 else -1,
-                delete_on_termination=device.get('delete_on_termination', destination == 'local'), **values)
-
-
-def _refuse_volumes(device):
-    if device['destination_type'] == 'volume' or device['source_type'] in ('volume', 'snapshot'):
-        raise exception.BadRequest(_INVALID + 'this deployment has no volume service.')
-    if device['source_type'] == 'image' and device['boot_index'] != 0:
-        raise exception.BadRequest(_INVALID + 'Mapping image to local is not supported beside the root disk.')
-
-
-def _local_disks(given, flavor):
-    """Ephemeral disks and swap: those asked for, else those of the flavor."""
-    swaps = [device for device in given if device['guest_format'] == 'swap']
-    others = [device for device in given if device['guest_format'] != 'swap']
-    if len(swaps) > 1 or sum(device['volume_size'] or 0 for device in swaps) > flavor['swap']:
-        raise exception.BadRequest(_INVALID + 'Swap drive requested is larger than instance type allows.')
-    for device in others:
-        device['volume_size'] = device['volume_size'] or flavor['ephemeral_gb']
-    if sum(device['volume_size'] for device in others) > flavor['ephemeral_gb'] or (
-            others and not flavor['ephemeral_gb']):
-        raise exception.BadRequest(_INVALID + 'Ephemeral disks requested are larger than the instance type '
-                                              'allows.')
-    if not others and flavor['ephemeral_gb']:
-        others = [_row('blank', volume_size=flavor['ephemeral_gb'], boot_index=-1)]
-    if not swaps and flavor['swap']:
-        swaps = [_row('blank', volume_size=flavor['swap'], guest_format='swap', boot_index=-1)]
-    for device in swaps:
-        device['volume_size'] = device['volume_size'] or flavor['swap']
-    return others + swaps
 
 
 # ---- image and flavor --------------------------------------------------------

@@ -83,7 +83,7 @@ ROUTES = (
           errors=(400, *_ERRORS)),
     Route('DELETE', _PATH, delete_all, policy=_RULE + 'delete_all', since=26, status=204, errors=_ERRORS),
     Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', since=26, status=204, errors=(401, 403, 404)),
-    Route('PUT', _PATH + '/{id}', update, policy=_RULE + 'update', since=26, status=201,
+    Route('PUT', _PATH + '/{id}', update, policy=_RULE + 'update', since=26, status=201, also=(204,),
           errors=(400, *_ERRORS)),
     Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', since=26, status=204, errors=_ERRORS),
 )

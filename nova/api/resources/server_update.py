@@ -4,6 +4,7 @@ from nova import states
 from nova.api.request import Response
 from nova.api.resources import server_actions
 from nova.api.resources import server_create
+from nova.api.resources import server_devices
 from nova.api.resources import server_fields
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
@@ -12,6 +13,7 @@ from nova.api.routes import Route
 from nova.db import instances
 from nova.db import quotas
 from nova.db import request_specs
+from nova.objects.instance import REIMAGE
 
 UPDATE = 'os_compute_api:servers:update'
 REBUILD_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
@@ -67,21 +69,31 @@ def rebuild(req, id):
     if body.get('trusted_image_certificates'):
         req.authorize(REBUILD_CERTS, server_lookup.target(row))
     with req.services.api_db.reader() as conn:
-        limits = quotas.limits_of(conn, req.services.conf, row['project_id'])
+        limits = quotas.limits_of(conn, req.services.conf, row['project_id'], req.user_id)
         key = server_create.find_key(conn, req.user_id, body.get('key_name'))
         spec = request_specs.get(conn, id)
     image = server_create.find_image(req, body['imageRef'])
-    server_spec.check_image(image, row['flavor'])
+    backed = row['image_id'] is None
+    other = server_devices.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
+    server_spec.check_image(image, {**row['flavor'], 'root_gb': 0} if backed else row['flavor'])
     server_spec.check_metadata(body.get('metadata', {}), limits)
     files = server_spec.injected_files(body.get('personality'), limits)
     password = body.get('adminPass') or server_spec.password()
 
     preserve = body.get('preserve_ephemeral', False)
-    values = {**_values(body), **_image_values(image), 'progress': 0}
+    if backed:
+        values_of_disk = {'system_metadata': {**row['system_metadata'], REIMAGE: image['id'] if other else None}}
+        image = {**image, 'id': None}
+    else:
+        values_of_disk = {}
+    values = {**_values(body), **_image_values(image), **values_of_disk, 'progress': 0}
     if 'key_name' in body:
         values |= {'key_name': key and key['name'], 'key_data': key and key['public_key']}
-    row = server_actions.begin(req, cell, id, action,
-                               {'preserve_ephemeral': preserve, 'admin_password': password}, values)
+    arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
+    if other:
+        # the filters are asked about another image; the server keeps this one when they refuse it
+        arguments['previous'] = {'image': spec.image, 'columns': {name: row[name] for name in _image_values(image)}}
+    row = server_actions.begin(req, cell, id, action, arguments, values)
     spec.image, spec.injected_files, spec.admin_password = image, files, password
     req.services.api_db.run(request_specs.update, spec)
     server_actions.cast(req, row, action, spec=spec, preserve_ephemeral=preserve)

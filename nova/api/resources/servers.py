@@ -1,5 +1,6 @@
 """GET and DELETE /servers/{id}."""
 from nova import states
+from nova.api.resources import down_cells
 from nova.api.resources import server_create
 from nova.api.resources import server_fields
 from nova.api.resources import server_lookup
@@ -8,31 +9,42 @@ from nova.api.routes import Route
 from nova.db import tasks
 
 _RULE = 'os_compute_api:servers:'
+SOFT = states.ACTIONS['softDelete']
 
 
 def show(req, id):
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        row = server_lookup.find(req, conn, id, _RULE + 'show')
-        return {'server': server_lookup.answer(req, conn, server_fields.SHOW, row)}
+    def ask(cell):
+        with cell.db.reader() as conn:
+            row = server_lookup.find(req, conn, id, _RULE + 'show')
+            return server_lookup.answer(req, conn, server_fields.SHOW, row)
+    found, _down = req.services.cells.scatter(ask, server_lookup.cell_of(req, id))
+    return {'server': found[0][1] if found else down_cells.shown(req, id, _RULE + 'show')}
 
 
 def delete(req, id):
-    remove(req, id, states.ACTIONS['delete'])
+    remove(req, id, states.ACTIONS['delete'], soft=req.services.conf.reclaim_instance_interval > 0)
 
 
-def remove(req, server_id, action):
+def remove(req, server_id, action, soft=False):
     """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
 
     :param action: the row of states.ACTIONS
+    :param soft: keep the server for a while, unless it never ran or is in the middle of a move or of a shelving
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = server_lookup.find(req, conn, server_id, action.policy)
+        if soft and row['vm_state'] == states.SOFT_DELETED:
+            return
+        if soft and row['host'] and row['launched_at'] and row['vm_state'] in SOFT.vm_states:
+            action = SOFT
         alive = bool(row['host']) and server_lookup.host_is_up(req, conn, row['host'])
     row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
                       values={'progress': 0})
-    if alive and row['host']:
+    if action is SOFT:
+        server_create.send(req.services.compute.soft_delete_instance, req.context, server=row['host'],
+                           instance=server_lookup.to_object(row))
+    elif alive and row['host']:
         server_create.send(req.services.compute.terminate_instance, req.context, server=row['host'],
                            instance=server_lookup.to_object(row))
     else:

@@ -10,7 +10,9 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import string
+from nova.api.resources import down_cells
 from nova.api.routes import Route
+from nova.db import aggregates
 from nova.db import hosts
 from nova.db import services
 
@@ -78,12 +80,16 @@ def _find(req, id):
 
 def index(req):
     filters = {name: req.query.one(name) for name in ('host', 'binary') if req.query.one(name)}
-    rows = []
-    for cell in req.services.cells.all():
+
+    def ask(cell):
         with cell.db.reader() as conn:
-            rows += services.list(conn, **filters)
+            return services.list(conn, **filters)
+    found, down = req.services.cells.scatter(ask)
+    unknown = down_cells.services(req, down, **filters) if down else []
+    if not found and not unknown:
+        raise exception.ServiceUnavailable(service='database')
     build = VIEW.builder(req)
-    return {'services': [build(row) for row in rows]}
+    return {'services': [*unknown, *(build(row) for _cell, rows in found for row in rows)]}
 
 
 def delete(req, id):
@@ -95,6 +101,8 @@ def delete(req, id):
                                      'Migrate or delete the instances first.')
         services.delete(conn, row['id'])
     cell.db.run(run)
+    if row['topic'] == 'compute':
+        req.services.api_db.run(aggregates.forget_host, row['host'])
 
 
 # ---- PUT before 2.53: what to do stands in the path --------------------------

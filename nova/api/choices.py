@@ -1,0 +1,39 @@
+"""Requests that name no version in their path: which versions there are, and those that name one in a header."""
+import re
+import urllib.parse
+
+import orjson
+
+# id, status, path, name in the media type
+VERSIONS = (
+    ('v2.0', 'SUPPORTED', 'v2', '2'),
+    ('v2.1', 'CURRENT', 'v2.1', '2.1'),
+)
+_PATHS = {media: path for _id, _status, path, media in VERSIONS} | {'2.0': 'v2'}
+_MEDIA_TYPE = re.compile(r'application/vnd\.openstack\.compute(?:\.v(2|2\.0|2\.1))?\+json'
+                         r'(?:\s*;\s*version="?(2|2\.0|2\.1)"?)?(?=\s*(?:[,;]|\Z))', re.ASCII)
+
+
+def version_of(environ):
+    """The first segment of the path that a request means whose Accept or Content-Type names a version, or None."""
+    for header in ('HTTP_ACCEPT', 'CONTENT_TYPE'):
+        for match in _MEDIA_TYPE.finditer(environ.get(header, '')[:1024]):
+            name = match[1] or match[2]
+            if name:
+                return _PATHS[name]
+    return None
+
+
+def answer(req, segments):
+    """The multiple choices (300) of a path: the same resource below every version."""
+    choices = [{
+        'id': name, 'status': status,
+        'links': [{'rel': 'self', 'href': '/'.join((req.host_url, path, *map(_quoted, segments)))}],
+        'media-types': [{'base': 'application/json',
+                         'type': f'application/vnd.openstack.compute+json;version={media}'}],
+    } for name, status, path, media in VERSIONS]
+    return 300, [], orjson.dumps({'choices': choices})
+
+
+def _quoted(segment):
+    return urllib.parse.quote(segment, safe='@')

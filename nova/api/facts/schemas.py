@@ -1,0 +1,153 @@
+"""JSON Schemas of answers, made of the rows of the facts: what the OpenAPI document says of a body.
+
+A type is a few words: 'string|null maxLength=255 required', 'string one of UP,DOWN', 'oneOf(string / null)'.
+"""
+import dataclasses
+import re
+
+from nova.api import facts
+
+# What the public documents call date-time: ISO 8601, often without a zone, which is UTC then.
+DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
+             'description': 'Date and time of ISO 8601, in UTC.'}
+_FORMATS = {
+    'date-time': DATE_TIME,
+    'uuid': {'format': 'uuid'}, 'uri': {'format': 'uri'}, 'url': {'format': 'uri'}, 'ipv4': {'format': 'ipv4'},
+    'ipv6': {'format': 'ipv6'}, 'base64': {'contentEncoding': 'base64'},
+    'mac-address': {'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$'},
+    'cidr': {'pattern': '^[0-9a-fA-F.:]+/[0-9]+$'},
+}
+_NUMBERS = ('minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'maxItems')
+_WORD = re.compile('(?:^| )(?=(?:pattern |format=|%s|uniqueItems=|const=|one of |required$))'
+                   % '|'.join(f'{name}=' for name in _NUMBERS))
+_COMBINED = re.compile(r'(?P<key>oneOf|anyOf|allOf)\((?P<parts>.*)\)')
+_TYPES = ('string', 'integer', 'number', 'boolean', 'object', 'array', 'null')
+_PATH = re.compile(r'<(?P<pattern>.*?)>(?=\.|\[|$)|(?P<item>\[\])|(?P<key>[^.\[\]<]+)')
+
+
+def body(operation, version):
+    """The JSON Schema of an operation's answer at a version; None when the facts describe none."""
+    fields = facts.at(operation, version)
+    if not any(name[0] != '(' for name in fields):
+        return None
+    root = _Node()
+    for name, text in fields.items():
+        if name[0] != '(':
+            root.add(_segments(name), text)
+    forms = {row['field']: row for row in facts.forms(operation, version)}
+    return root.schema(facts.CLOSED in fields, forms)
+
+
+def typed(text):
+    """The JSON Schema of a type in words, without 'required'."""
+    combined = _COMBINED.search(text)
+    head, *words = _WORD.split(_COMBINED.sub('', text))
+    names = [name for name in head.strip().split('|') if name in _TYPES]
+    schema = {'type': names[0] if len(names) == 1 else names} if names else {}
+    for word in words:
+        _apply(schema, word.strip(), names)
+    if combined:
+        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # two forms may overlap
+        schema[key] = [typed(part) for part in combined['parts'].split(' / ')]
+    return schema
+
+
+def is_required(text):
+    return text.endswith('required')
+
+
+def _apply(schema, word, names):
+    name, _, value = word.partition('=')
+    if word.startswith('one of '):
+        schema['enum'] = values = []
+        for text in word.removeprefix('one of ').split(','):
+            value = _constant(text, names)
+            values.append(text if value in values else value)        # true, and the word
+    elif word.startswith('pattern '):
+        schema['pattern'] = portable(word.removeprefix('pattern '))
+    elif name == 'format':
+        schema.update(_FORMATS.get(value, {}))
+    elif name == 'const':
+        schema['const'] = _constant(value, names)
+    elif name in _NUMBERS and not (name == 'maxLength' and names == ['array']):
+        schema[name] = int(value)
+    elif name == 'uniqueItems':
+        schema['uniqueItems'] = value == 'True'
+
+
+def portable(pattern):
+    """A regular expression as other languages read it, too: they know no needless escapes, and no \\Z."""
+    return re.sub(r'\\([@_ ])', r'\1', pattern).replace(r'\Z', '$')
+
+
+def _constant(text, names):
+    if text == 'None' and 'string' not in names or text == 'None' and 'null' in names:
+        return None
+    if 'boolean' in names and text in ('True', 'False'):
+        return text == 'True'
+    if 'string' not in names and re.fullmatch(r'-?[0-9]+', text):
+        return int(text)
+    return text
+
+
+def _segments(name):
+    return [match.groupdict() for match in _PATH.finditer(name)]
+
+
+@dataclasses.dataclass
+class _Node:
+    """A place in a body: its type, and what is below it."""
+
+    text: str = 'object'
+    keys: dict = dataclasses.field(default_factory=dict)
+    patterns: dict = dataclasses.field(default_factory=dict)
+    items: object = None
+
+    def add(self, segments, text):
+        node = self
+        for segment in segments:
+            if segment['item']:
+                node.items = node.items or _Node('')
+                node = node.items
+            elif segment['key']:
+                node = node.keys.setdefault(segment['key'], _Node(''))
+            else:
+                node = node.patterns.setdefault(segment['pattern'], _Node(''))
+        node.text = text
+
+    def schema(self, closed, forms, path=''):
+        """
+        :param closed: no other keys than these
+        :param forms: {path: row of forms.tsv}
+        """
+        schema = typed(self.text)
+        if self.items is not None:
+            schema['items'] = self.items.schema(closed, forms, path + '[]')
+        if not self.keys and not self.patterns:
+            return schema
+        prefix = path + '.' if path else ''
+        schema.setdefault('type', 'object')
+        if self.keys:
+            schema['properties'] = {key: node.schema(closed, forms, prefix + key) for key, node in self.keys.items()}
+        if self.patterns:
+            schema['patternProperties'] = {
+                portable(pattern): node.schema(closed, forms, f'{prefix}<{pattern}>')
+                for pattern, node in self.patterns.items()}
+        required = [key for key, node in self.keys.items() if is_required(node.text)]
+        if closed:
+            schema['additionalProperties'] = False
+        other = forms.get(path)
+        if other is not None:
+            names = other['keys'].split(' ')
+            least = {'title': other['when'], 'required': names,
+                     'properties': {name: {} for name in names}, **({'additionalProperties': False} if closed else {})}
+            full = {'required': [key for key in required if key not in _only(other)]}
+            schema['anyOf'] = [full, least]
+        elif required:
+            schema['required'] = required
+        return schema
+
+
+def _only(form):
+    """Keys that this form alone has."""
+    return form['only'].split(' ') if form['only'] else ()

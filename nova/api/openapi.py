@@ -1,0 +1,350 @@
+"""The OpenAPI 3.1 document of the compute API at one microversion, made of the Route rows and the facts of answers.
+
+Pure: rows in, a dict out. ``GET /openapi.json`` and ``nova-manage api openapi`` show it.
+"""
+import http
+import re
+
+from nova import policies
+from nova.api import facts
+from nova.api import faults
+from nova.api import idempotency
+from nova.api import versions
+from nova.api.facts import schemas
+
+JSON = 'application/json'
+VERSION = {'$ref': '#/components/parameters/version'}
+MERGED, SPLIT = 'merged', 'split'
+
+_MEANINGS = {rule: meaning for rule, _check, meaning, _operations in policies.RULES}
+
+# What any request may get, and what needs a caller, a body or an id in the path.
+_ALWAYS, _OF_CALLERS, _OF_BODIES, _OF_PARTS = (400, 406, 503), (401, 403, 413, 429), (413, 415), (404,)
+
+# The string formats of this API in words that every reader of JSON Schema knows; each says at most what is checked.
+_FORMATS = {
+    'name': {'pattern': r'^\S(.*\S)?$'},
+    'name_with_leading_trailing_spaces': {'pattern': r'\S'},
+    'az_name': {'pattern': r'^[^:\s]([^:]*[^:\s])?$'},
+    'az_name_with_leading_trailing_spaces': {'pattern': r'^[^:]*[^:\s][^:]*$'},
+    'digits': {'pattern': '^[0-9]+$'}, 'signed': {'pattern': '^-?[0-9]+$'},
+    'base64': {'contentEncoding': 'base64'}, 'printable': {},
+    'mac-address': {'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$'},
+    'cidr': {'pattern': '^[0-9a-fA-F.:]+/[0-9]+$'},
+}
+
+_DESCRIPTION = """Every operation of the compute API at microversion {version}.
+
+Paths are below the endpoint of the catalog; a project id may stand before them. GET operations answer HEAD, too.
+Operations, parameters and fields that this microversion does not have are left out: ask for another one with
+`?microversion=2.N`, from {oldest} to {newest}.
+"""
+
+
+def document(rows, version, actions=MERGED):
+    """The OpenAPI document as a dict.
+
+    :param rows: Route rows; those above the API's root are left out
+    :param version: minor version
+    :param actions: MERGED: one operation for POST …/action, with one form of the body for each action. SPLIT: an
+        operation for each action, behind '#' in its path, for tools that tell apart by operation what is answered
+    """
+    operations = {}
+    for row in served(rows, version):
+        path = facts.nameless(row.path)
+        if actions == SPLIT and row.action:
+            path += '#' + row.action
+        operations.setdefault(path, {}).setdefault(row.method.lower(), []).append(row)
+    text, used = versions.text(version), set()
+    paths = {}
+    for path, methods in operations.items():
+        first = next(iter(methods.values()))[0]
+        shown = first.path + path[len(facts.nameless(first.path)):]
+        paths[shown] = {'parameters': _parts(first.path)} if '{' in path else {}
+        for method, same in methods.items():
+            paths[shown][method] = _operation(same, first.path, version, used, actions == MERGED)
+    return {
+        'openapi': '3.1.0',
+        'info': {'title': 'Compute API', 'version': text,
+                 'description': _DESCRIPTION.format(version=text, oldest=versions.text(versions.MIN_VERSION),
+                                                    newest=versions.text(versions.MAX_VERSION))},
+        'servers': [{'url': 'v2.1', 'description': 'Beside this document.'}],
+        'security': [{'token': []}],
+        'tags': [{'name': name} for name in sorted({_tag(row) for row in served(rows, version)})],
+        'paths': paths,
+        'components': {
+            'securitySchemes': {'token': {'type': 'apiKey', 'in': 'header', 'name': 'X-Auth-Token',
+                                          'description': 'A token of the identity service.'}},
+            'parameters': _header_parameters(version), 'headers': _headers(version),
+            'responses': {str(code): _fault(code) for code in sorted(used)},
+            'schemas': {'Fault': _FAULT},
+        },
+    }
+
+
+def served(rows, version):
+    """The rows of the API that are served at a version."""
+    return [row for row in rows if row.api and row.since <= version and (row.until is None or version <= row.until)]
+
+
+def operation_of(row):
+    """What the facts call a row."""
+    return f'{row.method} {facts.nameless(row.path)} {row.action or ""}'.strip()
+
+
+def codes_of_success(row, version):
+    """The codes of success of a row at a version, the usual one first; none of what was removed for good."""
+    if 410 in row.errors:
+        return ()
+    status = row.status
+    if isinstance(status, dict):
+        status = status[max(since for since in status if since <= version)]
+    return (status, *row.also)
+
+
+def errors_of(row):
+    """The codes of every refusal and failure that a row's answers may have."""
+    codes = {*_ALWAYS, *row.errors}
+    if not row.public:
+        codes.update(_OF_CALLERS)
+    if '{' in row.path:
+        codes.update(_OF_PARTS)
+    if row.method in ('POST', 'PUT', 'PATCH'):
+        codes.update(_OF_BODIES)
+    if idempotency.applies(row):
+        codes.add(409)
+    return codes
+
+
+def meaning(row):
+    """What a row does, in a sentence: what its rule guards."""
+    rules = (row.policy, *row.checks)
+    found = next((_MEANINGS[rule] for rule in rules if rule in _MEANINGS), None)
+    documented = (row.handler.__doc__ or '').strip().split('\n')[0] if hasattr(row.handler, '__name__') else ''
+    return found or documented or f'{row.method} {row.path}'
+
+
+# ---- operations --------------------------------------------------------------
+
+def _operation(rows, path, version, used, merge):
+    """One operation; of several rows when they are actions of one path.
+
+    :param used: a set to which the codes of its faults are added
+    :param merge: actions are told apart by the body
+    """
+    row = rows[0]
+    merged = merge and row.action is not None
+    errors = set().union(*map(errors_of, rows))
+    used |= errors
+    name = re.sub(r'[^a-zA-Z0-9]+', '_', f'{row.method.lower()}{path}').strip('_')
+    found = {
+        'operationId': name if merged or not row.action else f'{name}_{row.action}',
+        'tags': [_tag(row)],
+        'summary': 'Carry out an action.' if merged else meaning(row),
+        'parameters': [*_parameters(row, version)],
+        'responses': {**_successes(rows, version),
+                      **{str(code): {'$ref': f'#/components/responses/{code}'} for code in sorted(errors)}},
+    }
+    if row.public:
+        found['security'] = []
+    if all(410 in each.errors for each in rows):
+        found['deprecated'] = True
+    body = _body(rows, version)
+    if body is not None:
+        found['requestBody'] = {'required': True, 'content': {JSON: {'schema': body}}}
+    if merged:
+        found['x-openstack-actions'] = {each.action: {
+            'summary': meaning(each), **_facts_of(each), 'responses': {
+                **{str(code): _schema(each, code, version) for code in codes_of_success(each, version)},
+                **{str(code): None for code in sorted(errors_of(each))}}} for each in rows}
+    else:
+        found.update({f'x-openstack-{key}': value for key, value in _facts_of(row).items()})
+    return found
+
+
+def _facts_of(row):
+    """What OpenAPI has no words for."""
+    found = {'min-version': versions.text(row.since), 'policies': [*filter(None, (row.policy, *row.checks))]}
+    if row.until is not None:
+        found['max-version'] = versions.text(row.until)
+    return found
+
+
+def _tag(row):
+    first = row.path.strip('/').partition('/')[0] or 'versions'
+    return 'server actions' if row.action and first == 'servers' else first
+
+
+def _parts(path):
+    return [{'name': name, 'in': 'path', 'required': True, 'schema': {'type': 'string', 'pattern': '^[^/]+$'}}
+            for name in re.findall(r'\{(\w+)\}', path)]
+
+
+def _parameters(row, version):
+    yield VERSION
+    yield {'$ref': '#/components/parameters/request-id'}
+    if idempotency.applies(row):
+        yield {'$ref': '#/components/parameters/idempotency-key'}
+    for param in row.query.params if row.query else ():
+        if not param.at(version):
+            continue
+        schema = published(param.type.schema(version))
+        if param.pattern is None:
+            yield {'name': param.name, 'in': 'query', 'required': param.required, 'schema': schema}
+        else:
+            yield {'name': 'others', 'in': 'query', 'style': 'form', 'explode': True,
+                   'description': 'Further keys, by what they look like.',
+                   'schema': {'type': 'object', 'patternProperties': {schemas.portable(param.pattern): schema},
+                              'additionalProperties': False}}
+    if not (row.query and row.query.is_closed(version)):
+        yield {'name': 'ignored', 'in': 'query', 'style': 'form', 'explode': True,
+               'description': 'Any other key; it has no effect.',
+               'schema': {'type': 'object', 'additionalProperties': {'type': 'string'}}}
+
+
+def _body(rows, version):
+    """The schema of the body; None where none is taken."""
+    forms = [(row, published(row.body.schema(version))) for row in rows if row.body is not None]
+    if not forms:
+        return None
+    if len(forms) == 1:
+        return forms[0][1]
+    return {'oneOf': [{'title': row.action, **schema} for row, schema in forms]}
+
+
+def _successes(rows, version):
+    found = {}
+    for row in rows:
+        for code in codes_of_success(row, version):
+            found.setdefault(code, []).append(row)
+    return {str(code): _success(code, same, version) for code, same in sorted(found.items())}
+
+
+def _success(code, rows, version):
+    answer = {'description': http.HTTPStatus(code).phrase,
+              'headers': {name: {'$ref': f'#/components/headers/{name}'} for name in _headers(version)}}
+    for row in rows:
+        for fact in facts.headers(operation_of(row), version):
+            if fact['status'] == str(code):
+                answer['headers'][fact['header']] = {
+                    'description': fact['meaning'], 'required': len(rows) == 1 and fact['always'] == 'yes',
+                    'schema': {'type': 'string', 'format': 'uri'}}
+    if any(map(idempotency.applies, rows)):
+        answer['headers']['Idempotency-Replayed'] = {
+            'description': 'The first answer to this Idempotency-Key, again.', 'schema': {'const': 'true'}}
+    bodies = [(row, schema) for row in rows if (schema := _schema(row, code, version)) is not None]
+    if bodies and len(rows) == 1:
+        answer['content'] = {_media_type(rows[0]): {'schema': bodies[0][1]}}
+    elif bodies:
+        answer['content'] = {JSON: {'schema': {'anyOf': [{'title': row.action, **schema} for row, schema in bodies]}}}
+        answer['description'] += '; without a body for: ' + ', '.join(
+            row.action for row in rows if _schema(row, code, version) is None)
+    return answer
+
+
+def _media_type(row):
+    return facts.media_type(operation_of(row)) or JSON
+
+
+def _schema(row, code, version):
+    """The schema of what a row answers with a code of success; None: nothing."""
+    if code in (204, 304):
+        return None
+    if facts.media_type(operation_of(row)):
+        return {'type': 'string'}
+    return schemas.body(operation_of(row), version)
+
+
+# ---- requests' schemas -------------------------------------------------------
+
+def published(schema):
+    """A JSON Schema of params in words that other readers know: formats that are ours become patterns."""
+    if isinstance(schema, list):
+        return [published(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _published_value(key, value) for key, value in schema.items()}
+    name = found.pop('format', None)
+    if name is not None:
+        found = {**(_bounded(name) or _FORMATS.get(name, {'format': name})), **found}
+    if 'pattern' in found:
+        found['pattern'] = schemas.portable(found['pattern'])
+    return found
+
+
+def _bounded(name):
+    """The pattern of a number that comes as a string, from its bounds; None for another format."""
+    match = re.fullmatch(r'integer from (\S+) to (\S+)', name)
+    if match is None or match[1] == 'None' or int(match[1]) < 0:
+        return match and {}
+    digits = 20 if match[2] == 'None' else len(match[2])
+    return {'pattern': r'^0*[1-9][0-9]{0,%d}$' % (digits - 1) if int(match[1]) else r'^0*[0-9]{1,%d}$' % digits}
+
+
+def _published_value(key, value):
+    if key in ('properties', 'patternProperties'):
+        return {schemas.portable(name) if key == 'patternProperties' else name: published(inner)
+                for name, inner in value.items()}
+    return value if key in ('enum', 'const', 'required') else published(value)
+
+
+# ---- what operations share ---------------------------------------------------
+
+_FAULT = {
+    'type': 'object', 'description': 'Why the request was refused or failed.',
+    'properties': {
+        'code': {'type': 'integer', 'description': 'The HTTP status.'},
+        'message': {'type': 'string', 'description': 'A sentence for the user.'},
+        'retryAfter': {'type': 'string', 'description': 'When the request may be sent again.'}},
+    'required': ['code', 'message'], 'additionalProperties': False,
+}
+_REQUEST_ID = {'type': 'string', 'pattern': '^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'}
+
+
+def _header_parameters(version):
+    return {
+        'version': {'name': versions.HEADER, 'in': 'header', 'required': version > versions.MIN_VERSION,
+                    'description': f'The microversion; without it {versions.text(versions.MIN_VERSION)} is served.',
+                    'schema': {'const': f'compute {versions.text(version)}'}},
+        'request-id': {'name': 'X-OpenStack-Request-ID', 'in': 'header', 'schema': _REQUEST_ID,
+                       'description': 'The id of a chain of requests, for the logs of all services in it.'},
+        'idempotency-key': {
+            'name': 'Idempotency-Key', 'in': 'header',
+            'schema': {'type': 'string', 'pattern': '^[ -~]+$', 'minLength': 1, 'maxLength': idempotency.MAX_KEY},
+            'description': 'A secret of the client. The same request with the same key gets the first answer again.'},
+    }
+
+
+def _headers(version):
+    text = {'type': 'string'}
+    return {
+        versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
+                          'schema': {'const': f'compute {versions.text(version)}'}},
+        versions.LEGACY_HEADER: {'description': 'The same, as older clients read it.', 'required': True,
+                                 'schema': {'const': versions.text(version)}},
+        'Vary': {'description': 'The headers that decide about the version.', 'required': True, 'schema': text},
+        'x-openstack-request-id': {'description': 'The id of this request in the logs.', 'required': True,
+                                   'schema': _REQUEST_ID},
+        'x-compute-request-id': {'description': 'The same, as older clients read it.', 'required': True,
+                                 'schema': _REQUEST_ID},
+    }
+
+
+def _fault(code):
+    """The answer to what is refused. A token that is none is refused before the version is known."""
+    try:
+        phrase = http.HTTPStatus(code).phrase
+    except ValueError:
+        phrase = 'Refused'
+    key = faults.BODY_KEYS.get(code, faults.INTERNAL)
+    answer = {'description': phrase, 'content': {JSON: {'schema': {
+        'type': 'object', 'properties': {key: {'$ref': '#/components/schemas/Fault'}}, 'required': [key],
+        'additionalProperties': False}}}}
+    if code not in (401, 406):
+        names = ('x-openstack-request-id', 'x-compute-request-id')
+        answer['headers'] = {name: {'$ref': f'#/components/headers/{name}'} for name in names}
+    if code in faults.RETRY_AFTER:
+        answer.setdefault('headers', {})['Retry-After'] = {
+            'description': 'Seconds after which the request may be sent again.', 'required': True,
+            'schema': {'type': 'string', 'pattern': '^[0-9]+$'}}
+    return answer

@@ -1,0 +1,187 @@
+"""Request rate limits: how often one project may send requests of a kind, counted across all API processes.
+
+A row of ``[api] rate_limits`` is ``VERB URI REGEX VALUE UNIT``. Every row that matches a request counts it: the verb
+is the request's, and the expression is found in the path below the version and the project, with the query. A row
+lets VALUE requests through at once, and gives one back every UNIT / VALUE. What is left stands as one time a row and
+project in the API database: when all of it will have been given back. One UPDATE with a condition on that time
+takes from all rows of a request or, when one of them is used up, from none.
+"""
+import dataclasses
+import hashlib
+import math
+import time
+import urllib.parse
+
+import re2
+
+from nova import exception
+from nova import utils
+from nova.db import rate_limits as rows
+
+UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
+VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')
+MICRO = 1_000_000
+PRUNE_S = 600                 # seconds between two removals of rows that say nothing any more
+EXEMPT_ROLE = 'service'       # other parts of the cloud speak for all projects
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """One row of the option; ``uri`` is what people read, ``regex`` what counts."""
+
+    verb: str
+    uri: str
+    regex: str
+    value: int
+    unit: str
+
+    @property
+    def name(self):
+        """What the database knows it by: another row when anything of it changes."""
+        text = f'{self.verb} {self.regex} {self.value} {self.unit}'
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def window(self):
+        """Microseconds of the unit."""
+        return UNITS[self.unit] * MICRO
+
+    @property
+    def step(self):
+        """Microseconds after which one request is given back."""
+        return max(1, self.window // self.value)
+
+
+def parse(lines):
+    """Limits of the option's lines, in their order.
+
+    :raises InvalidInput: a line is not of the form
+    """
+    limits = []
+    for line in lines:
+        words = line.split()
+        if len(words) != 5:
+            raise exception.InvalidInput(f'[api] rate_limits: "{line}" is not VERB URI REGEX VALUE UNIT.')
+        verb, uri, regex, value, unit = words
+        if verb not in VERBS or unit not in UNITS:
+            raise exception.InvalidInput(f'[api] rate_limits: "{line}" begins with none of {", ".join(VERBS)} or ends '
+                                         f'with none of {", ".join(UNITS)}.')
+        if not (value.isascii() and value.isdigit() and 0 < int(value[:10]) <= UNITS[unit] * MICRO):
+            raise exception.InvalidInput(f'[api] rate_limits: {value} in "{line}" is no number of requests.')
+        _compiled(line, regex)
+        limits.append(Limit(verb, uri, regex, int(value), unit))
+    return tuple(limits)
+
+
+def _compiled(line, regex):
+    try:
+        return re2.compile(regex)
+    except re2.error:
+        raise exception.InvalidInput(f'[api] rate_limits: {regex} in "{line}" is no regular expression.') from None
+
+
+class RateLimits:
+    """The limits of a deployment; falsy when there are none.
+
+    :param lines: [api] rate_limits
+    :param api_db: Database of the API database
+    :param clock: seconds since the epoch
+    """
+
+    def __init__(self, lines, api_db, clock=time.time):
+        self.limits = parse(lines)
+        self._db, self._clock = api_db, clock
+        self._patterns = [(limit, re2.compile(limit.regex).search) for limit in self.limits]
+        self._prune_at, self._used_up = 0, {}     # {(owner, limits): when one is free again}: refused without asking
+
+    def __bool__(self):
+        return bool(self.limits)
+
+    def matching(self, verb, path):
+        """The rows that count a request.
+
+        :param path: below the version and the project, from its '/', with the query
+        """
+        return tuple(limit for limit, search in self._patterns if limit.verb == verb and search(path))
+
+    def check(self, req, path):
+        """Count a request.
+
+        :param path: segments of the path, below the version and the project
+        :raises OverLimit: there were too many, for clients of /v2 and of version 2.1
+        :raises RateLimited: the same for clients of newer versions
+        """
+        verb, query = req.environ['REQUEST_METHOD'], req.environ.get('QUERY_STRING')
+        text = '/' + '/'.join(path) + (f'?{urllib.parse.unquote_plus(query)}' if query else '')
+        limits = self.matching('GET' if verb == 'HEAD' else verb, text)
+        if not limits or _exempt(req.context):
+            return
+        now, owner = int(self._clock() * MICRO), _owner(req.context)
+        free_at = self._used_up.get((owner, limits), 0)
+        if free_at <= now:
+            free_at = self._take(owner, limits, now)
+        if free_at is not None:
+            self._used_up[owner, limits] = free_at
+            self._refuse(req, limits, free_at - now)
+
+    def _take(self, owner, limits, now):
+        """None when one request was taken from every row, else the microseconds since the epoch when it can be."""
+        steps = {limit.name: (limit.step, limit.window) for limit in limits}
+        try:
+            return self._db.run(rows.take, owner, steps, now)
+        except rows.NotTaken:
+            self._prune(now)
+        with self._db.reader() as conn:
+            full = rows.full_at(conn, owner, steps)
+        if len(full) == len(steps):
+            return _free_at(limits, full)
+        self._db.run(rows.begin, owner, steps, now)
+        try:
+            return self._db.run(rows.take, owner, steps, now)
+        except rows.NotTaken:
+            return _free_at(limits, full)
+
+    def _prune(self, now):
+        if now < self._prune_at:
+            return
+        self._prune_at = now + PRUNE_S * MICRO
+        self._used_up = {key: free_at for key, free_at in self._used_up.items() if free_at > now}
+        self._db.run(rows.prune, now)
+
+    @staticmethod
+    def _refuse(req, limits, wait):
+        limit = max(limits, key=lambda row: row.step)
+        error = exception.RateLimited if req.has('keypair_types') else exception.OverLimit
+        raise error(value=limit.value, verb=limit.verb, uri=limit.uri, unit=limit.unit.lower(),
+                    retry_after=max(1, math.ceil(wait / MICRO)))
+
+    def shown(self, context):
+        """``limits.rate`` of GET /limits: what there is of each row, and what is left of it."""
+        if not self.limits:
+            return []
+        with self._db.reader() as conn:
+            full = rows.full_at(conn, _owner(context), [limit.name for limit in self.limits])
+        now, found = int(self._clock() * MICRO), {}
+        for limit in self.limits:
+            used = max(0, full.get(limit.name, 0) - now)
+            remaining = min(limit.value, (limit.window - used) // limit.step)
+            wait = 0 if remaining else used + limit.step - limit.window
+            found.setdefault((limit.uri, limit.regex), []).append({
+                'verb': limit.verb, 'value': limit.value, 'remaining': remaining, 'unit': limit.unit,
+                'next-available': utils.isotime(utils.from_timestamp((now + wait) / MICRO))})
+        return [{'uri': uri, 'regex': regex, 'limit': limit} for (uri, regex), limit in found.items()]
+
+
+def _owner(context):
+    """Who shares one count: the project, or the user where there is none."""
+    return context.project_id or f'user:{context.user_id}'[:255]
+
+
+def _free_at(limits, full):
+    """When the last of the rows has a request left."""
+    return max(full.get(limit.name, 0) + limit.step - limit.window for limit in limits)
+
+
+def _exempt(context):
+    """Administrators and the cloud's own services are not limited."""
+    return context.is_admin or EXEMPT_ROLE in context.roles

@@ -1,0 +1,208 @@
+"""Host aggregates: groups of hosts with metadata; ``availability_zone`` among it makes a zone of the hosts."""
+from nova import exception
+from nova.api import formats
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Array
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.params import string
+from nova.api.resources import server_create
+from nova.api.routes import Route
+from nova.db import aggregates
+from nova.db import compute_nodes
+from nova.db import image_cache
+from nova.db import services
+from nova.db import zones
+
+_RULE = 'os_compute_api:os-aggregates:'
+_IMAGES = 'compute:aggregates:images'
+ZONE = aggregates.ZONE
+MAX_IMAGES = 100                    # of one request to fetch them ahead of time
+
+
+def _metadata(row, req):
+    return {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
+
+
+_BASE = Fields(
+    Field('id', 'id'),
+    Field('uuid', 'uuid', since=41),
+    Field('name', 'name'),
+    Field(ZONE, ZONE),
+    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds')),
+    Field('updated_at', lambda row, req: row['updated_at'] and row['updated_at'].isoformat(timespec='microseconds')),
+    Field('deleted', lambda row, req: False),
+    Field('deleted_at', lambda row, req: None),
+)
+VIEW = _BASE + Fields(Field('hosts', 'hosts'), Field('metadata', _metadata))
+
+# ---- what may come in --------------------------------------------------------
+
+_ZONE_NAME = Type(params.nullable(string(1, 255, format='az_name')), convert=lambda zone: zone and zone.strip(),
+                  relaxed=params.nullable(string(1, 255, format='az_name_with_leading_trailing_spaces')))
+CREATE = Object(Param('aggregate', Object(
+    Param('name', params.NAME, required=True), Param(ZONE, _ZONE_NAME)), required=True))
+UPDATE = Object(Param('aggregate', Object(
+    Param('name', params.NAME), Param(ZONE, _ZONE_NAME), minProperties=1), required=True))
+_ITEMS = Object(Param(None, params.nullable(string(max_length=255)), pattern=params.METADATA_KEY), maxProperties=1024)
+SET_METADATA = Object(Param('set_metadata', Object(Param('metadata', _ITEMS, required=True)), required=True))
+CACHE = Object(Param('cache', Array(Object(Param('id', params.UUID, required=True)), minItems=1,
+                                    maxItems=MAX_IMAGES), required=True))
+
+
+def _host_body(action):
+    return Object(Param(action, Object(Param('host', params.HOST, required=True)), required=True))
+
+
+def _number(id):
+    """:raises BadRequest: an aggregate's id is a number"""
+    if not (id.isascii() and id.isdigit() and len(id) <= 10 and int(id) <= params.MAX_INT):
+        raise exception.BadRequest(f'Invalid aggregate id {id[:40]}: it must be an integer.')
+    return int(id)
+
+
+# ---- zones -------------------------------------------------------------------
+
+def _check_host(req, host):
+    """:raises ComputeHostNotFound: no cell has this compute host"""
+    for cell in req.services.cells.all():
+        with cell.db.reader() as conn:
+            if services.list(conn, host=host, topic='compute'):
+                return
+    raise exception.ComputeHostNotFound(host=host)
+
+
+def _follow(req, conn, hosts):
+    """Let the hosts' rows say the zones that the aggregates now give them.
+
+    Done before the change of the aggregates is committed: what a crash leaves in between, a conductor mends.
+
+    :raises HostHasServers: nothing is changed then, once the caller's transaction has ended
+    """
+    if hosts:
+        default = req.services.conf.default_availability_zone
+        wanted = {**dict.fromkeys(hosts, default), **aggregates.zones(conn, hosts)}
+        for cell in req.services.cells.all():
+            cell.db.run(zones.move, wanted)
+
+
+def _change(req, function, *args):
+    """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
+    def run(conn):
+        aggregates.lock(conn)
+        row = function(conn, *args)
+        _follow(req, conn, row['hosts'])
+        return row
+    try:
+        return _one(req, req.services.api_db.run(run))
+    except (exception.ZoneConflict, exception.HostHasServers) as error:
+        raise exception.BadRequest(error.message) from None
+
+
+def _change_host(req, id, function, host):
+    def run(conn):
+        aggregates.lock(conn)
+        row = function(conn, _number(id), host)
+        _follow(req, conn, [host])
+        return row
+    return _one(req, req.services.api_db.run(run))
+
+
+# ---- handlers ----------------------------------------------------------------
+
+def _one(req, row, view=VIEW):
+    return {'aggregate': view.builder(req)(row)}
+
+
+def index(req):
+    with req.services.api_db.reader() as conn:
+        rows = aggregates.list(conn)
+    build = VIEW.builder(req)
+    return {'aggregates': [build(row) for row in rows]}
+
+
+def show(req, id):
+    with req.services.api_db.reader() as conn:
+        return _one(req, aggregates.get(conn, _number(id)))
+
+
+def create(req):
+    given = req.body['aggregate']
+    return _one(req, req.services.api_db.run(aggregates.create, given['name'], given.get(ZONE)), _BASE)
+
+
+def update(req, id):
+    return _change(req, aggregates.update, _number(id), req.body['aggregate'])
+
+
+def delete(req, id):
+    def run(conn):
+        aggregates.lock(conn)
+        aggregates.delete(conn, _number(id))
+    req.services.api_db.run(run)
+
+
+def add_host(req, id):
+    host = req.body['add_host']['host']
+    _check_host(req, host)
+    return _change_host(req, id, aggregates.add_host, host)
+
+
+def remove_host(req, id):
+    return _change_host(req, id, aggregates.remove_host, req.body['remove_host']['host'])
+
+
+def set_metadata(req, id):
+    changes = req.body['set_metadata']['metadata']
+    zone = changes.get(ZONE)
+    if zone is not None and not formats.az_name(zone):
+        raise exception.BadRequest(f'The value of {ZONE} is no zone: ' + formats.SENTENCES['az_name'])
+    return _change(req, aggregates.set_metadata, _number(id), changes)
+
+
+def cache_images(req, id):
+    """Ask the aggregate's hosts to fetch images before a server needs them."""
+    image_ids = [image['id'] for image in req.body['cache']]
+    if len(set(image_ids)) < len(image_ids):
+        raise exception.BadRequest('Duplicate images in request')
+    with req.services.api_db.reader() as conn:
+        hosts = aggregates.get(conn, _number(id))['hosts']
+    for image_id in image_ids:
+        try:
+            req.services.images.show(req.context, image_id)
+        except exception.ImageNotFound as error:
+            raise exception.BadRequest(error.message) from None
+    for cell in req.services.cells.all():
+        able = cell.db.run(_ask, req, hosts, image_ids)
+        for host in able:
+            server_create.send(req.services.compute.cache_images, req.context, server=host, image_ids=image_ids)
+
+
+def _ask(conn, req, hosts, image_ids):
+    """The hosts of this cell that can fetch images ahead of time, with a row for each image."""
+    able = sorted({host for host in hosts for node in compute_nodes.by_host(conn, host)
+                   if node['capabilities'].get('image_cache')})
+    image_cache.add(conn, req.context, able, image_ids, req.services.conf.conductor.task_deadline)
+    return able
+
+
+_ACTION = '/os-aggregates/{id}/action'
+ROUTES = (
+    Route('GET', '/os-aggregates', index, policy=_RULE + 'index', query=Query(closed=102)),
+    Route('POST', '/os-aggregates', create, policy=_RULE + 'create', body=CREATE, errors=(400, 409)),
+    Route('GET', '/os-aggregates/{id}', show, policy=_RULE + 'show', query=Query(closed=102), errors=(400, 404)),
+    Route('PUT', '/os-aggregates/{id}', update, policy=_RULE + 'update', body=UPDATE, errors=(400, 404, 409)),
+    Route('DELETE', '/os-aggregates/{id}', delete, policy=_RULE + 'delete', errors=(400, 404)),
+    Route('POST', _ACTION, add_host, action='add_host', policy=_RULE + 'add_host', body=_host_body('add_host'),
+          errors=(400, 404, 409)),
+    Route('POST', _ACTION, remove_host, action='remove_host', policy=_RULE + 'remove_host',
+          body=_host_body('remove_host'), errors=(400, 404, 409)),
+    Route('POST', _ACTION, set_metadata, action='set_metadata', policy=_RULE + 'set_metadata', body=SET_METADATA,
+          errors=(400, 404)),
+    Route('POST', '/os-aggregates/{id}/images', cache_images, policy=_IMAGES, since=81, status=202, body=CACHE,
+          errors=(400, 404)),
+)

@@ -1,0 +1,95 @@
+"""/os-assisted-volume-snapshots: the volume service lets the hypervisor make and merge the files of a snapshot."""
+import orjson
+
+from nova import exception
+from nova import utils
+from nova.api import params
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.resources import server_create
+from nova.api.resources import server_lookup
+from nova.api.routes import Route
+from nova.db import block_devices
+from nova.db import compute_nodes
+from nova.db import instances
+from nova.db import services
+
+_RULE = 'os_compute_api:os-assisted-volume-snapshots:'
+FEATURE = 'assisted_snapshots'
+
+CREATE = Object(Param('snapshot', Object(
+    Param('volume_id', string(1), required=True),
+    Param('create_info', Object(
+        Param('snapshot_id', string(1, 255), required=True),
+        Param('type', {'type': 'string', 'enum': ['qcow2']}, required=True),
+        Param('new_file', string(1, 4096), required=True),
+        Param('id', string(1, 255)),
+    ), required=True),
+), required=True))
+DELETE = Query(Param('delete_info', params.STRING), closed=75)
+
+
+def create(req):
+    wanted = req.body['snapshot']
+    row = _server_of(req, wanted['volume_id'], exception.BadRequest)
+    server_create.send(req.services.compute.create_volume_snapshot, req.context, server=row['host'],
+                       instance=server_lookup.to_object(row), volume_id=wanted['volume_id'],
+                       create_info=wanted['create_info'])
+    return {'snapshot': {'id': wanted['create_info'].get('id'), 'volumeId': wanted['volume_id']}}
+
+
+def delete(req, id):
+    info = _delete_info(req.query.one('delete_info'))
+    row = _server_of(req, info['volume_id'], exception.NotFound)
+    server_create.send(req.services.compute.delete_volume_snapshot, req.context, server=row['host'],
+                       instance=server_lookup.to_object(row), volume_id=info['volume_id'], snapshot_id=id,
+                       delete_info=info)
+
+
+def _delete_info(text):
+    """The JSON object in the query: at least the volume's id.
+
+    :raises BadRequest:
+    """
+    try:
+        info = orjson.loads(text or '')
+    except ValueError:
+        info = None
+    if not isinstance(info, dict) or not isinstance(info.get('volume_id'), str) or '\0' in info['volume_id']:
+        raise exception.BadRequest('delete_info must be a JSON object with the volume_id of the snapshot.')
+    return info
+
+
+def _server_of(req, volume_id, missing):
+    """The row of the one server that a volume is attached to, on a host that can do it.
+
+    :param missing: class of the error when no server has the volume
+    :raises BadRequest: more than one has it, its host is down, or its driver cannot
+    """
+    for cell in req.services.cells.all():
+        with cell.db.reader() as conn:
+            uuids = sorted({row['instance_uuid'] for row in block_devices.by_volume(conn, volume_id)})
+            if not uuids:
+                continue
+            if len(uuids) > 1:
+                raise exception.BadRequest(f'Volume {volume_id[:80]} is attached to more than one server.')
+            row = instances.get(conn, uuids[0])
+            nodes = compute_nodes.by_host(conn, row['host']) if row['host'] else []
+            up = row['host'] and any(
+                services.is_up(each, req.services.conf.service_down_time, utils.utcnow())
+                for each in services.list(conn, host=row['host'], topic='compute'))
+        if not up:
+            raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
+        if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):
+            raise exception.BadRequest('The hypervisor of this server does not make snapshots of volumes.')
+        return row
+    raise missing(f'Volume {volume_id[:80]} is attached to no server.')
+
+
+_PATH = '/os-assisted-volume-snapshots'
+ROUTES = (
+    Route('POST', _PATH, create, policy=_RULE + 'create', body=CREATE, errors=(400,)),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', query=DELETE, status=204, errors=(400, 404)),
+)

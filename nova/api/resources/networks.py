@@ -1,0 +1,81 @@
+"""Networks as the compute API showed them until 2.35: each with its first subnet."""
+import ipaddress
+
+from nova import utils
+from nova.api import fields
+from nova.api.routes import Route
+
+LAST = 35
+Field = fields.Field
+
+# What administrators see besides; a network of ours has no value in most of it.
+_NOTHING = ('bridge_interface', 'deleted', 'deleted_at', 'host', 'injected', 'multi_host', 'priority', 'rxtx_base',
+            'share_address', 'vlan', 'vpn_private_address', 'vpn_public_address', 'vpn_public_port')
+
+
+def _shown(row, subnets):
+    """The values of a network's view, of its row and its subnets' rows."""
+    view = dict.fromkeys(('cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
+                          'dns2', 'dhcp_server', 'dhcp_start', 'enable_dhcp', *_NOTHING))
+    view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],
+             'project_id': row['project_id'] or None, 'created_at': utils.isotime(row['created_at']),
+             'updated_at': utils.isotime(row['updated_at'])}
+    for subnet in subnets[:1]:
+        cidr, names = ipaddress.ip_network(subnet['cidr']), [*subnet['dns_nameservers'], None, None]
+        pools = subnet['allocation_pools']
+        view |= {'cidr': subnet['cidr'], 'netmask': str(cidr.netmask), 'gateway': subnet['gateway_ip'],
+                 'broadcast': str(cidr.broadcast_address), 'dns1': names[0], 'dns2': names[1],
+                 'enable_dhcp': str(subnet['enable_dhcp']),
+                 'dhcp_server': subnet['gateway_ip'] if subnet['enable_dhcp'] else None,
+                 'dhcp_start': pools[0]['start'] if pools else None}
+    return view
+
+
+_PUBLIC = ('id', 'label', 'cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
+           'dns2')
+_ADMIN = ('bridge', 'mtu', 'project_id', 'created_at', 'updated_at', 'dhcp_server', 'dhcp_start', 'enable_dhcp',
+          *_NOTHING)
+VIEW = fields.Fields(*(Field(name, name) for name in _PUBLIC))
+ADMIN_VIEW = fields.Fields(*(Field(name, name) for name in (*_PUBLIC, *_ADMIN)))
+# a network without a subnet has the word None here, as the documents say
+TENANT_VIEW = fields.Fields(
+    Field('id', 'id'), Field('label', 'label'), Field('cidr', lambda view, req: view['cidr'] or 'None'))
+
+
+def _table(req, tenant):
+    if tenant:
+        return TENANT_VIEW
+    return ADMIN_VIEW if req.context.is_admin else VIEW
+
+
+def _views(req, rows, tenant):
+    subnets = req.services.networks.subnets_of([row['id'] for row in rows])
+    build = _table(req, tenant).builder(req)
+    return [build(_shown(row, subnets[row['id']])) for row in rows]
+
+
+def index(req, tenant=False):
+    return {'networks': _views(req, req.services.networks.list_networks(req.context), tenant)}
+
+
+def show(req, id, tenant=False):
+    return {'network': _views(req, [req.services.networks.show_network(req.context, id)], tenant)[0]}
+
+
+def tenant_index(req):
+    return index(req, tenant=True)
+
+
+def tenant_show(req, id):
+    return show(req, id, tenant=True)
+
+
+_RULE = 'os_compute_api:os-networks:'
+_TENANT = 'os_compute_api:os-tenant-networks:'
+ROUTES = (
+    Route('GET', '/os-networks', index, policy=_RULE + 'list', until=LAST, errors=(401, 403)),
+    Route('GET', '/os-networks/{id}', show, policy=_RULE + 'show', until=LAST, errors=(401, 403, 404)),
+    Route('GET', '/os-tenant-networks', tenant_index, policy=_TENANT + 'list', until=LAST, errors=(401, 403)),
+    Route('GET', '/os-tenant-networks/{id}', tenant_show, policy=_TENANT + 'show', until=LAST,
+          errors=(401, 403, 404)),
+)

@@ -1,0 +1,43 @@
+"""GET /openapi.json: what this API is, for programs. It needs no caller."""
+import functools
+import gzip
+import hashlib
+
+import orjson
+
+from nova.api import app
+from nova.api import openapi
+from nova.api import versions
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.request import Response
+from nova.api.routes import Route
+
+MAX_AGE_S = 3600         # how long a client may believe that the service was not upgraded
+
+QUERY = Query(Param('microversion', string(1, 20)), closed=1, single=1)
+
+
+@functools.cache
+def _document(minor):
+    """(compressed document, its entity tag): some 20 KB a version, so that all of them may stay."""
+    body = orjson.dumps(openapi.document(app.all_routes(), minor))
+    return gzip.compress(body, mtime=0), f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def show(req):
+    """The OpenAPI document of a microversion, the newest unless one is asked for."""
+    body, tag = _document(versions.parse(req.query.one('microversion', 'latest')))
+    headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'), ('Vary', 'Accept-Encoding')]
+    known = {each.strip() for each in req.environ.get('HTTP_IF_NONE_MATCH', '').split(',')}
+    if known & {tag, '*'}:
+        return Response(b'', 304, headers)
+    if 'gzip' in req.environ.get('HTTP_ACCEPT_ENCODING', ''):
+        return Response(body, headers=[*headers, ('Content-Encoding', 'gzip')])
+    return Response(gzip.decompress(body), headers=headers)
+
+
+ROUTES = (
+    Route('GET', '/openapi.json', show, public=True, api=False, query=QUERY, errors=(400, 406)),
+)

@@ -1,0 +1,40 @@
+"""Operations that the compute API had once: what did the work is gone, and they say so at every microversion."""
+from nova import exception
+from nova.api.routes import Route
+
+
+def gone(req, **_parts):
+    raise exception.Gone('This API was removed: what it worked on is not part of the compute service any more.')
+
+
+_NAMES = 'os-floating-ip-dns/{domain_id}/entries/{id}'
+
+# path -> methods, or names of actions
+REMOVED = {
+    'os-agents': 'GET POST', 'os-agents/{id}': 'PUT DELETE',
+    'os-cells': 'GET POST', 'os-cells/capacities': 'GET', 'os-cells/detail': 'GET', 'os-cells/info': 'GET',
+    'os-cells/sync_instances': 'POST', 'os-cells/{id}': 'GET PUT DELETE', 'os-cells/{id}/capacities': 'GET',
+    'os-certificates': 'POST', 'os-certificates/{id}': 'GET',
+    'os-cloudpipe': 'GET POST', 'os-cloudpipe/{id}': 'PUT',
+    'os-fixed-ips/{id}': 'GET', 'os-fixed-ips/{id}/action': 'reserve unreserve',
+    'os-floating-ip-dns': 'GET', 'os-floating-ip-dns/{id}': 'PUT DELETE', _NAMES: 'GET PUT DELETE',
+    'os-floating-ips-bulk': 'GET POST', 'os-floating-ips-bulk/{id}': 'GET PUT',
+    'os-fping': 'GET', 'os-fping/{id}': 'GET',
+    'os-networks': 'POST', 'os-networks/add': 'POST', 'os-networks/{id}': 'DELETE',
+    'os-networks/{id}/action': 'associate_host disassociate disassociate_host disassociate_project',
+    'os-security-group-default-rules': 'GET POST', 'os-security-group-default-rules/{id}': 'GET DELETE',
+    'os-tenant-networks': 'POST', 'os-tenant-networks/{id}': 'DELETE',
+    'servers/{id}/action': 'resetNetwork',
+    'servers/{server_id}/consoles': 'GET POST', 'servers/{server_id}/consoles/{id}': 'GET DELETE',
+    'servers/{server_id}/os-virtual-interfaces': 'GET',
+}
+
+
+def _rows():
+    for path, names in REMOVED.items():
+        for name in names.split():
+            action = None if name.isupper() else name
+            yield Route('POST' if action else name, f'/{path}', gone, action=action, errors=(401, 410))
+
+
+ROUTES = tuple(_rows())

@@ -1,0 +1,44 @@
+"""nova-api-wsgi: the compute API as a WSGI callable, for uWSGI, Granian, gunicorn or mod_wsgi.
+
+    uwsgi --http-socket :8774 --master --processes 4 --threads 1 --wsgi nova.cmd.api_wsgi:application
+    granian --interface wsgi --port 8774 --workers 4 nova.cmd.api_wsgi:application
+    gunicorn --bind :8774 --workers 4 nova.cmd.api_wsgi:application
+
+The configuration is nova.conf in the directory that OS_NOVA_CONFIG_DIR names, else in the usual places. It is read,
+and the databases are opened, at the first request of each process: a server may load the module and fork afterwards.
+"""
+import os
+import threading
+
+from nova import concurrency
+
+concurrency.setup()
+
+
+class Application:
+    """The API of this process, made at its first request."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._made, self._owner = None, None
+
+    def __call__(self, environ, start_response):
+        if self._owner != os.getpid():
+            with self._lock:
+                if self._owner != os.getpid():
+                    self._made, self._owner = _make(), os.getpid()
+        return self._made(environ, start_response)
+
+
+def _make():
+    from nova import conf as nova_conf
+    from nova import log
+    from nova.cmd import api
+
+    directory = os.environ.get('OS_NOVA_CONFIG_DIR')
+    conf = nova_conf.new(files=[os.path.join(directory, 'nova.conf')] if directory else None)
+    log.setup(conf, 'nova-api')
+    return api.application(conf)
+
+
+application = Application()

@@ -1,0 +1,234 @@
+"""nova-policy: who may do what with the compute API here, and why.
+
+    nova-policy check --roles member --project demo --api 'POST /servers'
+    nova-policy check --token-file token.json --api os_compute_api:servers:show --target other/bob
+    nova-policy list --roles reader
+"""
+import argparse
+import json
+import sys
+
+from nova import concurrency
+from nova.cmd import common
+
+MAY, MAY_NOT = 0, 1
+# Operations below these are everybody's unless their rows have a rule; what else they ask is about fields.
+OPEN = ('/flavors', '/images')
+
+
+def main(arguments=None):
+    """Runs one command; returns 0 when the caller may, 1 when not (or with a sentence on stderr), 2 for a wrong
+    command line.
+    """
+    concurrency.setup()
+    from oslo_config import cfg
+
+    from nova import conf as nova_conf
+    from nova import exception
+
+    given, rest = _parser().parse_known_args(arguments)
+    try:
+        return given.function(nova_conf.new(rest), given)
+    except exception.NovaException as error:
+        return common.failed('nova-policy', error, 2)
+    except BrokenPipeError:              # the reader of our output has seen enough
+        sys.stdout = None
+        return 2
+    except (cfg.Error, OSError) as error:
+        return common.failed('nova-policy', error, 2)
+
+
+def _parser():
+    parser = argparse.ArgumentParser('nova-policy', allow_abbrev=False,
+                                     description='Who may do what with the compute API here, and why.',
+                                     epilog='Options of nova.conf apply, too: --config-file, …')
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    check = commands.add_parser('check', help='Say whether somebody may do something, and what decides it. '
+                                              'The exit code is 0 when they may, 1 when not.')
+    check.add_argument('--api', required=True, metavar='RULE|OPERATION',
+                       help="the name of a rule, or an operation as 'POST /servers' or "
+                            "'POST /servers/{id}/action os-start'")
+    check.add_argument('--target', default='', metavar='PROJECT[/USER]',
+                       help='whose resource it is; the own one unless given')
+    check.set_defaults(function=_check)
+    listing = commands.add_parser('list', help='Show every rule and whether somebody passes it for what is theirs.')
+    chosen = listing.add_mutually_exclusive_group()
+    chosen.add_argument('--passes', action='store_true', help='only the rules that they pass')
+    chosen.add_argument('--fails', action='store_true', help='only the rules that they fail')
+    listing.set_defaults(function=_list)
+    for command in (check, listing):
+        who = command.add_argument_group('who asks')
+        who.add_argument('--roles', default='', metavar='ROLE,…', help='roles in the project')
+        who.add_argument('--project', default='project', metavar='ID', help='id of the project (default: %(default)s)')
+        who.add_argument('--user', default='user', metavar='ID', help='id of the user (default: %(default)s)')
+        who.add_argument('--token-file', metavar='FILE',
+                         help='JSON of a token as the identity service shows it ({"token": {…}}): user, project and '
+                              'roles are taken from it')
+    return parser
+
+
+# ---- who ---------------------------------------------------------------------
+
+def _caller(rules, given):
+    from nova import context
+
+    who = _of_token(given.token_file) if given.token_file else {
+        'user_id': given.user, 'project_id': given.project,
+        'roles': [role.strip() for role in given.roles.split(',') if role.strip()]}
+    caller = context.RequestContext(overwrite=False, **who)
+    caller.is_admin = rules.is_admin(caller)
+    return caller
+
+
+def _of_token(path):
+    """Whom a token's document describes.
+
+    :raises InvalidInput: it is none
+    """
+    from nova import exception
+
+    try:
+        with open(path, encoding='utf-8') as file:
+            token = json.load(file)['token']
+        return {'user_id': token['user']['id'], 'project_id': token.get('project', {}).get('id'),
+                'user_domain_id': token['user'].get('domain', {}).get('id'),
+                'project_domain_id': token.get('project', {}).get('domain', {}).get('id'),
+                'domain_id': token.get('domain', {}).get('id'), 'system_scope': 'all' if token.get('system') else None,
+                'roles': [role['name'] for role in token.get('roles', [])]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise exception.InvalidInput(f'{path} is no token: it must be JSON with token, user and roles, as the identity '
+                                     'service answers GET /v3/auth/tokens.') from None
+
+
+# ---- what --------------------------------------------------------------------
+
+def _rules_of(rules, api):
+    """(sentence about the operation or '', [rule that decides], [rules that its handler asks besides]).
+
+    :raises InvalidInput: it is neither a rule nor an operation
+    """
+    from nova import exception
+
+    if rules.knows(api):
+        return '', [api], []
+    method, _, rest = api.strip().partition(' ')
+    path, _, action = rest.strip().partition(' ')
+    if not path.startswith('/'):
+        raise exception.InvalidInput(f"There is no rule {api}. An operation is written as 'POST /servers'.")
+    rows = _rows(method.upper(), path, action.strip())
+    if all(row.public for row in rows):
+        return 'It needs no token: everybody may do it.', [], []
+    main = list(dict.fromkeys(row.policy for row in rows if row.policy))
+    asked = [rule for rule in dict.fromkeys(rule for row in rows for rule in row.checks) if rule not in main]
+    if not main and not rows[0].path.startswith(OPEN):
+        main = asked[:1]           # the handler asks it, of the resource that it has found
+    if not main:
+        return 'No rule guards it: everybody with a token may do it.', [], asked
+    return '', main, [rule for rule in asked if rule not in main]
+
+
+def _rows(method, path, action):
+    """:raises InvalidInput: there is no such operation; the sentence names those that come near"""
+    from nova import exception
+    from nova.api import app
+
+    segments = [segment for segment in path.split('/') if segment]
+    if segments and segments[0] in ('v2', 'v2.1'):
+        segments.pop(0)
+    at_path = [row for row in app.all_routes() if row.api and _matches(row, segments)]
+    # a path of fixed segments wins over one with parts
+    best = max((_fixed(row) for row in at_path), default=0)
+    at_path = [row for row in at_path if _fixed(row) == best]
+    rows = [row for row in at_path if row.method == method]
+    if not at_path:
+        raise exception.InvalidInput(f'There is no operation at {path}.')
+    if not rows:
+        raise exception.InvalidInput(f'There is no {method} {path}, but '
+                                     f'{", ".join(sorted({row.method for row in at_path}))}.')
+    actions = sorted({row.action for row in rows if row.action})
+    if not actions:
+        return rows
+    found = [row for row in rows if row.action == action]
+    if not found:
+        raise exception.InvalidInput(f"{method} {path} is many operations: '{method} {path} ACTION' with one of "
+                                     f'{", ".join(actions)}.')
+    return found
+
+
+def _matches(row, segments):
+    wanted = row.path.strip('/').split('/')
+    return len(wanted) == len(segments) and all(
+        part == segment or part.startswith('{') for part, segment in zip(wanted, segments))
+
+
+def _fixed(row):
+    return sum(not part.startswith('{') for part in row.path.strip('/').split('/'))
+
+
+# ---- commands ----------------------------------------------------------------
+
+def _check(conf, given):
+    from nova import policy
+
+    rules = policy.Policy(conf)
+    caller = _caller(rules, given)
+    own = {'project_id': caller.project_id, 'user_id': caller.user_id}
+    project, _, user = given.target.partition('/')
+    target = {'project_id': project or own['project_id'], 'user_id': user or own['user_id']}
+    sentence, deciding, others = _rules_of(rules, given.api)
+    print(f'{caller.user_id} in {caller.project_id}, {_roles(caller)}, '
+          f'{"an" if caller.is_admin else "no"} administrator here.')
+    if sentence:
+        print(sentence)
+    hidden = target['project_id'] != own['project_id'] and not caller.is_admin and given.api not in rules.rules
+    may = not hidden
+    for rule in deciding:
+        may = _show(rules, caller, rule, target) and may
+    if others:
+        print('\nWhat it asks besides, for some fields or values:')
+        for rule in others:
+            _show(rules, caller, rule, target)
+    if hidden:
+        print('\nWhat belongs to another project is not there (404) for who is no administrator.')
+    print(f'\n{"They may" if may else "They may not"}: {given.api}')
+    return MAY if may else MAY_NOT
+
+
+def _show(rules, caller, name, target):
+    """Print one rule and why it passes or fails; whether it passes."""
+    from nova.policies import explain
+
+    rule, step = rules.explain(caller, name, target)
+    print(f'\n{name}: {"passes" if step.passes else "fails"}')
+    print(f'  {_origin(rule)}: {rule.text or "(empty: everybody)"}')
+    for line in explain.lines(step):
+        print('    ' + line)
+    return step.passes
+
+
+def _origin(rule):
+    from nova.policies import files
+
+    if rule.source == files.DEFAULT:
+        return 'by default'
+    return f'by {rule.source}' + (f', which has a rule for all of {rule.by}' if rule.by else '')
+
+
+def _roles(caller):
+    return f'with the roles {", ".join(caller.roles)}' if caller.roles else 'without roles'
+
+
+def _list(conf, given):
+    from nova import policies
+    from nova import policy
+
+    rules = policy.Policy(conf)
+    caller = _caller(rules, given)
+    own = {'project_id': caller.project_id, 'user_id': caller.user_id}
+    for name, _check_text, meaning, operations in policies.RULES:
+        passes = rules.allows(caller, name, own)
+        if passes and given.fails or not passes and given.passes:
+            continue
+        where = ', '.join(f'{method} {path}' for method, path in operations[:2]) + (', …' if operations[2:] else '')
+        print(f'{"yes" if passes else "no ":3} {name}\n      {meaning} {where} ({_origin(rules.rules[name])})')
+    return MAY

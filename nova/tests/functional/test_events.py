@@ -1,0 +1,199 @@
+"""GET /os-events: server-sent events of servers' states."""
+import datetime
+import json
+import socket
+import threading
+import time
+
+import pytest
+import requests
+
+from nova import utils
+from nova.api.resources import events
+from nova.db import instances
+from nova.tests.functional import base
+from nova.tests.functional import cloud as whole
+from nova.tests.functional import servers
+
+
+@pytest.fixture
+def running(tmp_path):
+    with whole.running(tmp_path, api__event_streams=2) as cloud:
+        yield cloud
+
+
+class Follower:
+    """A client in a thread: ``events`` are the (id, name, document) that have come."""
+
+    def __init__(self, client, query='', **headers):
+        self.answer = client.get('/os-events' + query, stream=True, headers=headers, timeout=30)
+        self.events, self.ended = [], threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        event = {}
+        try:
+            for line in self.answer.iter_lines(chunk_size=1, decode_unicode=True):
+                if line:
+                    name, _, value = line.partition(': ')
+                    event[name] = value
+                elif 'data' in event:
+                    self.events.append((event.get('id'), event['event'], json.loads(event['data'])))
+                    event = {}
+        except (requests.RequestException, AttributeError):
+            pass                              # the connection was closed under it
+        self.ended.set()
+
+    def wait_for(self, condition, seconds=15):
+        deadline = time.monotonic() + seconds
+        while True:
+            for found in list(self.events):
+                if condition(found[2].get('server')):
+                    return found
+            assert time.monotonic() < deadline, self.events
+            time.sleep(0.02)
+
+    def close(self):
+        """Go away as a killed client does; close() would wait for the thread that reads."""
+        self.answer.raw.connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def test_the_life_of_a_server(running):
+    client = running.client()
+    image = client.upload_image()
+    follower = Follower(client)
+    assert follower.answer.status_code == 200
+    assert follower.answer.headers['Content-Type'] == 'text/event-stream'
+    server = client.boot(image, name='told')
+    _id, name, document = follower.wait_for(lambda it: it['id'] == server['id'] and it['status'] == 'ACTIVE')
+    assert name == 'server'
+    assert document['server'] == {
+        'id': server['id'], 'name': 'told', 'tenant_id': client.project_id, 'status': 'ACTIVE',
+        'OS-EXT-STS:vm_state': 'active', 'OS-EXT-STS:task_state': None, 'OS-EXT-STS:power_state': 1, 'progress': 0,
+        'updated': document['server']['updated']}
+    client.delete(f'/servers/{server["id"]}')
+    follower.wait_for(lambda it: it['status'] == 'DELETED')
+    told = [(number, it['server']['id'], it['server']['status']) for number, _name, it in follower.events]
+    assert len(told) == len(set(told)), 'an event came twice'
+    follower.close()
+
+
+def test_projects_see_their_own_and_administrators_all(running):
+    client, admin = running.client(), running.admin()
+    image = client.upload_image(visibility='private')
+    mine, all_projects = Follower(admin), Follower(admin, '?all_tenants=1')
+    server = client.boot(image)
+    all_projects.wait_for(lambda it: it['id'] == server['id'])
+    time.sleep(2 * events.POLL_S)
+    assert mine.events == []
+    assert client.get('/os-events?all_tenants=1').status_code == 403
+    for follower in (mine, all_projects):
+        follower.close()
+
+
+def test_only_so_many_streams_and_they_are_given_back(running):
+    client = running.client()
+    followers = [Follower(client), Follower(client)]
+    refused = client.get('/os-events')
+    assert refused.status_code == 429 and refused.headers['Retry-After'] == str(events.BUSY_S)
+    assert client.get('/servers').status_code == 200
+    image = client.upload_image()
+    followers[0].close()
+    server = client.boot(image)                       # what is to be told shows that the client is gone
+    followers[1].wait_for(lambda it: it['id'] == server['id'] and it['status'] == 'ACTIVE')
+    deadline = time.monotonic() + 30
+    while client.get('/os-events', stream=True, timeout=5).status_code != 200:
+        client.put(f'/servers/{server["id"]}', {'server': {'name': 'again'}})
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    followers[1].close()
+
+
+def test_a_stop_does_not_wait_for_streams(tmp_path):
+    with whole.running(tmp_path) as cloud:
+        follower = Follower(cloud.client())
+        begin = time.monotonic()
+        assert cloud.stop(10)
+        assert time.monotonic() - begin < 8
+        assert follower.ended.wait(5)
+
+
+# ---- what came while nobody listened
+
+@pytest.fixture
+def api(tmp_path):
+    fixture = servers.Servers(tmp_path)
+    yield fixture
+    fixture.close()
+
+
+def read(fixture, last=None, query='', client=None, monkeypatch=None):
+    """The events of a stream that ends after its first look."""
+    stopping = threading.Event()
+    stopping.set()
+    answer = (client or fixture.client()).get(
+        '/os-events' + query, headers={'Last-Event-ID': str(last)} if last is not None else {},
+        environ={'nova.stopping': stopping})
+    if answer.status != 200:
+        return answer
+    found = []
+    for block in answer.body.decode().split('\n\n'):
+        event = dict(line.partition(': ')[::2] for line in block.split('\n') if line)
+        if 'data' in event:
+            found.append((event.get('id'), event['event'], json.loads(event['data'])))
+    return found
+
+
+def number(moment):
+    return (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+
+
+def test_a_stream_is_taken_up_where_it_ended(api):
+    start = utils.utcnow() - datetime.timedelta(minutes=1)
+    old = api.add_server(1, updated_at=start - datetime.timedelta(hours=1))
+    kept = [api.add_server(10 + n, updated_at=start + datetime.timedelta(seconds=10 * n)) for n in range(3)]
+    other = api.add_server(20, project_id='c' * 32, updated_at=start)
+    gone = servers.server_rows.row(30, project_id=base.PROJECT, updated_at=start, deleted_at=start)
+    api.add_servers(gone, deleted=True)
+    found = read(api, number(start))
+    assert {it['server']['id'] for _id, _name, it in found} == {*kept, gone['uuid']}
+    assert [int(at) for at, _name, _it in found] == sorted(int(at) for at, _name, _it in found)
+    assert {it['server']['status'] for _id, _name, it in found if it['server']['id'] == gone['uuid']} == {'DELETED'}
+    later = read(api, number(start + datetime.timedelta(seconds=17)))
+    assert {it['server']['id'] for _id, _name, it in later} == {kept[2]}
+    everything = read(api, number(start), '?all_tenants=true', api.admin())
+    assert {it['server']['id'] for _id, _name, it in everything} == {*kept, gone['uuid'], other}
+    assert old not in {it['server']['id'] for _id, _name, it in everything}
+    assert read(api) == []
+
+
+def test_a_change_that_is_committed_late_is_told(api):
+    feed = events._Feed(api.services, None, None)
+    time.sleep(0.01)
+    first, second = api.add_server(1), api.add_server(2)
+    with api.cell_db.writer() as conn:
+        instances.update(conn, first, {'vm_state': 'stopped'})
+    assert first in {row['uuid'] for row in feed.new()}
+    with api.cell_db.writer() as conn:                # stamped before what has been told already
+        instances.update(conn, second, {'vm_state': 'stopped'})
+        conn.exec_driver_sql('UPDATE instances SET updated_at = ? WHERE uuid = ?', (
+            str(utils.utcnow() - datetime.timedelta(seconds=2)), second))
+    assert [row['uuid'] for row in feed.new()] == [second]
+    assert feed.new() == []
+
+
+def test_more_changes_than_a_page_at_one_moment(api):
+    now = utils.utcnow()
+    api.add_servers(*[servers.server_rows.row(n, project_id=base.PROJECT, updated_at=now) for n in range(1200)])
+    assert len(read(api, number(now))) == 1200
+
+
+def test_a_reset_where_the_history_ends(api):
+    found = read(api, number(utils.utcnow() - datetime.timedelta(days=4000)))
+    assert found[0] == (None, 'reset', {})
+
+
+@pytest.mark.parametrize('last', ['x', '-1', '1.5', '9' * 17, '٣'])
+def test_what_is_no_event_id(api, last):
+    assert read(api, last).status == 400

@@ -1,0 +1,160 @@
+"""Idempotency-Key: the same request twice is one request."""
+import datetime
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova import utils
+from nova.api import idempotency
+from nova.api.resources import server_create
+from nova.db import tables_api
+from nova.tests.functional import servers
+
+KEYS = tables_api.idempotency_keys
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    fixture = servers.Servers(tmp_path)
+    yield fixture
+    fixture.close()
+
+
+def create(cloud, key, body=None, path='/servers', **more):
+    return cloud.client().post(path, body or cloud.body(), headers={'Idempotency-Key': key}, **more)
+
+
+def uuids(cloud):
+    with cloud.api_db.reader() as conn:
+        return set(conn.execute(sa.select(tables_api.instance_mappings.c.instance_uuid)).scalars())
+
+
+def rows(cloud):
+    with cloud.api_db.reader() as conn:
+        return [dict(row) for row in conn.execute(sa.select(KEYS)).mappings()]
+
+
+def test_the_first_answer_is_given_again(cloud):
+    first, again = create(cloud, 'one'), create(cloud, 'one')
+    assert first.status == again.status == 202
+    assert again.body == first.body and again.json['server']['adminPass']
+    assert again.headers['location'] == first.headers['location']
+    assert 'idempotency-replayed' not in first.headers and again.headers['idempotency-replayed'] == 'true'
+    assert again.headers['x-openstack-request-id'] != ''
+    assert len(uuids(cloud)) == 1
+    assert [name for name, _host, _arguments in cloud.conductor.sent] == ['build_instances']
+
+
+@pytest.mark.parametrize('other', [
+    {'body': {'server': {'name': 'other'}}}, {'path': '/servers?x=1'}, {'version': '2.20'}],
+    ids=['body', 'query', 'version'])
+def test_another_request_with_the_key_is_a_conflict(cloud, other):
+    assert create(cloud, 'one').status == 202
+    body = other.pop('body', None)
+    if body:
+        body = cloud.body(**body['server'])
+    answer = create(cloud, 'one', body, **other)
+    assert answer.status == 409
+    assert answer.fault[2] == 'This Idempotency-Key was sent with another request before.'
+    assert len(uuids(cloud)) == 1
+
+
+def test_projects_have_keys_of_their_own(cloud):
+    other = cloud.client(project='b' * 32)
+    first = create(cloud, 'one').json['server']['id']
+    second = other.post('/servers', cloud.body(), headers={'Idempotency-Key': 'one'}).json['server']['id']
+    assert first != second
+
+
+def test_a_refused_request_may_be_sent_again(cloud):
+    assert create(cloud, 'one', cloud.body(flavorRef='none')).status == 400
+    assert rows(cloud) == []
+    assert create(cloud, 'one').status == 202
+
+
+@pytest.mark.parametrize('key', ['', 'x' * 256, 'tab\t', 'ü'])
+def test_what_is_no_key(cloud, key):
+    assert create(cloud, key).status == 400
+
+
+def test_the_database_tells_no_answer_and_no_key(cloud):
+    answer = create(cloud, 'correct horse')
+    (row,) = rows(cloud)
+    text = repr(row)
+    assert 'correct horse' not in text
+    assert answer.json['server']['adminPass'] not in text and answer.json['server']['id'] not in text
+
+
+def test_key_pairs_have_it_too(cloud):
+    body = {'keypair': {'name': 'mine'}}
+    first = create(cloud, 'k', body, '/os-keypairs')
+    again = create(cloud, 'k', body, '/os-keypairs')
+    assert first.json['keypair']['private_key'] == again.json['keypair']['private_key']
+    assert create(cloud, 'k2', body, '/os-keypairs').status == 409
+
+
+def test_of_many_at_once_one_is_served(cloud):
+    answers = []
+
+    def send():
+        answers.append(create(cloud, 'one'))
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status for answer in answers} <= {202, 409} and len(uuids(cloud)) == 1
+    for answer in answers:
+        if answer.status == 409:
+            assert answer.headers['retry-after'] == '1'
+    assert create(cloud, 'one').json['server']['id'] == uuids(cloud).pop()
+
+
+class Killed(BaseException):
+    """What a process that ends there would be."""
+
+
+def break_off(cloud, monkeypatch, where):
+    """Serve a request up to a function of server_create, and let the key's row be as a killed process leaves it."""
+    def end(*_args, **_kwargs):
+        raise Killed
+    with monkeypatch.context() as patch:
+        patch.setattr(server_create, where, end)
+        patch.setattr(idempotency.db, 'forget', lambda *_args: None)
+        if where == '_insert':
+            patch.setattr(server_create, '_give_back', lambda *_args: None)
+        with pytest.raises(Killed):
+            create(cloud, 'one')
+    (row,) = rows(cloud)
+    assert row['answer'] is None
+    assert create(cloud, 'one').fault[2].endswith('still being served.')
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.update(KEYS).values(
+            created_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+
+
+@pytest.mark.parametrize('where', ['send', '_accepted'])
+def test_what_a_dead_process_had_stored_is_not_made_twice(cloud, monkeypatch, where):
+    break_off(cloud, monkeypatch, where)
+    made = uuids(cloud)
+    answer = create(cloud, 'one')
+    assert answer.status == 202 and {answer.json['server']['id']} == made == uuids(cloud)
+    assert answer.json['server']['adminPass']
+    assert create(cloud, 'one').body == answer.body
+
+
+def test_what_a_dead_process_had_stored_in_part_is_made_whole(cloud, monkeypatch):
+    break_off(cloud, monkeypatch, '_insert')
+    half = uuids(cloud)
+    answer = create(cloud, 'one')
+    assert answer.status == 202 and uuids(cloud) == half == {answer.json['server']['id']}
+    assert cloud.row(half.pop())['vm_state'] == 'building'
+
+
+def test_keys_expire(cloud):
+    create(cloud, 'one')
+    with cloud.api_db.writer() as conn:
+        assert idempotency.db.expire(conn, utils.utcnow() - datetime.timedelta(seconds=5)) == 0
+        assert idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5)) == 1
+    assert rows(cloud) == []
