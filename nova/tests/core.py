@@ -113,6 +113,7 @@ class Network:
 
     def __init__(self):
         self.allocated, self.failure, self._lock = {}, None, threading.Lock()
+        self.expected = set()        # (uuid, host): plumbing of a server that is about to come
 
     def allocate_for_instance(self, ctx, instance, requested_networks, security_groups, host):
         if self.failure:
@@ -131,9 +132,34 @@ class Network:
     def deallocate_for_instance(self, ctx, instance_uuid, host):
         with self._lock:
             self.allocated.pop(instance_uuid, None)
+            self.expected = {(uuid, host) for uuid, host in self.expected if uuid != instance_uuid}
 
     def setup_for_instance(self, ctx, instance, host):
-        return self.allocated.get(instance.uuid, (host, []))[1]
+        with self._lock:
+            self.expected.discard((instance.uuid, host))
+            if instance.uuid not in self.allocated:
+                return []
+            vifs = self.allocated[instance.uuid][1]
+            self.allocated[instance.uuid] = (host, vifs)       # the server is there now
+        return vifs
+
+    def leave_host(self, ctx, instance_uuid, host):
+        with self._lock:
+            now, vifs = self.allocated.get(instance_uuid, (None, []))
+            if now == host:
+                self.allocated[instance_uuid] = ('', vifs)
+
+    def prepare_for_instance(self, ctx, instance, host):
+        with self._lock:
+            self.expected.add((instance.uuid, host))
+        return self.network_info(ctx, instance.uuid)
+
+    def unprepare_for_instance(self, ctx, instance_uuid, host):
+        with self._lock:
+            self.expected.discard((instance_uuid, host))
+
+    def network_info(self, ctx, instance_uuid):
+        return self.allocated.get(instance_uuid, (None, []))[1]
 
     def refresh_security(self, ctx, port_ids):
         pass
@@ -147,7 +173,7 @@ class Images:
         self.unfinished = set()      # without data, or with a part of it
 
     def show(self, image_id):
-        return {**IMAGE, 'id': image_id, 'status': 'queued' if image_id in self.unfinished else 'active'}
+        return {**IMAGE, 'id': image_id, 'owner': 'p', 'status': 'queued' if image_id in self.unfinished else 'active'}
 
     def upload(self, image_id, path, disk_format):
         if self.failure:
@@ -155,6 +181,10 @@ class Images:
         with open(path, 'rb') as file:
             self.data[image_id] = file.read()
         self.unfinished.discard(image_id)
+
+    def list(self, filters=None, limit=None, marker=None, sort=None):
+        """All that have data, the newest first, on one page."""
+        return [] if marker else [{'id': image_id} for image_id in reversed(self.data)]
 
     def delete(self, image_id):
         self.data.pop(image_id, None)
@@ -214,6 +244,7 @@ class Cloud:
         compute = self.computes.pop(host)
         del self.bus.managers['compute', host]
         compute.driver._file = None
+        compute.driver.disconnect()
         compute.driver.images = compute.images = Images()
         compute.conductor._bus = compute.network._bus = Grave()
         compute.stop_sync()
@@ -277,7 +308,9 @@ class Cloud:
         action = states.ACTIONS[name]
         stored = {key: value for key, value in arguments.items() if key != 'spec'}
         row = self.db.run(tasks.begin, self.ctx, uuid, action, arguments=stored, values=values, admin=admin)
-        if name == 'delete' and row['host'] is None:
+        if action.conductor:
+            getattr(self.client['conductor'], action.conductor)(self.ctx, instance_uuid=uuid)
+        elif name == 'delete' and row['host'] is None:
             self.client['conductor'].delete_instance(self.ctx, instance_uuid=uuid)
         else:
             with contextlib.suppress(exception.HostUnavailable):
@@ -333,7 +366,8 @@ class Cloud:
                 assert node['local_gb_used'] <= node['local_gb'] * node['disk_allocation_ratio']
         living = {row['uuid']: row['host'] for row in rows if row['host']}
         assert self.guests() == living
-        assert {uuid: host for uuid, (host, _) in self.network.allocated.items()} == living
+        offloaded = {row['uuid']: '' for row in rows if row['vm_state'] == states.SHELVED_OFFLOADED}
+        assert {uuid: host for uuid, (host, _) in self.network.allocated.items()} == {**offloaded, **living}
         with self.api_db.reader() as conn:
             mapped = set(conn.execute(sa.select(tables_api.instance_mappings.c.instance_uuid)).scalars())
             specs = set(conn.execute(sa.select(tables_api.request_specs.c.instance_uuid)).scalars())

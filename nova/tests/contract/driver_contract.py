@@ -13,7 +13,11 @@ The rig has
     boot_seconds               how long a guest may take to print its first line
     leftovers(uuid)            names of all that the host still has of a guest
     halt(instance)             make the guest power off by itself, or None when the driver cannot do that
+    booted(instance)           wait until its system is up
+    vif()                      a VIF that can be plugged
+    ports(instance)            ids of the ports that the guest has, in their order
 """
+import json
 import time
 import uuid
 
@@ -160,11 +164,137 @@ class DriverContract:
         assert data and disk_format in ('raw', 'qcow2')
         self.assert_state(rig, guest, states.RUNNING if running else states.SHUTDOWN)
 
+    @pytest.mark.parametrize('runs', [True, False])
+    def test_a_resize_and_its_confirmation(self, rig, guest, runs):
+        self.needs(rig, driver.Resize)
+        self.resize(rig, guest, runs)
+        rig.driver.confirm_migration(None, guest, [])
+        assert rig.driver.kept_guests() == []
+        self.assert_state(rig, guest, states.RUNNING if runs else states.SHUTDOWN)
+        rig.driver.confirm_migration(None, guest, [])
+
+    @pytest.mark.parametrize('runs', [True, False])
+    def test_a_resize_and_its_revert(self, rig, guest, runs):
+        self.needs(rig, driver.Resize)
+        self.resize(rig, guest, runs)
+        for _ in range(2):
+            rig.driver.drop_migrated(None, guest, [])
+            assert guest.uuid not in rig.driver.guests() and rig.driver.kept_guests() == [guest.uuid]
+        for _ in range(2):
+            rig.driver.finish_revert_migration(None, guest, [], [], runs)
+            self.assert_state(rig, guest, states.RUNNING if runs else states.SHUTDOWN)
+        assert rig.driver.kept_guests() == []
+
+    def test_destroy_removes_what_a_resize_keeps(self, rig, guest):
+        self.needs(rig, driver.Resize)
+        self.resize(rig, guest, True)
+        rig.driver.destroy(None, guest, [])
+        assert rig.driver.kept_guests() == [] and rig.leftovers(guest.uuid) == []
+
+    def test_a_guest_that_was_sent_is_none_of_the_hosts(self, rig, guest):
+        self.needs(rig, driver.Resize)
+        guest.host = rig.driver.host
+        rig.driver.accept_guest(None, guest, guest.flavor)
+        sent = rig.driver.send_guest(None, guest, 'elsewhere', [], 0)
+        assert json.loads(json.dumps(sent)) == sent == rig.driver.send_guest(None, guest, 'elsewhere', [], 0)
+        assert guest.uuid not in rig.driver.guests() and rig.driver.kept_guests() == [guest.uuid]
+        with pytest.raises(exception.GuestNotFound):
+            rig.driver.send_guest(None, make_instance(), 'elsewhere', [], 0)
+        with pytest.raises(exception.GuestNotFound):
+            rig.driver.finish_revert_migration(None, make_instance(), [], [], True)
+
+    @staticmethod
+    def resize(rig, guest, runs):
+        """Both ends of a move on this host, done twice, as after a crash."""
+        if not runs:
+            rig.driver.power_off(guest)
+        for _ in range(2):
+            sent = rig.driver.send_guest(None, guest, rig.driver.host, [], 0)
+        for _ in range(2):
+            rig.driver.finish_migration(None, guest, sent, driver.SpawnRequest(image=rig.image, network_info=[]), runs)
+        assert rig.driver.kept_guests() == [guest.uuid]
+        assert rig.driver.power_state(guest) == (states.RUNNING if runs else states.SHUTDOWN)
+
+    @pytest.mark.parametrize('running', [True, False])
+    def test_a_port_comes_and_goes(self, rig, guest, running):
+        self.needs(rig, driver.Interfaces)
+        if running:
+            rig.booted(guest)
+        else:
+            rig.driver.power_off(guest)
+        before, vif = rig.ports(guest), rig.vif()
+        for _ in range(2):
+            rig.driver.attach_interface(None, guest, vif)
+            assert rig.ports(guest) == [*before, vif['id']]
+        for _ in range(2):
+            rig.driver.detach_interface(None, guest, vif)
+            assert rig.ports(guest) == before
+        self.assert_state(rig, guest, states.RUNNING if running else states.SHUTDOWN)
+
+    def test_a_port_without_a_guest(self, rig):
+        self.needs(rig, driver.Interfaces)
+        unknown = make_instance()
+        with pytest.raises(exception.GuestNotFound):
+            rig.driver.attach_interface(None, unknown, rig.vif())
+        rig.driver.detach_interface(None, unknown, rig.vif())
+
+    def test_rescue_and_back(self, rig, guest):
+        self.needs(rig, driver.Rescue)
+        rig.driver.power_off(guest)
+        for _ in range(2):
+            rig.driver.rescue(None, guest, [], rig.image, 'secret', [])
+            self.assert_state(rig, guest, states.RUNNING)
+        for _ in range(2):
+            rig.driver.unrescue(None, guest, [])
+            self.assert_state(rig, guest, states.RUNNING)
+
+    def test_destroy_of_a_rescued_guest_leaves_nothing(self, rig, guest):
+        self.needs(rig, driver.Rescue)
+        rig.driver.rescue(None, guest, [], rig.image, 'secret', [])
+        rig.driver.destroy(None, guest, [])
+        assert rig.leftovers(guest.uuid) == []
+
+    def test_a_password_is_changed(self, rig, guest):
+        self.needs(rig, driver.Password)
+        for _ in range(2):
+            rig.driver.set_admin_password(guest, 'secret')
+
+    def test_a_crash_dump_leaves_a_guest(self, rig, guest):
+        self.needs(rig, driver.CrashDump)
+        rig.driver.trigger_crash_dump(guest)
+        assert guest.uuid in rig.driver.guests()
+
+    def test_diagnostics_have_every_name(self, rig, guest):
+        self.needs(rig, driver.Diagnostics)
+        found = rig.driver.diagnostics(guest)
+        assert set(found) == {'hypervisor', 'hypervisor_os', 'uptime', 'cpu_details', 'disk_details', 'nic_details',
+                              'memory_details'}
+        assert len(found['cpu_details']) == guest.vcpus and found['disk_details']
+        assert set(found['cpu_details'][0]) == {'id', 'time', 'utilisation'}
+        assert set(found['disk_details'][0]) == {'read_bytes', 'read_requests', 'write_bytes', 'write_requests',
+                                                 'errors_count'}
+        assert set(found['memory_details']) == {'maximum', 'used'} and found['memory_details']['maximum'] > 0
+
+    def test_a_console_is_somewhere(self, rig, guest):
+        self.needs(rig, driver.Consoles)
+        places = []
+        for kind in ('vnc', 'spice', 'serial', 'mks'):
+            try:
+                places.append(rig.driver.console(guest, kind))
+            except exception.ConsoleTypeUnavailable:
+                continue
+        assert places
+        for place in places:
+            assert set(place) == {'host', 'port', 'tls_port', 'internal_access_path'}
+            assert place['host'] and 0 < place['port'] < 65536
+
     def test_what_has_no_guest_is_not_found(self, rig):
         unknown = make_instance()
         operations = [rig.driver.power_state, rig.driver.console_output, rig.driver.power_off]
         operations += [rig.driver.pause] if isinstance(rig.driver, driver.Pause) else []
         operations += [rig.driver.suspend] if isinstance(rig.driver, driver.Suspend) else []
+        operations += [rig.driver.trigger_crash_dump] if isinstance(rig.driver, driver.CrashDump) else []
+        operations += [rig.driver.diagnostics] if isinstance(rig.driver, driver.Diagnostics) else []
         for operation in operations:
             with pytest.raises(exception.GuestNotFound):
                 operation(unknown)

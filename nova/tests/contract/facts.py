@@ -1,20 +1,24 @@
-"""The public facts of the compute API (data/*.tsv), and how schemas and answers compare with them."""
+"""The public facts of the compute API, and how schemas and answers compare with them.
+
+Those of answers belong to the product (nova/api/facts); those that only tests need stand in data/*.tsv: operations
+with their codes, fields of requests, rules with their defaults.
+"""
 import csv
 import functools
 import pathlib
 import re
 
+from nova.api import facts as answers
+
 DATA = pathlib.Path(__file__).parent / 'data'
 MAX = 104
+
+minor, nameless = answers.minor, answers.nameless
 
 
 def _rows(name):
     with open(DATA / f'{name}.tsv', newline='') as file:
         return list(csv.DictReader(file, delimiter='\t', quoting=csv.QUOTE_NONE))
-
-
-def minor(text, default=None):
-    return int(text.partition('.')[2]) if text else default
 
 
 @functools.cache
@@ -23,19 +27,13 @@ def routes():
     return {(row['method'], nameless(row['path']), row['action'] or ''): row for row in _rows('routes')}
 
 
-def nameless(path):
-    return re.sub(r'\{\w+\}', '{}', path)
-
-
 @functools.cache
 def fields():
     """{(operation, part): [row]}; 2.0 rows (/v2) are left out."""
-    found = {}
-    for row in _rows('fields'):
-        if row['max'] == '2.0':
-            continue
-        operation = re.sub(r'\{\w+\}', '{}', row['operation'])
-        found.setdefault((operation, row['part']), []).append(row)
+    found = {(operation, 'response'): rows for operation, rows in answers.responses().items()}
+    for row in _rows('requests'):
+        if row['max'] != '2.0':
+            found.setdefault((nameless(row['operation']), row['part']), []).append(row)
     return found
 
 
@@ -137,6 +135,8 @@ def schema_paths(schema, path=''):
     for pattern, inner in schema.get('patternProperties', {}).items():
         found[f'{path}.<{pattern}>'] = False
         found.update(schema_paths(inner, f'{path}.<{pattern}>'))
+    for form in (*schema.get('oneOf', ()), *schema.get('anyOf', ())):
+        found.update(schema_paths(form, path))
     if isinstance(schema.get('items'), dict):
         found[f'{path}[]'] = False
         found.update(schema_paths(schema['items'], f'{path}[]'))

@@ -9,8 +9,8 @@ from nova import policy
 from nova.api import app
 from nova.db import cells
 from nova.db import engine
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db import migration
+from nova.volume import embedded
 
 PROJECT, USER = 'a' * 32, 'u' * 32
 
@@ -84,18 +84,21 @@ class ApiFixture:
 
     :param overrides: options as nova.conf.new takes them
     :param services: fields of app.Services in place of the None that they are here
+    :param url_of: function(name) -> URL of a new, empty database; None: SQLite below the directory
     """
 
-    def __init__(self, directory, routes=None, services=None, **overrides):
+    def __init__(self, directory, routes=None, services=None, url_of=None, **overrides):
         self.conf = nova_conf.new(**overrides)
-        self.api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
-        self.cell_db = engine.Database(f'sqlite:///{directory}/cell1.sqlite')
-        tables_api.metadata.create_all(self.api_db.engine)
-        tables_cell.metadata.create_all(self.cell_db.engine)
+        url_of = url_of or f'sqlite:///{directory}/{{}}.sqlite'.format
+        self.api_db, self.cell_db = engine.Database(url_of('api')), engine.Database(url_of('cell1'))
+        migration.metadata('api').create_all(self.api_db.engine)
+        migration.metadata('cell').create_all(self.cell_db.engine)
         self.cells = cells.Cells(self.conf, self.api_db, db=self.cell_db)
         self.policy = policy.Policy(self.conf)
         self.services = app.Services(conf=self.conf, api_db=self.api_db, cells=self.cells, policy=self.policy,
                                      **(services or {}))
+        if self.services.volumes is None:
+            self.services.volumes = embedded.EmbeddedVolumes(self.conf, self.api_db, self.services.images)
         self.application = app.Application(self.services, routes)
 
     def client(self, **who):

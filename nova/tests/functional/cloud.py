@@ -58,7 +58,7 @@ class Client:
         version = version or self.version
         if version:
             headers['OpenStack-API-Version'] = f'compute {version}'
-        if not path.startswith(('/compute', '/identity', '/image', '/network', '/v2')):
+        if not path.startswith(('/compute', '/identity', '/image', '/network', '/volume', '/v2')):
             path = '/compute/v2.1' + path
         return self.session.request(method, self.url + path, json=body, headers=headers, **more)
 

@@ -1,20 +1,28 @@
 """A compute API with flavors, an image and a host, whose messages are recorded instead of sent."""
 import pathlib
+import uuid
 
 import sqlalchemy as sa
 
 from nova import context
 from nova import exception
 from nova import utils
+from nova.db import block_devices
 from nova.db import flavors
 from nova.db import instances_list
+from nova.db import networks
+from nova.db import shares
 from nova.db import tables_cell
+from nova.db import tables_network
 from nova.image import api as image_api
 from nova.image import embedded
 from nova.network import api as network_api
+from nova.network import ipam
 from nova.network import setup
+from nova.share import api as share_api
 from nova.tests import server_rows
 from nova.tests.functional import base
+from nova.virt import driver
 
 HOST, NODE, ZONE = 'host1', 'node1', 'nova'
 
@@ -34,19 +42,50 @@ class Recorder:
         return send
 
 
+class Shares(share_api.Shares):
+    """A Shared File Systems service that has these shares.
+
+    allowed    {(share id, host)}
+    """
+
+    def __init__(self):
+        self.shares, self.allowed = {}, set()
+
+    def add(self, status='available'):
+        share_id = str(uuid.uuid4())
+        self.shares[share_id] = {'id': share_id, 'status': status, 'export_location': '192.0.2.9:/' + share_id,
+                                 'protocol': 'NFS'}
+        return share_id
+
+    def get(self, ctx, share_id):
+        if share_id not in self.shares:
+            raise exception.ShareNotFound(share_id=share_id)
+        return self.shares[share_id]
+
+    def allow(self, ctx, share_id, host):
+        self.allowed.add((share_id, host))
+
+    def deny(self, ctx, share_id, host):
+        self.allowed.discard((share_id, host))
+
+
 class Servers(base.ApiFixture):
     """The application with one flavor ('1': 1 vCPU, 512 MiB, 1 GiB), an active image and an up host."""
 
     def __init__(self, directory, **overrides):
         self.directory = pathlib.Path(directory)
         super().__init__(directory, **overrides)
-        self.conductor, self.compute = Recorder(), Recorder({'get_console_output': 'line 1\nline 2\n'})
+        self.conductor, self.compute = Recorder(), Recorder({
+            'get_console_output': 'line 1\nline 2\n', 'attach_interface': server_rows.vif(1)})
         services = self.services
         services.conductor, services.compute = self.conductor, self.compute
-        services.networks = network_api.API(self.api_db)
+        services.network = Recorder()
+        services.networks = network_api.API(self.api_db, self.conf)
         self.network_id = setup.bootstrap(self.conf, self.api_db)
         services.images = image_api.EmbeddedImages(
             embedded.Store(self.api_db, str(self.directory / 'images')))
+        services.volumes.images = services.images
+        services.shares = Shares()
         self.owner = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=['admin'],
                                             is_admin=True, overwrite=False)
         with self.api_db.writer() as conn:
@@ -87,14 +126,48 @@ class Servers(base.ApiFixture):
             uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, changed=1,
             hypervisor_type='fake', hypervisor_version=1, vcpus=8, memory_mb=8192, local_gb=100,
             cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0, disk_allocation_ratio=1.0,
-            capabilities={'pause': True, 'suspend': True, 'snapshot': True, **capabilities},
+            capabilities={**{mixin.feature: True for mixin in driver.MIXINS}, **capabilities},
             supported_instances=[]))
+
+    def add_port(self, ident, **values):
+        """A port of the first network without an address; its row."""
+        row = {'id': ident, 'project_id': base.PROJECT, 'network_id': self.network_id, 'name': '',
+               'mac_address': ipam.new_mac(), 'admin_state_up': True, 'status': 'ACTIVE', 'device_id': '',
+               'device_owner': '', 'host': '', 'position': 0, 'tag': None, 'made_for_server': True,
+               'description': '', **values}
+        with self.api_db.writer() as conn:
+            networks.insert(conn, tables_network.ports, [row])
+        return row
 
     def add_servers(self, *rows, deleted=False):
         """Rows as server_rows.row makes them, of this fixture's image; their uuids."""
         with self.cell_db.writer() as conn:
             server_rows.insert(conn, [{**row, 'image_id': self.image_id} for row in rows], deleted=deleted)
         return [row['uuid'] for row in rows]
+
+    def add_volume(self, server_id=None, size=1, **values):
+        """A volume of the project, attached to a server when one is named; its id."""
+        volumes = self.services.volumes
+        volume_id = volumes.create(self.owner, size, **values)['id']
+        if server_id:
+            attachment = volumes.attach(self.owner, volume_id, server_id)
+            volumes.connect(self.owner, attachment, {'host': HOST}, '/dev/vdx')
+            volumes.complete(self.owner, attachment)
+            with self.cell_db.writer() as conn:
+                taken = len(block_devices.by_instance(conn, server_id))
+                block_devices.insert(conn, server_id, [{
+                    'source_type': 'volume', 'destination_type': 'volume', 'volume_id': volume_id,
+                    'attachment_id': attachment, 'device_name': f'/dev/vd{"bcdefghijklmnopqrstuvwxyz"[taken]}'}])
+                block_devices.show_volumes(conn, server_id)
+        return volume_id
+
+    def add_share(self, server_id):
+        """A share that the server has; its id."""
+        share_id = self.services.shares.add()
+        with self.cell_db.writer() as conn:
+            shares.insert(conn, {'instance_uuid': server_id, 'share_id': share_id, 'status': 'attached',
+                                 'tag': share_id, 'export_location': '192.0.2.9:/x', 'protocol': 'NFS'})
+        return share_id
 
     def add_server(self, number=0, **values):
         return self.add_servers(server_rows.row(number, **{'project_id': base.PROJECT, **values}))[0]

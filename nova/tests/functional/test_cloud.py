@@ -27,16 +27,16 @@ def test_a_server_is_built_and_deleted(running):
 def test_every_face_answers(running):
     admin = running.admin()
     index = admin.session.get(running.url).json()['services']
-    assert set(index) == {'identity', 'image', 'network', 'compute'}
+    assert set(index) == {'identity', 'image', 'network', 'volume', 'compute'}
     for url in index.values():
         assert admin.session.get(url + '/', headers={'X-Auth-Token': admin.token}).status_code in (200, 300), url
     for path in ('/v2.1/servers', '/compute/v2.1/servers', '/v2/servers', '/identity/v3/projects',
-                 '/image/v2/images', '/network/v2.0/networks'):
+                 '/image/v2/images', '/network/v2.0/networks', '/volume/v3/volumes'):
         assert admin.get(path).status_code == 200, path
 
 
 @pytest.mark.parametrize('path', ['/v2.1/servers', '/compute/v2.1/servers', '/v2/servers', '/identity/v3/projects',
-                                  '/image/v2/images', '/network/v2.0/networks'])
+                                  '/image/v2/images', '/network/v2.0/networks', '/volume/v3/volumes'])
 def test_nothing_is_served_without_a_token(running, path):
     forged = {'X-User-Id': 'a', 'X-Project-Id': 'b', 'X-Roles': 'admin', 'X-Identity-Status': 'Confirmed'}
     for headers in ({}, forged, {**forged, 'X-Auth-Token': 'gAAAAAforged'}):

@@ -16,6 +16,7 @@ from nova.api import app as compute_app
 from nova.embedded.identity import handlers as identity_handlers
 from nova.embedded.image import app as image_app
 from nova.embedded.network import app as network_app
+from nova.embedded.volume import handlers as volume_handlers
 from nova.image import fields as image_fields
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
@@ -99,6 +100,12 @@ def routes():
                     resource.singular: _object(resource.attributes)}} if method in ('POST', 'PUT') else None
                 path = f'/network/v2.0/{name}' + ('/{%s}' % resource.singular if length == 2 else '')
                 found.append((method, path, schema, 'application/json'))
+    for row in volume_handlers.ROWS:
+        schema = row.body and {'type': 'object', 'required': [row.body[0]], 'properties': {row.body[0]: row.body[1]}}
+        if row.action and schema is None:
+            schema = {'type': 'object', 'required': [row.action], 'properties': {row.action: {}}}
+        path = '/'.join('{%s}' % row.path[0].removesuffix('s') if part == '*' else part for part in row.path)
+        found.append((row.method, '/volume/v3/' + path, schema, 'application/json'))
     return found
 
 
@@ -252,7 +259,8 @@ def known_of(things, client, sacrifice):
             'port': things['port'],
             'security_group_rule': things['rule'], 'network': things['network'], 'flavor': '42',
             'keypairs': things['key'],
-            'instance-actions': things['request'], 'snapshot': things['snapshot'], **sacrifice}
+            'instance-actions': things['request'], 'snapshot': things['volume_snapshot'], 'volume': things['volume'],
+            'os-volume_attachments': things['volume'], **sacrifice}
 
 
 def attack(client, fuzz, rounds):

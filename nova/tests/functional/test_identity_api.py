@@ -108,7 +108,8 @@ def test_default_roles_and_the_domain_stay(cloud):
 def test_catalog_lists(cloud):
     token = cloud.token()
     services = cloud.call('GET', '/v3/services', token=token).json['services']
-    assert {row['type'] for row in services} == {'identity', 'compute', 'image', 'network'}
+    assert {row['type'] for row in services} == {
+        'identity', 'compute', 'image', 'network', 'block-storage', 'volumev3'}
     compute = next(row for row in services if row['type'] == 'compute')
     endpoints = cloud.call('GET', f'/v3/endpoints?service_id={compute["id"]}', token=token).json['endpoints']
     assert {row['interface'] for row in endpoints} == {'public', 'internal', 'admin'}

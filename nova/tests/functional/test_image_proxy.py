@@ -48,6 +48,12 @@ def test_list_and_filters(images):
     assert _names(client, '?minRam=65') == []
     assert _names(client, '?property-os=linux&minDisk=1') == ['a', 'b', 'c']
     assert _names(client, '?property-os=bsd') == []
+    assert _names(client, '?changes-since=2020-01-01T00:00:00Z') == ['a', 'b', 'c']
+    assert _names(client, '?changes-since=2999-01-01T00:00:00Z') == []
+    assert _names(client, '?status=ACTIVE&name=a') == [] and _names(client, '?type=base') == ['a', 'c']
+    assert _names(client, '?page_size=1') == ['a', 'b', 'c'] and len(_names(client, '?offset=2')) == 1
+    assert client.get('/images?changes-since=soon').status == 400
+    assert client.get('/images?marker=nothing').status == 400
     assert client.get('/images?minRam=x').status == 400
     assert client.get('/images?limit=0').status == 400
 

@@ -54,7 +54,7 @@ def users(admin):
 
 def one(client, path, noun, **values):
     answer = client.post(path, {noun: values})
-    assert answer.status_code in (200, 201), answer.text
+    assert answer.status_code in (200, 201, 202), answer.text
     return answer.json()[noun]
 
 
@@ -80,9 +80,19 @@ def make_things(owner):
         'rule': group['security_group_rules'][0]['id'],
         'port': one(owner, '/network/v2.0/ports', 'port', network_id=network, name='canary-port')['id'],
         'server_port': owner.get(f'/network/v2.0/ports?device_id={server["id"]}').json()['ports'][0]['id'],
+        **volumes_of(owner, server['id']),
         'key': one(owner, '/os-keypairs', 'keypair', name='canary-key', type='ssh',
                    public_key=PUBLIC_KEY)['name'],
         'project': owner.project_id, 'user': owner.user_id, 'url': owner.url}
+
+
+def volumes_of(owner, server):
+    """A volume in use, a free one and a snapshot."""
+    volume, free = (one(owner, '/volume/v3/volumes', 'volume', size=1, name='canary-volume')['id'] for _ in range(2))
+    answer = owner.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': volume}})
+    assert answer.status_code == 200, answer.text
+    return {'volume': volume, 'free_volume': free, 'volume_snapshot': one(
+        owner, '/volume/v3/snapshots', 'snapshot', volume_id=free, name='canary-volume-snapshot')['id']}
 
 
 PUBLIC_KEY = 'ssh-ed25519 ' + base64.b64encode(
@@ -96,6 +106,7 @@ PORT = '/network/v2.0/ports/{port}'
 GROUP = '/network/v2.0/security-groups/{group}'
 RULE = '/network/v2.0/security-group-rules/{rule}'
 IMAGE = '/image/v2/images/{image}'
+VOLUME, SNAPSHOT = '/volume/v3/volumes/{volume}', '/volume/v3/snapshots/{volume_snapshot}'
 PATCH = {'Content-Type': 'application/openstack-images-v2.1-json-patch'}
 
 # (method, path, body or None): reads, which a reader of the project may do
@@ -106,6 +117,9 @@ READS = [
     *(('GET', path, None) for image in ('{image}', '{snapshot}') for path in (
         f'/image/v2/images/{image}', f'/image/v2/images/{image}/file')),
     *(('GET', path, None) for path in (PORT, '/network/v2.0/ports/{server_port}', GROUP, RULE)),
+    *(('GET', path, None) for path in (
+        VOLUME, SNAPSHOT, '/volume/v3/{project}/volumes/{volume}', VOLUME + '/metadata')),
+    *(('GET', SERVER + path, None) for path in ('/os-volume_attachments', '/os-volume_attachments/{volume}')),
     ('GET', '/identity/v3/projects/{project}', None),
     *(('GET', '/compute/v2.1' + path, None) for path in (
         '/images/{image}', '/images/{image}/metadata')),
@@ -124,6 +138,14 @@ WRITES = [
     ('PUT', PORT, {'port': {'name': 'stolen'}}), ('DELETE', PORT, None),
     ('DELETE', '/network/v2.0/ports/{server_port}', None),
     ('PUT', GROUP, {'security_group': {'name': 'stolen'}}), ('DELETE', GROUP, None), ('DELETE', RULE, None),
+    ('PUT', VOLUME, {'volume': {'name': 'stolen'}}), ('DELETE', '/volume/v3/volumes/{free_volume}', None),
+    ('POST', VOLUME + '/metadata', {'metadata': {'a': 'b'}}), ('DELETE', SNAPSHOT, None),
+    ('PUT', SNAPSHOT, {'snapshot': {'name': 'stolen'}}),
+    ('POST', VOLUME + '/action', {'os-extend': {'new_size': 2}}),
+    ('POST', '/volume/v3/snapshots', {'snapshot': {'volume_id': '{free_volume}'}}),
+    ('POST', SERVER + '/os-volume_attachments', {'volumeAttachment': {'volumeId': '{free_volume}'}}),
+    ('PUT', SERVER + '/os-volume_attachments/{volume}', {'volumeAttachment': {'volumeId': '{free_volume}'}}),
+    ('DELETE', SERVER + '/os-volume_attachments/{volume}', None),
     ('POST', '/network/v2.0/security-group-rules', {'security_group_rule': {
         'security_group_id': '{group}', 'direction': 'ingress', 'protocol': 'icmp'}}),
 ]
@@ -204,7 +226,8 @@ def test_administrators_and_members_read(users, things):
 def test_nobody(things):
     for method, path, body in READS + WRITES:
         path = filled(path, things)
-        path = path if path.startswith(('/identity', '/image', '/network', '/compute')) else '/compute/v2.1' + path
+        path = path if path.startswith(
+            ('/identity', '/image', '/network', '/volume', '/compute')) else '/compute/v2.1' + path
         for headers in ({}, {'X-Auth-Token': 'x' * 40}, {'X-User-Id': things['user'], 'X-Roles': 'admin',
                                                           'X-Project-Id': things['project'],
                                                           'X-Identity-Status': 'Confirmed'}):
@@ -224,6 +247,8 @@ LISTS = [
     *(f'/network/v2.0/{kind}?{query}' for kind in ('ports', 'security-groups',
                                                    'security-group-rules') for query in (
         '', 'project_id={project}', 'tenant_id={project}', 'id={port}&id={group}&id={rule}')),
+    *(f'/volume/v3/{kind}?{query}' for kind in ('volumes', 'volumes/detail', 'snapshots', 'attachments') for query in (
+        '', 'name=canary-volume', 'project_id={project}', 'all_tenants=1', 'volume_id={volume}', 'status=in-use')),
     '/network/v2.0/ports?device_id={server}', '/network/v2.0/ports?name=canary-port',
     '/network/v2.0/security-groups?name=canary-group', '/os-keypairs',
     '/network/v2.0/security-group-rules?security_group_id={group}',

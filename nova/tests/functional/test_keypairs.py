@@ -87,6 +87,11 @@ def test_generated_certificate(api):
     certificate = x509.load_pem_x509_certificate(made['public_key'].encode())
     private = serialization.load_pem_private_key(made['private_key'].encode(), None)
     assert certificate.public_key() == private.public_key()
+    extensions = certificate.extensions
+    assert x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH in extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    principal, = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert principal.type_id.dotted_string == '1.3.6.1.4.1.311.20.2.3'
+    assert principal.value == b'\x0c' + bytes([len(base.USER) + 10]) + f'{base.USER}@localhost'.encode()
     again = {'keypair': {'name': 'win2', 'type': 'x509', 'public_key': made['public_key']}}
     assert api.client().post('/os-keypairs', again, version='2.2').json['keypair']['fingerprint'] == (
         made['fingerprint'])

@@ -8,6 +8,7 @@ from nova import exception
 from nova import utils
 from nova.db import quotas
 from nova.db import tables_api
+from nova.db import tables_network
 from nova.tests.functional import base
 
 OTHER = 'b' * 32
@@ -148,3 +149,109 @@ def test_parallel_requests_cannot_exceed_together(api):
     with api.api_db.reader() as conn:
         assert quotas.usage(conn, base.PROJECT)['instances'] == 9
     assert len(refused) == 5
+
+
+# ---- users -------------------------------------------------------------------
+
+def _limits(api):
+    with api.api_db.reader() as conn:
+        return quotas.limits_of(conn, api.conf, base.PROJECT)
+
+
+def test_a_user_has_a_bound_within_the_project(api):
+    _set(api, {'instances': 2, 'ram': 100}, query=f'?user_id={base.USER}')
+    _create(api, 1)
+    with pytest.raises(exception.QuotaExceeded) as caught:
+        _create(api, 2)
+    assert caught.value.message == ('Quota exceeded for instances, ram: Requested 2, 128, but already used 1, 64 '
+                                    'of 2, 100 instances, ram')
+    with api.api_db.writer() as conn:
+        _use(conn, base.PROJECT, 3, user_id='another')          # nobody else has that bound
+        quotas.check_and_use(conn, _limits(api), base.PROJECT, 'another', 5, 1, 64)
+    with pytest.raises(exception.QuotaExceeded):
+        _create(api, 2, memory_mb=1)
+
+
+def test_as_many_as_fit(api):
+    _set(api, {'cores': 5}, query=f'?user_id={base.USER}')
+    with api.api_db.writer() as conn:
+        limits = _limits(api)
+        assert quotas.fit(conn, limits, base.PROJECT, base.USER, 1, 8, 2, 64) == 2
+        assert quotas.fit(conn, limits, base.PROJECT, 'another', 1, 8, 2, 64) == 8
+        assert quotas.fit(conn, limits, base.PROJECT, 'another', 1, 80, 2, 64) == 10
+        with pytest.raises(exception.QuotaExceeded, match='Requested 6, but already used 0 of 5 cores'):
+            quotas.fit(conn, limits, base.PROJECT, base.USER, 3, 8, 2, 64)
+
+
+def test_a_server_of_a_bounded_user_cannot_grow_beyond(api):
+    _set(api, {'cores': 5}, query=f'?user_id={base.USER}')
+    with api.api_db.writer() as conn:
+        _use(conn, base.PROJECT, 2)
+        uuid = conn.execute(sa.select(tables_api.instance_mappings.c.instance_uuid)).scalars().first()
+        with pytest.raises(exception.QuotaExceeded):
+            quotas.check_and_grow(conn, _limits(api), base.PROJECT, uuid, 4, 1024)
+        quotas.check_and_grow(conn, _limits(api), base.PROJECT, uuid, 3, 1024)
+
+
+def test_parallel_requests_of_a_user_cannot_exceed_together(api):
+    _set(api, {'instances': 5}, query=f'?user_id={base.USER}')
+    limits, refused = _limits(api), []
+
+    def create():
+        def run(conn):
+            quotas.check_and_use(conn, limits, base.PROJECT, base.USER, 1, 1, 1)
+            _use(conn, base.PROJECT, 1, 1, 1)
+        try:
+            api.api_db.run(run)
+        except exception.QuotaExceeded:
+            refused.append(1)
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 3
+
+
+def test_bounds_of_a_user_are_shown_and_refused(api):
+    query = f'?user_id={base.USER}'
+    with api.api_db.writer() as conn:
+        _use(conn, base.PROJECT, 3)
+        _use(conn, base.PROJECT, 2, user_id='another')
+    assert _set(api, {'instances': 2}, query=query).status == 400, 'less than the user has'
+    assert _set(api, {'instances': 2, 'force': True}, query=query).status == 200
+    assert _set(api, {'instances': -1}, query=query).status == 400, 'more than the project has'
+    assert _set(api, {'instances': 3}, query=query).status == 200
+    detail = api.client().get(f'/os-quota-sets/{base.PROJECT}/detail{query}').json['quota_set']
+    assert detail['instances'] == {'limit': 3, 'in_use': 3, 'reserved': 0}
+    # users go with their project
+    api.admin().delete(f'/os-quota-sets/{base.PROJECT}')
+    assert api.client().get(f'/os-quota-sets/{base.PROJECT}{query}').json['quota_set']['instances'] == 10
+
+
+def test_a_user_may_have_fewer_server_groups_and_key_pairs(api):
+    _set(api, {'server_groups': 1, 'key_pairs': 0}, query=f'?user_id={base.USER}')
+    body = {'server_group': {'name': 'g', 'policies': ['affinity']}}
+    assert [api.client().post('/os-server-groups', body).status for _ in range(2)] == [200, 403]
+    assert api.client(user='another').post('/os-server-groups', body).status == 200
+    assert api.client().post('/os-keypairs', {'keypair': {'name': 'k'}}).status == 403
+    used = api.client().get(f'/os-quota-sets/{base.PROJECT}/detail?user_id={base.USER}').json['quota_set']
+    assert used['server_groups'] == {'limit': 1, 'in_use': 1, 'reserved': 0}
+
+
+def test_limits_of_networks_are_the_network_services(tmp_path):
+    api = base.ApiFixture(tmp_path, network__quota={'security_group': 7, 'floatingip': 3})
+    with api.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_network.security_groups).values(
+            id='g', project_id=base.PROJECT, name='g', description='', created_at=utils.utcnow(),
+            updated_at=utils.utcnow()))
+    absolute = api.client().get('/limits', version='2.35').json['limits']['absolute']
+    shown = [absolute[key] for key in ('maxSecurityGroups', 'totalSecurityGroupsUsed', 'maxTotalFloatingIps')]
+    assert shown == [7, 1, 3]
+    detail = api.client().get(f'/os-quota-sets/{base.PROJECT}/detail').json['quota_set']
+    assert detail['security_groups'] == {'limit': 7, 'in_use': 1, 'reserved': 0}
+    assert detail['fixed_ips'] == {'limit': -1, 'in_use': 0, 'reserved': 0}
+    _set(api, {'security_groups': 99}, version='2.35')
+    assert api.client().get(f'/os-quota-sets/{base.PROJECT}').json['quota_set']['security_groups'] == 7
+    assert 'security_groups' not in api.client().get(f'/os-quota-sets/{base.PROJECT}', version='2.36').json['quota_set']
+    api.close()

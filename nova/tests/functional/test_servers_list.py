@@ -1,6 +1,10 @@
 """GET /servers and /servers/detail: who may filter by what, paging, deleted servers."""
+import time
+import urllib.parse
+
 import pytest
 
+from nova.db import instances_list
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -155,3 +159,58 @@ def test_host_status(cloud):
     shown = {server['name']: server['host_status'] for server in
              admin.get('/servers/detail', version='2.16').json['servers']}
     assert shown == {'server-1': 'UP', 'server-2': 'UP', 'server-3': 'UP', 'server-4': 'UNKNOWN'}
+
+
+@pytest.fixture(scope='module')
+def kept(tmp_path_factory):
+    """One server that lives, one that may be restored, one that is gone."""
+    fixture = servers.Servers(tmp_path_factory.mktemp('kept'))
+    mine = {'project_id': base.PROJECT}
+    fixture.add_servers(server_rows.row(1, **mine), server_rows.row(2, **mine, vm_state='soft-delete'))
+    fixture.add_servers(server_rows.row(3, **mine, vm_state='deleted', deleted_at=server_rows.START), deleted=True)
+    yield fixture
+    fixture.close()
+
+
+@pytest.mark.parametrize('query, user, admin', [
+    ('', [1], [1]), ('soft_deleted=true', [1], [2, 1]), ('deleted=true', [1], [3]),
+    ('deleted=true&soft_deleted=true', [1], [3, 2]), ('deleted=false', [1], [1]),
+    ('status=SOFT_DELETED', [2], [2]), ('vm_state=soft-delete', [2], [2]),
+    ('changes-since=2026-01-01T12:00:00Z', [3, 2, 1], [3, 2, 1]),
+    ('changes-since=2026-01-01T12:00:00Z&deleted=false', [3, 2, 1], [2, 1])])
+def test_servers_that_may_be_restored(kept, query, user, admin):
+    version = '2.83' if 'vm_state' in query else '2.1'
+    assert names(kept.client(), query, version) == user
+    assert names(kept.admin(project=base.PROJECT), query, version) == admin
+
+
+@pytest.mark.parametrize('path', ['/servers', '/servers/detail'])
+def test_a_period_that_ends_before_it_begins(cloud, path):
+    query = 'changes-since=2026-01-02T00:00:00Z&changes-before=2026-01-01T00:00:00Z'
+    assert cloud.client().get(f'{path}?{query}', version='2.66').fault[:2] == ('badRequest', 400)
+    assert names(cloud.client(), query, '2.65', path) == [], 'changes-before means nothing yet'
+
+
+@pytest.mark.parametrize('marker', [None, 'deleted'])
+def test_a_marker_that_is_not_listed(cloud, marker):
+    admin = cloud.admin(project=base.PROJECT)
+    if marker:
+        marker = admin.get('/servers?all_tenants=1&deleted=1').json['servers'][0]['id']
+    foreign = admin.get(f'/servers?all_tenants=1&project_id={"c" * 32}').json['servers'][0]['id']
+    for wanted in (marker or '1' * 36, foreign):
+        answer = cloud.client().get(f'/servers?marker={wanted}')
+        assert answer.fault == ('badRequest', 400, f'marker [{wanted}] not found')
+
+
+def test_matching_ends_at_a_deadline(cloud, monkeypatch):
+    monkeypatch.setattr(instances_list, 'MATCH_S', -1)
+    assert cloud.client().get('/servers?name=%5Bs%5D').fault[:2] == ('badRequest', 400)
+    assert names(cloud.client(), 'name=server') == [4, 3, 2, 1], 'plain text is no expression'
+
+
+@pytest.mark.parametrize('pattern', ['(a+)+$', '(a|aa)*b', '(.*)*x', 'a{1,1000}{1,1000}', '\\1', '(?=a)', 'x' * 300])
+def test_no_expression_takes_long(cloud, pattern):
+    """Class J: neither nested repetition nor a huge automaton holds up the API."""
+    begin = time.monotonic()
+    answer = cloud.client().get('/servers?' + urllib.parse.urlencode({'name': pattern, 'ip': pattern}))
+    assert answer.status in (200, 400) and time.monotonic() - begin < 2

@@ -3,6 +3,7 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -12,7 +13,9 @@ from nova.tests.integration import servers
 
 SERVERS = [name for name in servers.DATABASES if name != 'sqlite']
 # Tests of transactions that run on the database that a variable names.
-RACES = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_network_databases.py')
+RACES = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_network_databases.py',
+         'nova/tests/functional/test_core_moves.py',
+         'nova/tests/functional/test_aggregates.py', 'nova/tests/functional/test_server_groups.py')
 
 
 @pytest.fixture(scope='module', params=SERVERS)
@@ -25,7 +28,8 @@ def database(request):
 @pytest.fixture(scope='module')
 def cloud(database, tmp_path_factory):
     kind, url_of = database
-    with fixture.running(tmp_path_factory.mktemp(kind) / 'state', api_database__connection=url_of('whole_api'),
+    with fixture.running(tmp_path_factory.mktemp(kind) / 'state', ['host1', 'spare'],
+                         api_database__connection=url_of('whole_api'),
                          database__connection=url_of('whole_cell')) as made:
         yield made
 
@@ -88,6 +92,51 @@ def test_the_quota_holds_under_parallel_requests(cloud):
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         codes = list(pool.map(create, range(12)))
     assert sorted(codes) == [202] * 3 + [403] * 9
+
+
+def at_once(function, count):
+    """Codes of the answers to ``function(number)``, all asked at the same moment."""
+    barrier = threading.Barrier(count)
+
+    def run(number):
+        barrier.wait()
+        return function(number).status_code
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return sorted(pool.map(run, range(count)))
+
+
+def test_one_name_and_one_zone_of_many_requests(cloud):
+    admin = cloud.admin()
+    assert at_once(lambda number: admin.post('/os-aggregates', {'aggregate': {'name': 'taken'}}), 8) == (
+        [200] + [409] * 7)
+    made = [admin.post('/os-aggregates', {'aggregate': {
+        'name': f'a{number}', 'availability_zone': f'z{number}'}}).json()['aggregate']['id'] for number in range(6)]
+    assert at_once(lambda number: admin.put(f'/os-aggregates/{made[number]}', {'aggregate': {'name': 'new'}}), 6) == (
+        [200] + [409] * 5)
+    free = cloud.hosts[-1]
+    assert at_once(lambda number: admin.post(f'/os-aggregates/{made[number]}/action', {
+        'add_host': {'host': free}}), 6) == [200] + [409] * 5
+    zone = next(service['zone'] for service in admin.get('/os-services').json()['services']
+                if service['host'] == free and service['binary'] == 'nova-compute')
+    assert zone in {f'z{number}' for number in range(6)}
+    mine = [number for number in made if admin.get(f'/os-aggregates/{number}').json()['aggregate']['hosts']]
+    assert at_once(lambda number: admin.post(f'/os-aggregates/{mine[0]}/action', {
+        'remove_host': {'host': free}}), 4) == [200] + [404] * 3
+
+
+def test_the_quotas_of_groups_hold_under_parallel_requests(cloud):
+    admin, client = cloud.admin(), cloud.client('nova-admin')
+    image = admin.upload_image()
+    path = f'/os-quota-sets/{client.project_id}'
+    assert admin.put(path, {'quota_set': {'server_groups': 3, 'server_group_members': 4,
+                                          'instances': -1, 'cores': -1, 'ram': -1}}).status_code == 200
+    assert at_once(lambda number: client.post('/os-server-groups', {
+        'server_group': {'name': 'g', 'policies': ['affinity']}}), 8) == [200] * 3 + [403] * 5
+    group = client.get('/os-server-groups').json()['server_groups'][0]['id']
+    assert at_once(lambda number: client.post('/servers', {
+        'server': {'name': f'g-{number}', 'flavorRef': '42', 'imageRef': image, 'networks': 'none'},
+        'os:scheduler_hints': {'group': group}}, version='2.37'), 10) == [202] * 4 + [403] * 6
+    assert len(client.get(f'/os-server-groups/{group}').json()['server_group']['members']) == 4
 
 
 @pytest.mark.parametrize('path', RACES)

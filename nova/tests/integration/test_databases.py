@@ -6,11 +6,17 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from nova import context
 from nova import exception
+from nova import utils
 from nova.db import engine
+from nova.db import instance_actions
 from nova.db import migration
 from nova.db import services
 from nova.db import tables_cell
+from nova.db import task_log
+from nova.db import usage
+from nova.tests import server_rows
 from nova.tests.integration import servers
 
 
@@ -95,3 +101,61 @@ def test_a_failing_transaction_leaves_nothing(cell):
         raise ZeroDivisionError
     with cell.reader() as conn:
         assert [row['host'] for row in services.list(conn, host='lost')] == []
+
+
+def test_usage_and_its_audit(cell):
+    """What a project used, of present and deleted servers in one statement; one audit of a host and period."""
+    begin, end = server_rows.START, server_rows.START + datetime.timedelta(days=2)
+    day = datetime.timedelta(days=1)
+    rows = [server_rows.row(number, launched_at=begin - day, host='audited', project_id='used') for number in range(3)]
+    gone = [server_rows.row(number, launched_at=begin - day, terminated_at=begin + day, deleted_at=begin + day,
+                            host='audited', project_id='used') for number in range(3, 5)]
+    with cell.writer() as conn:
+        server_rows.insert(conn, rows)
+        server_rows.insert(conn, gone, deleted=True)
+    uuids = sorted(row['uuid'] for row in rows + gone)
+    with cell.reader() as conn:
+        found = {row['uuid']: row for row in usage.servers(conn, begin, end, 'used')}
+        assert sorted(found) == uuids
+        assert {row['flavor']['name'] for row in found.values()} == {'m1.tiny'}
+        assert found[gone[0]['uuid']]['terminated_at'] == begin + day
+        page = usage.page(conn, begin, end, 2, marker=uuids[1], project_id='used')
+        assert [row['uuid'] for row in page] == uuids[2:4]
+        assert usage.count_on_host(conn, 'audited', begin, end) == 5
+        assert usage.count_on_host(conn, 'audited', begin + 2 * day, end + day) == 3
+    period, now = (begin, end), utils.utcnow()
+    won = []
+
+    def audit():
+        won.append(cell.run(task_log.begin, 'audited', period, now - day))
+    threads = [threading.Thread(target=audit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [False, False, False, True]
+    cell.run(task_log.end, 'audited', period, 5, 0, 'done')
+    with cell.reader() as conn:
+        assert task_log.of_period(conn, period)['audited']['task_items'] == 5
+    cell.run(task_log.expire, end + day)
+    with cell.reader() as conn:
+        assert task_log.of_period(conn, period) == {}
+
+
+def test_what_goes_on_beside_a_task_is_ended_by_itself(cell):
+    row = server_rows.row(50, host='beside')
+    caller = context.RequestContext(request_id='req-main', overwrite=False)
+    other = context.RequestContext(request_id='req-beside', overwrite=False)
+    with cell.writer() as conn:
+        server_rows.insert(conn, [row])
+        instance_actions.insert(conn, caller, [row['uuid']], 'stop', arguments={'a': 1})
+        instance_actions.insert(conn, other, [row['uuid']], 'attach_interface', arguments={'b': 2})
+    with cell.writer() as conn:
+        assert instance_actions.take(conn, row['uuid'], 'x', request_id='req-beside')
+        assert not instance_actions.take(conn, row['uuid'], 'x', request_id='req-none')
+        assert instance_actions.arguments_of_open(conn, [row['uuid']]) == {row['uuid']: {'a': 1}}
+        instance_actions.finish(conn, row['uuid'], 'compute_stop_instance', beside=False)
+        found, = instance_actions.beside_on_host(conn, 'beside')
+        assert found['arguments'] == {'b': 2}
+        instance_actions.finish(conn, row['uuid'], 'compute_attach_interface', request_id='req-beside')
+        assert instance_actions.beside_on_host(conn, 'beside') == []

@@ -18,6 +18,7 @@ import threading
 import time
 import tty
 import uuid
+from xml.etree import ElementTree as etree
 
 import pytest
 
@@ -92,7 +93,7 @@ class Rig:
     def __init__(self, state_path):
         self.images, self.events = Images(), []
         self.uploads = self.images.uploads
-        self.image = self.images.show(DISK_ID)
+        self.image, self.bridge = self.images.show(DISK_ID), None
         self.driver = make_driver(state_path, self.images)
         self.driver.init_host()
         self.driver.watch(lambda *event: self.events.append(event))
@@ -121,6 +122,31 @@ class Rig:
         time.sleep(2)                    # QEMU looks once a second whether somebody has opened it
         os.close(fd)
 
+    def vif(self):
+        """A VIF on a bridge that ``remove_bridge`` removes."""
+        if self.bridge is None:
+            self.bridge = 'lv' + uuid.uuid4().hex[:8]
+            subprocess.run(['ip', 'link', 'add', self.bridge, 'type', 'bridge'], check=True)
+        number = uuid.uuid4().hex
+        return {'id': 'fa:16:3e:%s:%s:%s' % (number[:2], number[2:4], number[4:6]), 'type': 'bridge',
+                'devname': 'tap' + number[:11], 'address': 'fa:16:3e:%s:%s:%s' % (number[:2], number[2:4], number[4:6]),
+                'network': {'bridge': self.bridge, 'mtu': 1450, 'subnets': []}}
+
+    def remove_bridge(self):
+        if self.bridge is not None:
+            subprocess.run(['ip', 'link', 'del', self.bridge], check=True)
+
+    def ports(self, instance):
+        """MAC addresses, which are the ids here, of the definition; a running guest has the same."""
+        connection = libvirt.open(URI)
+        domain = connection.lookupByUUIDString(instance.uuid)
+        texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)] + [domain.XMLDesc(0)] * domain.isActive()
+        connection.close()
+        found = [[mac.get('address') for mac in etree.fromstring(text).findall('./devices/interface/mac')]
+                 for text in texts]
+        assert found[0] == found[-1]
+        return found[0]
+
     def halt(self, instance):
         self.booted(instance)
         self.type(instance, 'poweroff -f')
@@ -142,6 +168,7 @@ def module_rig(state_path):
     for found in made.driver.guests():
         made.driver.destroy(None, make_instance(uuid=found), [])
     made.driver.stop()
+    made.remove_bridge()
 
 
 @pytest.fixture
@@ -232,6 +259,43 @@ def test_port_is_plugged_and_goes_with_the_guest(rig, instance):
         assert not port.exists()
     finally:
         subprocess.run(['ip', 'link', 'del', bridge], check=True)
+
+
+def test_guest_sees_ports_come_and_go(rig, instance):
+    spawn(rig, instance)
+    rig.booted(instance)
+    vif = rig.vif()
+    port = pathlib.Path('/sys/class/net', vif['devname'])
+    rig.driver.attach_interface(None, instance, vif)
+    assert (port / 'brport/bridge').resolve().name == rig.bridge
+    rig.type(instance, 'cat /sys/class/net/*/address')
+    wait_for(lambda: vif['address'].encode() in rig.console(instance), BOOT_SECONDS, 'the port in the guest')
+    rig.driver.detach_interface(None, instance, vif)
+    assert not port.exists()
+
+
+def test_many_ports_on_q35(rig, instance):
+    spawn(rig, instance, image={**rig.image, 'properties': {'hw_machine_type': 'q35'}})
+    rig.booted(instance)
+    vifs = [rig.vif() for _ in range(10)]
+    for vif in vifs:
+        rig.driver.attach_interface(None, instance, vif)
+    assert rig.ports(instance) == [vif['id'] for vif in vifs]
+    rig.driver.detach_interface(None, instance, vifs[4])
+    assert len(rig.ports(instance)) == 9
+
+
+def test_a_guest_that_holds_a_port_keeps_it(rig, instance, monkeypatch):
+    """A guest whose system is not up does not let a device go: it stays plugged, and goes at the next start."""
+    monkeypatch.setattr('nova.virt.libvirt.interfaces.UNPLUG_SECONDS', 1)
+    vif = rig.vif()
+    spawn(rig, instance, network_info=[vif])
+    rig.driver.pause(instance)
+    with pytest.raises(exception.VirtError):
+        rig.driver.detach_interface(None, instance, vif)
+    assert rig.ports(instance) == [vif['id']]
+    rig.driver.reboot(None, instance, [], True)
+    assert rig.ports(instance) == []
 
 
 # ---- power ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from nova.db import security_groups
 from nova.db import tables_api
 from nova.db import tables_network as t
 from nova.network import fake
+from nova.network import host_state
 from nova.network import interface
 from nova.network import ipam
 from nova.network import manager
@@ -319,3 +320,135 @@ def test_combined_runs_cover_callers_that_wait():
     go.set()
     [thread.join() for thread in [first, *rest]]
     assert len(runs) == 2
+
+
+# ---- one port of a server that is there ----------------------------------------------
+
+def attach(rig, instance, attached_by='r1', **asked):
+    request = {'port_id': str(uuid.uuid4()), 'network_id': None, 'fixed_ip': None, 'tag': None, **asked}
+    return rig.manager.attach_port(rig.context, instance=instance, request=request, attached_by=attached_by,
+                                   host='host1')
+
+
+def detach(rig, instance, port_id, attached_by=None):
+    rig.manager.detach_port(rig.context, instance_uuid=instance.uuid, port_id=port_id, attached_by=attached_by,
+                            host='host1')
+
+
+def ports_of(rig, instance):
+    with rig.db.reader() as conn:
+        return [port['id'] for port in ports.of_device(conn, instance.uuid)]
+
+
+def test_attached_once(rig):
+    instance, asked = make_instance(), {'port_id': str(uuid.uuid4()), 'network_id': rig.network_id}
+    first, = rig.allocate(instance)
+    vif = attach(rig, instance, **asked)
+    assert vif['id'] == asked['port_id'] and attach(rig, instance, **asked) == vif
+    assert ports_of(rig, instance) == [first['id'], vif['id']]
+    with rig.db.reader() as conn:
+        assert security_groups.of_ports(conn, [vif['id']]) == {
+            vif['id']: security_groups.of_ports(conn, [first['id']])[first['id']]}
+    mine = {'port_id': rig.add_port(rig.network_id)}
+    assert attach(rig, instance, 'r2', **mine)['id'] == mine['port_id']
+    assert attach(rig, instance, 'r2', **mine)['id'] == mine['port_id']
+    with pytest.raises(exception.PortInUse):
+        attach(rig, instance, 'r3', **mine)
+
+
+def test_taken_back_by_who_attached_it(rig):
+    instance, own = make_instance(), rig.add_port(rig.network_id)
+    attach(rig, instance, 'r1', port_id=own)
+    made = attach(rig, instance, 'r2', network_id=rig.network_id)['id']
+    found = rig.manager.find_port(rig.context, instance_uuid=instance.uuid, port_id=own, attached_by='r1')
+    assert found['id'] == own
+    for other in ({'attached_by': 'r2'}, {'attached_by': None, 'instance_uuid': 'another'}):
+        assert rig.manager.find_port(rig.context, **{'instance_uuid': instance.uuid, 'port_id': own, **other}) is None
+    detach(rig, instance, own, 'r2')
+    detach(rig, make_instance(), own)
+    assert ports_of(rig, instance) == [own, made]
+    detach(rig, instance, own, 'r1')
+    detach(rig, instance, made)
+    detach(rig, instance, made)
+    assert ports_of(rig, instance) == []
+    with rig.db.reader() as conn:
+        assert set(ports.of_ids(conn, [own, made])) == {own}
+    assert attach(rig, make_instance(), 'r3', port_id=own)['id'] == own
+
+
+def test_what_cannot_be_attached(rig):
+    instance = make_instance()
+    taken = address(rig.allocate()[0])
+    for asked, error in (
+            ({'network_id': str(uuid.uuid4())}, exception.NetworkNotFound),
+            ({'network_id': rig.add_network(project='p2')}, exception.NetworkNotFound),
+            ({}, exception.PortNotFound),
+            ({'port_id': rig.add_port(rig.network_id, project='p2')}, exception.PortNotFound),
+            ({'network_id': rig.network_id, 'fixed_ip': taken}, exception.FixedIpInUse),
+            ({'network_id': rig.network_id, 'fixed_ip': '10.9.9.9'}, exception.NetworkRequestInvalid)):
+        with pytest.raises(error):
+            attach(rig, instance, **asked)
+    assert ports_of(rig, instance) == []
+
+
+def test_attached_at_once(rig):
+    """More requests than a small network has addresses, and than the quota has ports: none is exceeded."""
+    rig.conf.network.quota['port'] = 4
+    network, instance, results = rig.add_network(), make_instance(), []
+
+    def one(number):
+        try:
+            results.append(address(attach(rig, instance, f'r{number}', network_id=network)))
+        except (exception.QuotaExceeded, exception.NoMoreFixedIps) as error:
+            results.append(type(error))
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    given = [result for result in results if isinstance(result, str)]
+    assert len(given) == len(set(given)) == 4 and results.count(exception.QuotaExceeded) == 4
+    rig.conf.network.quota['port'] = -1
+    results.clear()
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(10, 16)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(results) == 6 and results.count(exception.NoMoreFixedIps) == 5
+
+
+def test_one_more_address_and_one_less(rig):
+    instance = make_instance()
+    first = address(rig.allocate(instance)[0])
+    rig.manager.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.network_id, host='host1')
+    vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
+    assert len(model.fixed_ips(vif)) == 2
+    for _ in range(2):
+        rig.manager.remove_address(rig.context, instance_uuid=instance.uuid, address=first, host='host1')
+    vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
+    assert len(model.fixed_ips(vif)) == 1 and address(vif) != first
+    with pytest.raises(exception.NetworkNotFound):
+        rig.manager.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.add_network(), host='host1')
+
+
+def test_a_server_about_to_arrive_is_plumbed_at_both_ends(rig):
+    """Filters and leases stand at the destination before the guest does, and at the source until it has left."""
+    instance = make_instance()
+    vifs = rig.allocate(instance)
+    expected = [vif['id'] for vif in vifs]
+    assert rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2') == vifs
+    assert _ports(rig, 'host1') == _ports(rig, 'host2') == expected
+    rig.manager.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host3')
+    assert _ports(rig, 'host2') == expected
+    rig.manager.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host2')
+    assert (_ports(rig, 'host1'), _ports(rig, 'host2')) == (expected, [])
+    rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2')
+    assert rig.manager.setup_for_instance(rig.context, instance=instance, host='host2') == vifs
+    assert (_ports(rig, 'host1'), _ports(rig, 'host2')) == ([], expected)
+    assert rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2') == vifs      # it is there
+    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == vifs
+    rig.deallocate(instance)
+    assert _ports(rig, 'host2') == []
+
+
+def _ports(rig, host):
+    """Ids of the ports that a host has plumbed."""
+    with rig.db.reader() as conn:
+        return [port.id for port in host_state.load(conn, host, model.devname).ports]

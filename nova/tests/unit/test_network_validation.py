@@ -14,7 +14,7 @@ from nova.tests.unit import test_network_manager as unit
 @pytest.fixture
 def rig(tmp_path):
     rig = unit.Rig(tmp_path, network__default_cidr='10.44.0.0/24')
-    rig.api = api.API(rig.db)
+    rig.api = api.API(rig.db, rig.conf)
     rig.user = context.RequestContext(project_id=unit.PROJECT, user_id='u', overwrite=False)
     yield rig
     rig.db.dispose()

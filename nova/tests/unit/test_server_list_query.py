@@ -134,4 +134,4 @@ def test_every_status_shows_each_server_once(conn):
 def test_merge_keeps_the_order(conn):
     sort = (('availability_zone', 'desc'), ('created_at', 'asc'))
     whole = instances_list.page(conn, Query(sort=sort), ('uuid',))
-    assert instances_list.merge([whole[::2], whole[1::2]], sort, 7) == whole[:7]
+    assert instances_list.merge([whole[::2], whole[1::2]], Query(sort=sort, rows='all', limit=7)) == whole[:7]

@@ -2,8 +2,10 @@
 import pytest
 
 from nova import exception
+from nova.api.resources import server_devices
 from nova.api.resources import server_spec
 
+IMAGE = {'id': 'image', 'properties': {}}
 FLAVOR = {'memory_mb': 512, 'root_gb': 1, 'ephemeral_gb': 2, 'swap': 64}
 
 
@@ -38,7 +40,7 @@ def test_hints_are_lists_inside_and_as_given_outside():
 
 
 def test_disks_of_a_flavor():
-    root, ephemeral, swap = server_spec.block_devices({}, 'image', FLAVOR)
+    root, ephemeral, swap = server_devices.parse({}, IMAGE, FLAVOR)
     assert (root['source_type'], root['image_id'], root['boot_index']) == ('image', 'image', 0)
     assert (ephemeral['source_type'], ephemeral['volume_size']) == ('blank', 2)
     assert ephemeral['guest_format'] is None
@@ -46,11 +48,11 @@ def test_disks_of_a_flavor():
 
 
 def test_disks_that_are_asked_for():
-    devices = server_spec.block_devices({'block_device_mapping_v2': [
+    devices = server_devices.parse({'block_device_mapping_v2': [
         {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0,
          'disk_bus': 'scsi'},
         {'source_type': 'blank', 'volume_size': 1, 'guest_format': 'ext4'},
-        {'source_type': 'blank', 'volume_size': 1}]}, 'image', FLAVOR)
+        {'source_type': 'blank', 'volume_size': 1}]}, IMAGE, FLAVOR)
     assert [device['volume_size'] for device in devices] == [None, 1, 1, 64]
     assert devices[0]['disk_bus'] == 'scsi' and devices[1]['guest_format'] == 'ext4'
 

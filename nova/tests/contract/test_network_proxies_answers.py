@@ -1,0 +1,192 @@
+"""What the compute API showed of networks and security groups until 2.35: real answers against the public facts."""
+import uuid
+
+import pytest
+
+from nova.db import security_groups
+from nova.tests import server_rows
+from nova.tests.contract import facts
+from nova.tests.functional import base
+from nova.tests.functional import servers
+
+NOBODY = str(uuid.UUID(int=9))
+_COUNTER = iter(range(10 ** 6))
+
+
+@pytest.fixture(scope='module')
+def api(tmp_path_factory):
+    """A project with a network, a server and a group whose rules have each form."""
+    fixture = servers.Servers(tmp_path_factory.mktemp('proxies'), network__quota='security_group:-1')
+    fixture.server = fixture.add_server(1)
+    with fixture.api_db.writer() as conn:
+        fixture.default = security_groups.ensure_default(conn, base.PROJECT)
+    yield fixture
+    fixture.close()
+
+
+def _group(api):
+    """The id of a new group."""
+    made = api.client().post('/os-security-groups', {'security_group': {
+        'name': f'g{next(_COUNTER)}', 'description': 'd'}}).json['security_group']['id']
+    return made
+
+
+def _rule(api, group=None):
+    return {'security_group_rule': {'parent_group_id': group or api.default, 'ip_protocol': 'tcp', 'cidr': '10.0.0.0/8',
+                                    'from_port': 1000 + next(_COUNTER), 'to_port': '9999'}}
+
+
+def _new(api):
+    return {'security_group': {'name': f'n{next(_COUNTER)}', 'description': ''}}
+
+
+# operation, path, body or what makes it, code
+OPERATIONS = [
+    ('GET /os-networks', '/os-networks', None, 200),
+    ('GET /os-networks/{}', '/os-networks/{network}', None, 200),
+    ('GET /os-tenant-networks', '/os-tenant-networks', None, 200),
+    ('GET /os-tenant-networks/{}', '/os-tenant-networks/{network}', None, 200),
+    ('GET /os-security-groups', '/os-security-groups', None, 200),
+    ('POST /os-security-groups', '/os-security-groups', _new, 200),
+    ('GET /os-security-groups/{}', '/os-security-groups/{group}', None, 200),
+    ('PUT /os-security-groups/{}', '/os-security-groups/{new}', _new, 200),
+    ('DELETE /os-security-groups/{}', '/os-security-groups/{new}', None, 202),
+    ('POST /os-security-group-rules', '/os-security-group-rules', _rule, 200),
+    ('DELETE /os-security-group-rules/{}', '/os-security-group-rules/{rule}', None, 202),
+    ('GET /os-floating-ip-pools', '/os-floating-ip-pools', None, 200),
+    ('GET /os-floating-ips', '/os-floating-ips', None, 200),
+    ('POST /os-floating-ips', '/os-floating-ips', lambda api: {'pool': None}, 404),
+    ('GET /os-floating-ips/{}', f'/os-floating-ips/{NOBODY}', None, 404),
+    ('DELETE /os-floating-ips/{}', f'/os-floating-ips/{NOBODY}', None, 404),
+    ('POST /servers/{}/action addFloatingIp', '/servers/{server}/action',
+     lambda api: {'addFloatingIp': {'address': '10.1.1.1'}}, 404),
+    ('POST /servers/{}/action removeFloatingIp', '/servers/{server}/action',
+     lambda api: {'removeFloatingIp': {'address': '10.1.1.1'}}, 404),
+    ('POST /servers/{}/action addFixedIp', '/servers/{server}/action',
+     lambda api: {'addFixedIp': {'networkId': server_rows.NETWORK_ID}}, 202),
+    ('POST /servers/{}/action removeFixedIp', '/servers/{server}/action',
+     lambda api: {'removeFixedIp': {'address': '10.0.0.4'}}, 202),
+]
+
+
+def _cases():
+    for operation, path, body, code in OPERATIONS:
+        method, pattern, *action = operation.split(' ')
+        row = facts.routes()[method, pattern, ''.join(action)]
+        until = facts.minor(row['max'])
+        for version in facts.boundaries(operation, 'response', 1, until):
+            yield pytest.param(operation, path, body, code, version, id=f'{operation} 2.{version}')
+        yield pytest.param(operation, path, body, 404, until + 1, id=f'{operation} 2.{until + 1}')
+
+
+def _filled(api, path):
+    if '{rule}' in path:
+        made = api.client().post('/os-security-group-rules', _rule(api)).json
+        return path.format(rule=made['security_group_rule']['id'])
+    new = _group(api) if '{new}' in path else None
+    return path.format(network=api.network_id, group=api.default, new=new, server=api.server)
+
+
+@pytest.mark.parametrize('admin', [True, False])
+@pytest.mark.parametrize('operation, path, body, code, version', _cases())
+def test_answers(api, operation, path, body, code, version, admin):
+    client = api.admin(project=base.PROJECT) if admin else api.client()
+    answer = client.request(operation.split(' ')[0], _filled(api, path), body and body(api), version=f'2.{version}')
+    assert answer.status == code, answer.body
+    if code == 200:
+        assert facts.differences(operation, version, answer.json) == []
+
+
+def test_networks(api):
+    user, admin = (client.get('/os-networks').json['networks'][0] for client in (api.client(), api.admin()))
+    assert (user['id'], user['label'], user['cidr'], user['netmask'], user['gateway']) == (
+        api.network_id, 'private', '10.44.0.0/24', '255.255.255.0', '10.44.0.1')
+    assert 'bridge' not in user and admin['bridge'] == 'br-nova' and admin.items() > user.items()
+    assert api.client().get('/os-tenant-networks').json == {
+        'networks': [{'id': api.network_id, 'label': 'private', 'cidr': '10.44.0.0/24'}]}
+    assert api.client().get(f'/os-networks/{NOBODY}').status == 404
+
+
+def test_a_life_of_a_group(api):
+    client, other = api.client(), api.client(project='c' * 32)
+    path = f'/os-security-groups/{_group(api)}'
+    renamed = client.put(path, {'security_group': {'name': ' web ', 'description': 'w'}}).json['security_group']
+    assert (renamed['name'], renamed['description'], renamed['rules']) == ('web', 'w', [])
+    made = client.post('/os-security-group-rules', {'security_group_rule': {
+        'parent_group_id': renamed['id'], 'ip_protocol': 'ICMP', 'from_port': -1, 'to_port': -1, 'cidr': None}}).json
+    assert made['security_group_rule'] == {
+        'id': made['security_group_rule']['id'], 'parent_group_id': renamed['id'], 'ip_protocol': 'icmp',
+        'from_port': -1, 'to_port': -1, 'group': {}, 'ip_range': {'cidr': '0.0.0.0/0'}}
+    inside = client.post('/os-security-group-rules', {'security_group_rule': {
+        'parent_group_id': renamed['id'], 'group_id': api.default}}).json['security_group_rule']
+    assert inside['group'] == {'name': 'default', 'tenant_id': base.PROJECT} and inside['ip_range'] == {}
+    assert len(client.get(path).json['security_group']['rules']) == 2
+    rule = f'/os-security-group-rules/{inside["id"]}'
+    for method, target, body in (('GET', path, None), ('DELETE', path, None), ('DELETE', rule, None),
+                                 ('PUT', path, _new(api)), ('POST', '/os-security-group-rules', _rule(api))):
+        assert other.request(method, target, body).status == 404, (method, target)
+    assert client.delete(rule).status == 202 and client.delete(rule).status == 404
+    assert client.delete(path).status == 202 and client.get(path).status == 404
+
+
+def test_refusals(api):
+    client = api.client()
+    path, rules = '/os-security-groups', '/os-security-group-rules'
+    for name in ('', '  ', 'default', 'a\nb', 'x' * 256, 5):
+        assert client.post(path, {'security_group': {'name': name, 'description': ''}}).status == 400, name
+    assert client.get(path + '/1').status == 400
+    assert client.delete(f'{path}/{api.default}').status == 400
+    assert client.put(f'{path}/{api.default}', _new(api)).status == 400
+    taken = _rule(api)
+    assert client.post(rules, taken).status == 200
+    assert client.post(rules, taken).status == 400                     # the same again
+    for values in ({'ip_protocol': None}, {'ip_protocol': 'what'}, {'from_port': 'x'}, {'from_port': 10000},
+                   {'to_port': 70000}, {'cidr': 'nowhere'}, {'cidr': 5}, {'ip_protocol': ['tcp']}, {'from_port': 1.5},
+                   {'from_port': True}, {'group_id': 'x'}, {'from_port': '9' * 400}):
+        body = _rule(api)
+        body['security_group_rule'] |= values
+        answer = client.post(rules, body)
+        assert answer.status == 400, (values, answer.body)
+    for values in ({'parent_group_id': NOBODY}, {'group_id': NOBODY}):
+        body = _rule(api)
+        body['security_group_rule'] |= values
+        assert client.post(rules, body).status == 404, values
+
+
+def test_the_quota_of_groups(tmp_path):
+    fixture = servers.Servers(tmp_path, network__quota='security_group:2,security_group_rule:7')
+    client = fixture.client()
+    default, = client.get('/os-security-groups').json['security_groups']
+    assert default['name'] == 'default'
+    assert client.post('/os-security-groups', _new(fixture)).status == 200
+    assert client.post('/os-security-groups', _new(fixture)).status == 403
+    fixture.default = default['id']
+    assert client.post('/os-security-group-rules', _rule(fixture)).status == 200
+    assert client.post('/os-security-group-rules', _rule(fixture)).status == 403
+    fixture.close()
+
+
+def test_hosts_are_told(api):
+    """The filters of the hosts with a port in the group follow a rule that comes or goes."""
+    api.add_port(str(uuid.UUID(int=77)), host='far', device_id=api.server)
+    group = _group(api)
+    with api.api_db.writer() as conn:
+        security_groups.bind(conn, [(str(uuid.UUID(int=77)), group)])
+    api.services.network.sent.clear()
+    made = api.client().post('/os-security-group-rules', _rule(api, group)).json['security_group_rule']['id']
+    api.client().delete(f'/os-security-group-rules/{made}')
+    assert [(method, host) for method, host, _ in api.services.network.sent] == [('refresh_security', 'far')] * 2
+
+
+def test_pages_and_projects(api):
+    client = api.client()
+    names = [group['name'] for group in client.get('/os-security-groups').json['security_groups']]
+    page = client.get('/os-security-groups?limit=2&offset=1').json['security_groups']
+    assert [group['name'] for group in page] == names[1:3]
+    with api.api_db.writer() as conn:
+        security_groups.ensure_default(conn, 'd' * 32)
+    for all_tenants, found in (('?all_tenants=1', True), ('', False), ('?all_tenants=0', False)):
+        groups = api.admin(project=base.PROJECT).get('/os-security-groups' + all_tenants).json['security_groups']
+        assert (('d' * 32) in {group['tenant_id'] for group in groups}) is found
+    mine = client.get('/os-security-groups?all_tenants=1').json['security_groups']
+    assert {group['tenant_id'] for group in mine} == {base.PROJECT}

@@ -1,0 +1,65 @@
+"""The reference pages of the documentation are made of the rows, and none is forgotten."""
+import pathlib
+import re
+import sys
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import policies
+from nova import states
+from nova.api import app
+from nova.api import versions
+
+EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
+
+
+@pytest.fixture(scope='module')
+def pages(tmp_path_factory):
+    """{name: text} of the pages."""
+    folder = tmp_path_factory.mktemp('doc')
+    sys.path.insert(0, str(EXTENSION))
+    try:
+        import reference
+        reference.write(type('Sphinx', (), {'srcdir': str(folder)}))
+    finally:
+        sys.path.remove(str(EXTENSION))
+    return {page.stem: page.read_text() for page in (folder / 'reference').glob('*.rst')}
+
+
+def test_every_operation_has_a_section_on_a_page_of_the_index(pages):
+    operations = '\n'.join(text for name, text in pages.items() if name.startswith('api-'))
+    for row in app.all_routes():
+        if row.api:
+            assert f'{row.method} {row.path}' + (f' ({row.action})' if row.action else '') + '\n---' in operations
+    listed = set(re.findall(r'^   (api-\S+)$', pages['api'], re.M))
+    assert listed == {name for name in pages if name.startswith('api-')}
+
+
+def test_fields_and_parameters_have_their_versions(pages):
+    servers = pages['api-servers']
+    assert re.search(r'``servers\[\]\.locked``\n     - 2\.9 on\n     - boolean\n     - yes', servers)
+    assert re.search(r'``server\.personality``\n     - until 2\.56', servers)
+    assert re.search(r'``not-tags-any``\n     - 2\.26 on', servers)
+    assert ':Rules: ``os_compute_api:servers:index``' in servers
+
+
+def test_every_version_option_rule_and_action_is_there(pages):
+    for minor, name, _text in versions.HISTORY:
+        assert f'   * - 2.{minor}\n     - ``{name}``' in pages['microversions']
+    assert 'Gone: ' in pages['microversions'] and '``GET /os-hosts``' in pages['microversions']
+    for module in nova_conf.modules():
+        for option in module.OPTIONS:
+            assert f'   * - ``{option.dest}``' in pages['options']
+    for rule, *_ in (*policies.BASE_RULES, *policies.RULES):
+        assert f'   * - ``{rule}``' in pages['policies']
+    for action in states.ACTIONS.values():
+        assert f'   * - ``{action.name}``' in pages['states']
+
+
+def test_the_diagram_shows_every_change(pages):
+    picture = pages['states']
+    assert picture.count('<ellipse') == len(states.VM_STATES) - 1            # all but what is gone
+    changes = {(before, action.after) for action in (states.BUILD, *states.ACTIONS.values()) if action.vm_states
+               for before in action.vm_states if action.after not in (None, before, states.DELETED)}
+    assert picture.count('<path d="M ') >= len(changes) > 10

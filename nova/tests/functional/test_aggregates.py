@@ -1,0 +1,376 @@
+"""Host aggregates and the zones that they make."""
+import concurrent.futures
+import datetime
+import os
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import aggregates
+from nova.db import image_cache
+from nova.db import services
+from nova.db import tables_cell
+from nova.db import tables_placement
+from nova.db import zones
+from nova.tests import core
+from nova.tests.functional import cloud as whole
+from nova.tests.functional import cloud_rows
+
+
+@pytest.fixture
+def hosts(api):
+    with api.cell_db.writer() as conn:
+        for host in ('host1', 'host2', 'host3'):
+            cloud_rows.service(conn, host)
+            cloud_rows.node(conn, host)
+    return api
+
+
+def make(api, name, zone=None):
+    answer = api.admin().post('/os-aggregates', {'aggregate': {'name': name, 'availability_zone': zone}})
+    assert answer.status == 200, answer.body
+    return answer.json['aggregate']['id']
+
+
+def act(api, number, action, body, **more):
+    return api.admin().post(f'/os-aggregates/{number}/action', {action: body}, **more)
+
+
+def add(api, number, host):
+    return act(api, number, 'add_host', {'host': host})
+
+
+def zone_of(api, host):
+    with api.cell_db.reader() as conn:
+        return zones.of(conn)[host]
+
+
+def test_life(hosts):
+    admin, number = hosts.admin(version='2.41'), make(hosts, 'rack', 'z1')
+    assert add(hosts, number, 'host2').status == add(hosts, number, 'host1').status == 200
+    shown = admin.get(f'/os-aggregates/{number}').json['aggregate']
+    assert shown['hosts'] == ['host1', 'host2'] and shown['metadata'] == {'availability_zone': 'z1'}
+    assert shown['updated_at'] and shown['deleted'] is False and shown['deleted_at'] is None
+    assert admin.get('/os-aggregates').json == {'aggregates': [shown]}
+    changed = act(hosts, number, 'set_metadata', {'metadata': {'ssd': 'true', 'old': 'x'}}).json['aggregate']
+    assert changed['metadata'] == {'ssd': 'true', 'old': 'x', 'availability_zone': 'z1'}
+    changed = act(hosts, number, 'set_metadata', {'metadata': {'old': None, 'availability_zone': None}})
+    assert changed.json['aggregate']['metadata'] == {'ssd': 'true'}
+    assert changed.json['aggregate']['availability_zone'] is None
+    assert zone_of(hosts, 'host1') == 'nova'
+    renamed = admin.put(f'/os-aggregates/{number}', {'aggregate': {'name': 'row', 'availability_zone': 'z2'}})
+    assert (renamed.json['aggregate']['name'], zone_of(hosts, 'host2')) == ('row', 'z2')
+    answer = admin.delete(f'/os-aggregates/{number}')
+    assert (answer.status, answer.fault[0]) == (400, 'badRequest')
+    for host in ('host1', 'host2'):
+        assert act(hosts, number, 'remove_host', {'host': host}).status == 200
+        assert zone_of(hosts, host) == 'nova'
+    answer = admin.delete(f'/os-aggregates/{number}')
+    assert (answer.status, answer.body) == (200, b'')
+    assert admin.get(f'/os-aggregates/{number}').status == 404
+
+
+@pytest.mark.parametrize(('method', 'path', 'body', 'status'), [
+    ('POST', '', {'aggregate': {'name': 'one'}}, 409),
+    ('POST', '', {'aggregate': {'name': ' one'}}, 400),
+    ('POST', '', {'aggregate': {'name': 'x', 'availability_zone': 'a:b'}}, 400),
+    ('POST', '', {'aggregate': {'name': 'x', 'availability_zone': ''}}, 400),
+    ('POST', '', {'aggregate': {'name': 'x', 'hosts': []}}, 400),
+    ('GET', '/9', None, 404), ('GET', '/x', None, 400), ('GET', '/99999999999', None, 400), ('GET', '/-1', None, 400),
+    ('PUT', '/9', {'aggregate': {'name': 'x'}}, 404), ('PUT', '/1', {'aggregate': {}}, 400),
+    ('PUT', '/1', {'aggregate': {'name': 'two'}}, 409), ('DELETE', '/9', None, 404), ('DELETE', '/x', None, 400),
+    ('POST', '/9/action', {'add_host': {'host': 'host1'}}, 404),
+    ('POST', '/1/action', {'add_host': {'host': 'nowhere'}}, 404),
+    ('POST', '/1/action', {'add_host': {'host': 'host1'}}, 409),
+    ('POST', '/1/action', {'add_host': {'host': 'bad host'}}, 400),
+    ('POST', '/1/action', {'remove_host': {'host': 'host2'}}, 404),
+    ('POST', '/1/action', {'remove_host': {'host': 'nowhere'}}, 404),
+    ('POST', '/9/action', {'set_metadata': {'metadata': {}}}, 404),
+    ('POST', '/1/action', {'set_metadata': {'metadata': {'availability_zone': ''}}}, 400),
+    ('POST', '/1/action', {'set_metadata': {'metadata': {'availability_zone': 'a:b'}}}, 400),
+    ('POST', '/1/action', {'set_metadata': {'metadata': {'k': 'v' * 256}}}, 400),
+    ('POST', '/1/action', {'set_metadata': {'metadata': {'k!': 'v'}}}, 400),
+    ('POST', '/1/action', {'nothing': {}}, 400)])
+def test_refusals(hosts, method, path, body, status):
+    make(hosts, 'one'), make(hosts, 'two')
+    add(hosts, 1, 'host1')
+    answer = hosts.admin().request(method, '/os-aggregates' + path, body)
+    assert answer.status == status, answer.body
+    assert answer.fault[1] == status
+
+
+def test_a_host_is_in_one_zone(hosts):
+    first, second, third, same = (make(hosts, name, zone) for name, zone in (
+        ('a', 'z1'), ('b', 'z2'), ('c', None), ('d', 'z1')))
+    for number in (first, third, same):
+        assert add(hosts, number, 'host1').status == 200
+    answer = add(hosts, second, 'host1')
+    assert answer.status == 409 and answer.fault[2] == 'Host host1 is already in availability zone z1.'
+    answer = hosts.admin().put(f'/os-aggregates/{third}', {'aggregate': {'availability_zone': 'z2'}})
+    assert answer.status == 400 and 'already in availability zone z1' in answer.fault[2]
+    answer = act(hosts, same, 'set_metadata', {'metadata': {'availability_zone': 'z9'}})
+    assert answer.status == 400
+    assert zone_of(hosts, 'host1') == 'z1'
+    # out of one of the two that say the same, it stays where it is
+    assert act(hosts, first, 'remove_host', {'host': 'host1'}).status == 200
+    assert zone_of(hosts, 'host1') == 'z1'
+
+
+def test_a_host_with_servers_keeps_its_zone(hosts):
+    number, plain = make(hosts, 'a', 'z1'), make(hosts, 'b')
+    add(hosts, number, 'host1')
+    with hosts.cell_db.writer() as conn:
+        cloud_rows.server(conn, 'host1')
+        cloud_rows.server(conn, 'host2', 1)
+    for answer, status in (
+            (add(hosts, number, 'host2'), 409), (act(hosts, number, 'remove_host', {'host': 'host1'}), 409),
+            (hosts.admin().put(f'/os-aggregates/{number}', {'aggregate': {'availability_zone': 'z2'}}), 400),
+            (act(hosts, number, 'set_metadata', {'metadata': {'availability_zone': None}}), 400)):
+        assert answer.status == status and 'has servers' in answer.fault[2], answer.body
+    assert hosts.admin().get(f'/os-aggregates/{number}').json['aggregate']['hosts'] == ['host1']
+    assert (zone_of(hosts, 'host1'), zone_of(hosts, 'host2')) == ('z1', 'nova')
+    # what does not change a zone is fine
+    assert add(hosts, plain, 'host1').status == add(hosts, plain, 'host2').status == 200
+    assert act(hosts, number, 'set_metadata', {'metadata': {'k': 'v'}}).status == 200
+
+
+def test_zones_are_shown(hosts):
+    add(hosts, make(hosts, 'a', 'east'), 'host1')
+    shown = hosts.client().get('/os-availability-zone').json['availabilityZoneInfo']
+    assert [(zone['zoneName'], zone['zoneState']['available']) for zone in shown] == [('east', True), ('nova', True)]
+    detail = {zone['zoneName']: zone['hosts'] for zone in
+              hosts.admin().get('/os-availability-zone/detail').json['availabilityZoneInfo']}
+    assert set(detail['east']) == {'host1'} and set(detail['nova']) == {'host2', 'host3'}
+    listed = hosts.admin().get('/os-services').json['services']
+    assert {service['host']: service['zone'] for service in listed} == {
+        'host1': 'east', 'host2': 'nova', 'host3': 'nova'}
+
+
+def test_a_deleted_service_leaves_its_aggregates(hosts):
+    number = make(hosts, 'a', 'z1')
+    add(hosts, number, 'host1')
+    listed = hosts.admin(version='2.53').get('/os-services?host=host1').json['services']
+    assert hosts.admin(version='2.53').delete('/os-services/' + listed[0]['id']).status == 204
+    assert hosts.admin().get(f'/os-aggregates/{number}').json['aggregate']['hosts'] == []
+
+
+def at_once(*requests):
+    barrier = threading.Barrier(len(requests))
+
+    def run(request):
+        barrier.wait()
+        return request()
+    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(run, requests))
+
+
+def test_one_of_a_name_wins(hosts):
+    answers = at_once(*[lambda: hosts.admin().post('/os-aggregates', {'aggregate': {'name': 'n'}})] * 8)
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 7
+    numbers = [make(hosts, f'other{number}') for number in range(6)]
+    answers = at_once(*(lambda number=number: hosts.admin().put(
+        f'/os-aggregates/{number}', {'aggregate': {'name': 'taken'}}) for number in numbers))
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 5
+
+
+def test_one_of_several_zones_wins(hosts):
+    numbers = [make(hosts, f'a{number}', f'z{number}') for number in range(8)]
+    answers = at_once(*(lambda number=number: add(hosts, number, 'host1') for number in numbers))
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 7
+    winner = answers.index(next(answer for answer in answers if answer.status == 200))
+    assert zone_of(hosts, 'host1') == f'z{winner}'
+
+
+def test_one_membership_of_many_requests(hosts):
+    number = make(hosts, 'a')
+    answers = at_once(*[lambda: add(hosts, number, 'host1')] * 6)
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 5
+    answers = at_once(*[lambda: act(hosts, number, 'remove_host', {'host': 'host1'})] * 6)
+    assert sorted(answer.status for answer in answers) == [200] + [404] * 5
+
+
+# ---- below the API -----------------------------------------------------------
+
+@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
+def cloud(tmp_path, request):
+    url = None
+    if request.param != 'sqlite':
+        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
+        if not url:
+            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
+    made = core.Cloud(tmp_path, hosts=('host1', 'host2', 'host3'), url=url)
+    yield made
+    if url:
+        tables_cell.metadata.drop_all(made.db.engine)
+    made.close()
+
+
+def put(cloud, host, zone):
+    def run(conn):
+        number = aggregates.create(conn, f'{host}-{zone}', zone)['id']
+        aggregates.add_host(conn, number, host)
+        cloud.db.run(zones.move, {host: zone})
+    cloud.api_db.run(run)
+
+
+def test_the_schedulers_follow(cloud):
+    """A zone counts in the next decision, without a query of the aggregates."""
+    put(cloud, 'host2', 'east')
+    for _ in range(3):
+        assert cloud.row(cloud.boot(availability_zone='east'))['host'] == 'host2'
+    assert cloud.row(cloud.boot(availability_zone='nova'))['host'] != 'host2'
+    uuid = cloud.boot(availability_zone='east')
+    assert cloud.row(uuid)['availability_zone'] == 'east'
+
+
+def test_a_scheduler_that_is_behind_puts_nothing_into_another_zone(cloud):
+    """The claim looks at the zone itself: a table from before the change counts for nothing."""
+    old = cloud.scheduler._hosts(whole=True)
+    cloud.scheduler._hosts = lambda whole=False: old if not whole else type(cloud.scheduler)._hosts(
+        cloud.scheduler, whole=True)
+    for host in ('host1', 'host2', 'host3'):
+        put(cloud, host, 'west')
+    uuid, = cloud.create(availability_zone='nova')
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == 'error' and 'not in availability zone nova' in cloud.row(uuid)['fault'][
+        'message']
+    uuid, = cloud.create(availability_zone='west')
+    cloud.settle()
+    assert cloud.row(uuid)['availability_zone'] == 'west'
+    cloud.check()
+
+
+def test_moving_a_zone_races_placing(cloud):
+    """Whoever is first: a server is never on a host of another zone than its own row says."""
+    stop, moved = threading.Event(), []
+
+    def change():
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                cloud.db.run(zones.move, {'host1': f'z{number}'})
+                moved.append(number)
+            except exception.HostHasServers:
+                pass
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        for _ in range(15):
+            uuids = cloud.create(count=3)
+            cloud.settle()
+            for uuid in uuids:
+                row = cloud.row(uuid)
+                with cloud.db.reader() as conn:
+                    assert row['availability_zone'] == zones.of(conn)[row['host']]
+                cloud.delete(uuid)
+            cloud.settle()
+    finally:
+        stop.set()
+        changer.join()
+    assert moved
+    cloud.check()
+
+
+def test_what_a_crash_left_is_mended(cloud):
+    """The aggregates were committed, the host's row was not written."""
+    uuid = cloud.boot()
+    host = cloud.row(uuid)['host']
+    with cloud.api_db.writer() as conn:
+        aggregates.add_host(conn, aggregates.create(conn, 'a', 'east')['id'], host)
+    assert cloud.conductor.follow_zones() == {host: 'east'}
+    assert cloud.row(uuid)['availability_zone'] == 'east'
+    assert cloud.conductor.follow_zones() == {}
+    cloud.conf.set_override('default_availability_zone', 'main')
+    assert set(cloud.conductor.follow_zones().values()) == {'main'}
+    cloud.heartbeat('host9')
+    with cloud.db.reader() as conn:
+        assert services.list(conn, host='host9')[0]['availability_zone'] == 'main'
+
+
+# ---- images ahead of time ----------------------------------------------------
+
+def test_images_are_fetched_ahead_of_time(tmp_path):
+    with whole.running(tmp_path, ['host1', 'host2', 'host3']) as cloud:
+        admin = cloud.admin('2.81')
+        image_id = admin.upload_image()
+        number = admin.post('/os-aggregates', {'aggregate': {'name': 'a'}}).json()['aggregate']['id']
+        path = f'/os-aggregates/{number}/images'
+        for host in ('host1', 'host2'):
+            assert admin.post(f'/os-aggregates/{number}/action', {'add_host': {'host': host}}).status_code == 200
+        assert admin.post(path, {'cache': [{'id': image_id}]}).status_code == 202
+        drivers = {service.manager.host: service.manager.driver for service in cloud.services
+                   if service.binary == 'nova-compute'}
+        deadline = threading.Event()
+        for _ in range(200):
+            if drivers['host1'].cached_images and drivers['host2'].cached_images:
+                break
+            deadline.wait(0.05)
+        assert {host: driver.cached_images for host, driver in drivers.items()} == {
+            'host1': [image_id], 'host2': [image_id], 'host3': []}
+        missing = '11111111-2222-4333-8444-555555555555'
+        for body, status in (([{'id': missing}], 400), ([{'id': image_id}] * 2, 400), ([], 400), ([{}], 400),
+                             ([{'id': 'x'}], 400)):
+            answer = admin.post(path, {'cache': body})
+            assert answer.status_code == status, answer.text
+        assert admin.post('/os-aggregates/99/images', {'cache': [{'id': image_id}]}).status_code == 404
+        assert admin.post(path, {'cache': [{'id': image_id}]}, version='2.80').status_code == 404
+
+
+IMAGES = ['11111111-2222-4333-8444-555555555555', '11111111-2222-4333-8444-666666666666']
+
+
+def waiting(cloud):
+    with cloud.db.reader() as conn:
+        return sorted(tuple(row) for row in conn.execute(sa.select(
+            tables_placement.image_cache_tasks.c.host, tables_placement.image_cache_tasks.c.image_id)))
+
+
+def overdue(cloud, **values):
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_placement.image_cache_tasks).values(
+            deadline=utils.utcnow() - datetime.timedelta(seconds=1), **values))
+
+
+def test_a_host_that_did_not_hear_is_asked_again(cloud):
+    """The messages of the API were lost; one of the hosts is away."""
+    for _ in range(2):                                     # asked twice, done once
+        cloud.db.run(image_cache.add, cloud.ctx, ['host1', 'host2'], IMAGES, 60)
+    assert len(waiting(cloud)) == 4
+    assert cloud.conductor.resend_image_caching() == 0     # they have time yet
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == 'host2')
+                     .values(forced_down=True))
+    overdue(cloud)
+    assert cloud.conductor.resend_image_caching() == 2
+    cloud.settle()
+    assert cloud.computes['host1'].driver.cached_images == IMAGES
+    assert waiting(cloud) == [('host2', image_id) for image_id in IMAGES]
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(forced_down=False))
+    overdue(cloud)
+    assert cloud.conductor.resend_image_caching() == 2
+    cloud.settle()
+    assert cloud.computes['host2'].driver.cached_images == IMAGES and waiting(cloud) == []
+
+
+def test_an_image_that_cannot_be_had_is_given_up(cloud):
+    driver = cloud.computes['host1'].driver
+    cloud.db.run(image_cache.add, cloud.ctx, ['host1'], IMAGES, 60)
+    driver.failures['cache_image'] = exception.ImageNotFound(image_id=IMAGES[0])
+    overdue(cloud)
+    cloud.conductor.resend_image_caching()
+    cloud.settle()
+    assert driver.cached_images == [] and waiting(cloud) == []
+    # another failure may pass: it is asked again, but not for ever
+    cloud.db.run(image_cache.add, cloud.ctx, ['host1'], IMAGES, 60)
+    driver.failures['cache_image'] = exception.VirtError(operation='cache_image', reason='the disk is full')
+    overdue(cloud)
+    cloud.conductor.resend_image_caching()
+    cloud.settle()
+    assert len(waiting(cloud)) == 2
+    overdue(cloud, created_at=utils.utcnow() - datetime.timedelta(days=30))
+    assert cloud.conductor.resend_image_caching() == 0 and waiting(cloud) == []

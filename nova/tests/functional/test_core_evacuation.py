@@ -1,0 +1,328 @@
+"""Evacuation through conductor, scheduler and computes: a server has one guest, whoever dies and comes back."""
+import threading
+import time
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.api.resources import server_evacuate as api
+from nova.db import server_migrations
+from nova.tests import core
+from nova.tests.functional import test_core_live_migration as live
+from nova.tests.functional import test_core_recovery as recovery
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = core.Cloud(tmp_path, hosts=live.HOSTS)
+    yield made
+    made.close()
+
+
+def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False):
+    cloud.db.run(api._begin, cloud.ctx, uuid, {
+        'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped}, 'canary',
+        cloud.conf.service_down_time)
+    return live.moves(cloud, uuid)[0]['id']
+
+
+def evacuate(cloud, uuid, **asked):
+    number = begin(cloud, uuid, **asked)
+    cloud.client['conductor'].continue_evacuation(cloud.ctx, instance_uuid=uuid)
+    return number
+
+
+def die(cloud, host='host1'):
+    cloud.kill_compute(host)
+    live.down(cloud, host)
+
+
+def come_back(cloud, host='host1'):
+    live.down(cloud, host, forced=False)
+    compute = cloud.start_compute(host)
+    cloud.settle()
+    return compute
+
+
+def test_it_is_built_elsewhere_and_its_old_host_cleans_up(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    number = evacuate(cloud, uuid)
+    cloud.settle()
+    row, moved = cloud.row(uuid), live.move(cloud, number)
+    assert row['host'] == moved['dest_compute'] != 'host1' and row['task_state'] is None
+    assert (row['vm_state'], row['power_state']) == (states.ACTIVE, states.RUNNING)
+    assert moved['status'] == 'done' and moved['migration_type'] == 'evacuation'
+    assert live.hosts_with(cloud, uuid) == [row['host']] and cloud.node('host1')['running_vms'] == 0
+    assert cloud.actions(uuid)[-1][:2] == ('evacuate', None)
+    old = come_back(cloud)
+    assert old.driver.guests() == {} and live.move(cloud, number)['status'] == 'completed'
+    live.check(cloud)
+
+
+@pytest.mark.parametrize(('before', 'leave_stopped', 'after'), [
+    ((), True, states.STOPPED), (('os-stop',), False, states.STOPPED), (('os-stop',), True, states.STOPPED)])
+def test_what_it_is_afterwards(cloud, before, leave_stopped, after):
+    uuid = live.boot(cloud)
+    for name in before:
+        cloud.act(uuid, name, clean_shutdown=False)
+        cloud.settle()
+    die(cloud)
+    evacuate(cloud, uuid, host='host3', leave_stopped=leave_stopped)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['vm_state'], row['power_state']) == ('host3', after, states.SHUTDOWN)
+    come_back(cloud)
+    live.check(cloud)
+
+
+def test_a_host_that_lives_keeps_its_servers(cloud):
+    uuid = live.boot(cloud)
+    with pytest.raises(exception.ComputeServiceInUse):
+        begin(cloud, uuid)
+    assert cloud.row(uuid)['task_state'] is None and live.moves(cloud, uuid) == []
+    live.check(cloud)
+
+
+def test_a_host_that_comes_back_before_the_server_has_left_keeps_it(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    number = begin(cloud, uuid)
+    come_back(cloud)
+    cloud.client['conductor'].continue_evacuation(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['task_state'], row['vm_state']) == ('host1', None, states.ACTIVE)
+    assert live.move(cloud, number)['status'] == 'error' and live.hosts_with(cloud, uuid) == ['host1']
+    live.check(cloud)
+
+
+def test_a_host_that_is_only_said_to_be_down_loses_its_guest_at_once(cloud):
+    uuid = live.boot(cloud)
+    live.down(cloud, 'host1')
+    number = evacuate(cloud, uuid)
+    cloud.settle()
+    assert live.hosts_with(cloud, uuid) == [cloud.row(uuid)['host']] != ['host1']
+    assert live.move(cloud, number)['status'] == 'completed'
+    live.check(cloud)
+
+
+def test_a_host_that_comes_back_meanwhile_stops_its_guest(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    cloud.computes['host2'].driver.delays['spawn'] = 1
+    number = evacuate(cloud, uuid, host='host2')
+    live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
+    live.down(cloud, 'host1', forced=False)
+    old = cloud.start_compute('host1')
+    live.wait(lambda: old.driver.guests().get(uuid) == states.SHUTDOWN, 'it runs twice')
+    cloud.settle()
+    assert live.hosts_with(cloud, uuid) == ['host2'] and live.move(cloud, number)['status'] == 'completed'
+    live.check(cloud)
+
+
+def test_a_failure_takes_the_server_back_to_its_old_host(cloud):
+    """Its disks may be there still."""
+    uuid = live.boot(cloud)
+    die(cloud)
+    cloud.computes['host2'].driver.failures['spawn'] = RuntimeError('canary')
+    number = evacuate(cloud, uuid, host='host2')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['task_state'], row['vm_state']) == ('host1', None, states.ACTIVE)
+    assert live.move(cloud, number)['status'] == 'error' and 'canary' not in row['fault']['message']
+    assert live.hosts_with(cloud, uuid) == [] and cloud.conductor.audit() == []
+    come_back(cloud)
+    assert live.hosts_with(cloud, uuid) == ['host1'] and cloud.row(uuid)['vm_state'] == states.ACTIVE
+    live.check(cloud)
+
+
+def test_no_host_has_room(cloud):
+    uuid = live.boot(cloud)
+    for host in live.HOSTS:
+        die(cloud, host)
+    number = evacuate(cloud, uuid)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['task_state']) == ('host1', None) and live.move(cloud, number)['status'] == 'error'
+    assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.conductor.audit() == []
+
+
+@pytest.mark.parametrize('shared', [True, None])
+def test_disks_on_shared_storage(cloud, shared):
+    uuid = live.boot(cloud)
+    die(cloud)
+    for compute in cloud.computes.values():
+        compute.driver.shares_disks = True
+        compute.driver.failures['spawn'] = RuntimeError('the image is not written again')
+    number = evacuate(cloud, uuid, shared=shared)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE and live.move(cloud, number)['status'] == 'done'
+    assert len(live.hosts_with(cloud, uuid)) == 1
+
+
+def test_disks_that_are_said_to_be_shared_and_are_not(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    number = evacuate(cloud, uuid, shared=True)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host1' and live.move(cloud, number)['status'] == 'error'
+
+
+# ---- parts that die ----------------------------------------------------------------
+
+def test_the_destination_is_restarted_while_it_builds(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    cloud.computes['host2'].driver.delays['spawn'] = 5
+    number = evacuate(cloud, uuid, host='host2')
+    live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
+    time.sleep(0.1)
+    cloud.kill_compute('host2')
+    cloud.start_compute('host2')
+    cloud.settle()
+    assert cloud.row(uuid)['task_state'] is None and live.move(cloud, number)['status'] == 'done'
+    assert live.hosts_with(cloud, uuid) == ['host2']
+
+
+def test_the_destination_dies_too(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    cloud.computes['host2'].driver.delays['spawn'] = 5
+    evacuate(cloud, uuid, host='host2')
+    live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
+    die(cloud, 'host2')
+    evacuate(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host3' and cloud.row(uuid)['vm_state'] == states.ACTIVE
+    for host in ('host1', 'host2'):
+        come_back(cloud, host)
+    assert live.hosts_with(cloud, uuid) == ['host3']
+    live.check(cloud)
+
+
+@pytest.mark.parametrize('method', ['continue_evacuation', 'evacuate_instance', 'remove_evacuated_guests'])
+def test_a_message_is_lost(cloud, method):
+    uuid = live.boot(cloud)
+    die(cloud)
+    cloud.bus.lost = lambda topic, name, server: name == method
+    number = evacuate(cloud, uuid)
+    cloud.settle()
+    cloud.bus.lost = None
+    recovery.pass_time(cloud)
+    cloud.conductor.reconcile()
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE and cloud.row(uuid)['host'] != 'host1'
+    come_back(cloud)
+    assert live.move(cloud, number)['status'] == 'completed'
+    live.check(cloud)
+
+
+def test_a_live_migration_that_its_source_did_not_survive(cloud):
+    uuid = live.boot(cloud)
+    live.running(cloud, uuid, host='host2')
+    die(cloud)
+    number = evacuate(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE and cloud.row(uuid)['host'] != 'host1'
+    come_back(cloud)
+    assert live.move(cloud, number)['status'] == 'completed' and len(live.hosts_with(cloud, uuid)) == 1
+    live.check(cloud)
+
+
+def test_a_server_that_had_arrived_before_its_source_died(cloud):
+    """Its guest there is not left beside the one that the evacuation makes."""
+    uuid = live.boot(cloud)
+    cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
+    live.migrate(cloud, uuid, host='host2')
+    live.wait(lambda: live.hosts_with(cloud, uuid) == ['host2'], 'it does not arrive')
+    die(cloud)
+    cloud.bus.lost = None
+    evacuate(cloud, uuid, host='host3')
+    cloud.settle()
+    assert live.hosts_with(cloud, uuid) == ['host3']
+    come_back(cloud)
+    live.check(cloud)
+
+
+def test_evacuated_and_deleted(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    evacuate(cloud, uuid)
+    cloud.settle()
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    assert come_back(cloud).driver.guests() == {}
+    live.check(cloud)
+
+
+# ---- races -------------------------------------------------------------------------
+
+@pytest.mark.parametrize('pause', [0, 0.005, 0.02, 0.05])
+def test_the_host_comes_back_at_any_moment(cloud, pause):
+    uuid = live.boot(cloud)
+    die(cloud)
+    cloud.computes['host2'].driver.delays['spawn'] = 0.02
+    number = begin(cloud, uuid, host='host2')
+
+    def back():
+        time.sleep(pause)
+        live.down(cloud, 'host1', forced=False)
+        cloud.start_compute('host1')
+    live.together(lambda: cloud.conductor.continue_evacuation(cloud.ctx, uuid), back)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert row['task_state'] is None and live.hosts_with(cloud, uuid) == [row['host']]
+    assert live.move(cloud, number)['status'] == ('error' if row['host'] == 'host1' else 'completed')
+    live.check(cloud)
+
+
+def test_two_evacuations_at_once(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    live.together(*[lambda host=host: evacuate(cloud, uuid, host=host) for host in ('host2', 'host3')])
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
+    come_back(cloud)
+    live.check(cloud)
+
+
+@pytest.mark.parametrize('pause', [0, 0.01, 0.05])
+def test_delete_at_any_moment(cloud, pause):
+    uuid = live.boot(cloud)
+    die(cloud)
+
+    def delete():
+        time.sleep(pause)
+        row = cloud.delete(uuid)
+        if row['host'] == 'host1':
+            cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
+    live.together(lambda: evacuate(cloud, uuid), delete)
+    cloud.settle()
+    for _ in range(3):
+        if not cloud.gone(uuid):
+            recovery.pass_time(cloud)
+            cloud.conductor.reconcile()
+            cloud.settle()
+    assert cloud.gone(uuid)
+    come_back(cloud)
+    live.check(cloud)
+
+
+def test_many_servers_of_a_host(cloud):
+    uuids = [live.boot(cloud) for _ in range(6)]
+    die(cloud)
+    threads = [threading.Thread(target=evacuate, args=(cloud, uuid)) for uuid in uuids]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    cloud.settle()
+    assert all(cloud.row(uuid)['host'] != 'host1' for uuid in uuids)
+    come_back(cloud)
+    with cloud.db.reader() as conn:
+        assert {row['status'] for row in server_migrations.page(conn)} == {'completed'}
+    live.check(cloud)

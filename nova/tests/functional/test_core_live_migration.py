@@ -1,0 +1,548 @@
+"""Live migration through conductor, scheduler and computes: to the end, aborted, failed, and with parts that die."""
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.api.resources import live_migrations as api
+from nova.conductor import manager as conductor_manager
+from nova.conductor import reconcile
+from nova.db import live_migrations
+from nova.db import server_migrations
+from nova.db import tables_cell
+from nova.tests import core
+from nova.tests.functional import test_core_recovery as recovery
+
+HOSTS = ('host1', 'host2', 'host3')
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = core.Cloud(tmp_path, hosts=HOSTS)
+    yield made
+    made.close()
+
+
+def begin(cloud, uuid, host=None, force=False, block_migration=None):
+    """What the API writes for os-migrateLive; the number of the migration."""
+    cloud.db.run(api._begin, cloud.ctx, uuid, {
+        'host': host, 'force': force, 'block_migration': block_migration, 'disk_over_commit': False})
+    return moves(cloud, uuid)[0]['id']
+
+
+def migrate(cloud, uuid, **asked):
+    number = begin(cloud, uuid, **asked)
+    cloud.client['conductor'].continue_live_migration(cloud.ctx, instance_uuid=uuid)
+    return number
+
+
+def moves(cloud, uuid):
+    """Its migrations, newest first."""
+    with cloud.db.reader() as conn:
+        return server_migrations.page(conn, {'instance_uuid': uuid})
+
+
+def move(cloud, number):
+    with cloud.db.reader() as conn:
+        return server_migrations.get(conn, number)
+
+
+def wait(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def boot(cloud):
+    """A server on host1 and a slow wire from there."""
+    uuid = cloud.boot(requested_host='host1')
+    assert cloud.row(uuid)['host'] == 'host1'
+    return uuid
+
+
+def slow(cloud, seconds=1, host='host1'):
+    cloud.computes[host].driver.delays['live_migrate'] = seconds
+
+
+def running(cloud, uuid, **asked):
+    """A migration that is being copied at this moment."""
+    slow(cloud, 30)
+    number = migrate(cloud, uuid, **asked)
+    wait(lambda: move(cloud, number)['status'] == 'running', move(cloud, number))
+    wait(lambda: uuid in cloud.computes['host1'].driver._jobs, 'no job')
+    return number
+
+
+def hosts_with(cloud, uuid):
+    return [host for host, compute in cloud.computes.items() if uuid in compute.driver.guests()]
+
+
+def check(cloud):
+    """Nothing is left of a migration that is over, wherever it ended."""
+    cloud.settle()
+    cloud.check()
+    assert cloud.network.expected == set()
+    assert all(not compute.driver._expected and not compute.driver._jobs for compute in cloud.computes.values())
+    for host in HOSTS:
+        node = cloud.node(host)
+        mine = [uuid for uuid, home in cloud.guests().items() if home == host]
+        assert node['running_vms'] == len(mine)
+    with cloud.db.reader() as conn:
+        for row in server_migrations.page(conn):
+            assert row['status'] in server_migrations.OVER and row['held_host'] is None, row
+
+
+def at_home(cloud, uuid, number, status):
+    """It stayed on host1, idle, and its migration ended so."""
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['task_state'], row['vm_state']) == ('host1', None, states.ACTIVE)
+    assert move(cloud, number)['status'] == status
+    assert hosts_with(cloud, uuid) == ['host1']
+    check(cloud)
+
+
+# ---- main path -----------------------------------------------------------------
+
+def test_it_moves(cloud):
+    uuid = boot(cloud)
+    number = migrate(cloud, uuid)
+    cloud.settle()
+    row, moved = cloud.row(uuid), move(cloud, number)
+    assert row['host'] == row['node'] == moved['dest_compute'] != 'host1'
+    assert (row['vm_state'], row['task_state'], row['power_state']) == (states.ACTIVE, None, states.RUNNING)
+    assert moved['status'] == 'completed' and moved['swapped'] and moved['source_compute'] == 'host1'
+    assert moved['memory_processed_bytes'] == moved['memory_total_bytes'] == 512 << 20
+    assert moved['memory_remaining_bytes'] == 0 and moved['dest_host'] == cloud.conf.my_ip
+    assert hosts_with(cloud, uuid) == [row['host']]
+    action = cloud.actions(uuid)[-1]
+    assert action[0] == 'live-migration' and action[1] is None and action[2]
+    assert {result for _event, result in action[3]} == {'Success'}
+    check(cloud)
+
+
+def test_back_and_forth_by_name(cloud):
+    uuid = boot(cloud)
+    for host in ('host2', 'host3', 'host1', 'host2'):
+        migrate(cloud, uuid, host=host, force=True)
+        cloud.settle()
+        assert cloud.row(uuid)['host'] == host and hosts_with(cloud, uuid) == [host]
+    assert [row['status'] for row in moves(cloud, uuid)] == ['completed'] * 4
+    check(cloud)
+
+
+def test_a_paused_guest_moves_and_stays_paused(cloud):
+    uuid = boot(cloud)
+    cloud.act(uuid, 'pause')
+    cloud.settle()
+    migrate(cloud, uuid, host='host3')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['vm_state'], row['power_state']) == ('host3', states.PAUSED, states.POWER_PAUSED)
+    check(cloud)
+
+
+def test_both_hosts_hold_the_share_while_it_runs(cloud):
+    uuid = boot(cloud)
+    number = running(cloud, uuid, host='host2')
+    assert [cloud.node(host)['running_vms'] for host in HOSTS] == [1, 1, 0]
+    assert cloud.row(uuid)['task_state'] == states.MIGRATING and cloud.network.expected == {(uuid, 'host2')}
+    assert cloud.conductor.audit() == []
+    cloud.computes['host1'].force_complete_live_migration(cloud.ctx, cloud.conductor.update_instance(None, uuid, {}))
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+def test_progress_is_shown(cloud):
+    uuid = boot(cloud)
+    slow(cloud, 2.5)
+    number = migrate(cloud, uuid)
+    wait(lambda: cloud.row(uuid)['progress'] > 0, 'no progress')
+    seen = move(cloud, number)
+    assert 0 < seen['memory_processed_bytes'] < seen['memory_total_bytes']
+    assert seen['memory_processed_bytes'] + seen['memory_remaining_bytes'] == seen['memory_total_bytes']
+    assert 0 < cloud.row(uuid)['progress'] < 100
+    cloud.settle()
+    assert cloud.row(uuid)['progress'] == 0
+    check(cloud)
+
+
+def test_one_at_a_time_leaves_a_host(cloud):
+    uuids = [boot(cloud) for _ in range(3)]
+    slow(cloud, 0.3)
+    numbers = [migrate(cloud, uuid) for uuid in uuids]
+    wait(lambda: sorted(move(cloud, number)['status'] for number in numbers)[:2] == ['queued', 'queued'],
+         'no queue')
+    cloud.settle()
+    assert {move(cloud, number)['status'] for number in numbers} == {'completed'}
+    check(cloud)
+
+
+# ---- what is refused and what fails ----------------------------------------------
+
+def test_no_other_host_has_room(cloud):
+    uuid = boot(cloud)
+    for host in ('host2', 'host3'):
+        cloud.kill_compute(host)
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host != 'host1').values(
+            forced_down=True))
+    number = begin(cloud, uuid)
+    with pytest.raises(exception.BadRequest, match='No valid host'):
+        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+    assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.row(uuid)['host'] == 'host1'
+    assert move(cloud, number)['status'] == 'error'
+    assert cloud.row(uuid)['task_state'] is None
+
+
+def test_a_destination_that_cannot_take_it_is_passed_over(cloud):
+    uuid = boot(cloud)
+    cloud.computes['host2'].driver.failures['check_destination'] = exception.MigrationPreCheckError(reason='no')
+    number = migrate(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host3' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+    for host in ('host1', 'host2'):
+        cloud.computes[host].driver.failures['check_destination'] = exception.MigrationPreCheckError(reason='no')
+    begin(cloud, uuid)
+    with pytest.raises(exception.MigrationPreCheckError):
+        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+    assert cloud.row(uuid)['task_state'] is None and cloud.row(uuid)['host'] == 'host3'
+    check(cloud)
+
+
+def test_a_named_destination_is_not_replaced(cloud):
+    uuid = boot(cloud)
+    cloud.computes['host2'].driver.failures['check_destination'] = exception.MigrationPreCheckError(reason='no')
+    number = migrate(cloud, uuid, host='host2')
+    at_home(cloud, uuid, number, 'error')
+
+
+def test_disks_that_are_not_shared_are_refused_without_block_migration(cloud):
+    uuid = boot(cloud)
+    begin(cloud, uuid, block_migration=False)
+    with pytest.raises(exception.MigrationPreCheckError, match='share no storage'):
+        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+    at_home(cloud, uuid, moves(cloud, uuid)[0]['id'], 'error')
+
+
+@pytest.mark.parametrize(('host', 'operation', 'status'), [
+    ('host1', 'check_source', 'error'), ('host2', 'pre_live_migration', 'error'), ('host1', 'live_migrate', 'failed')])
+def test_what_fails_is_rolled_back(cloud, host, operation, status):
+    uuid = boot(cloud)
+    cloud.computes[host].driver.failures[operation] = RuntimeError('canary') if operation != 'check_source' else (
+        exception.VirtError(operation=operation, reason='canary'))
+    number = migrate(cloud, uuid, host='host2')
+    at_home(cloud, uuid, number, status)
+    fault = cloud.row(uuid)['fault']
+    assert 'canary' not in fault['message'] and cloud.actions(uuid)[-1][1] == 'Error'
+    cloud.computes[host].driver.failures.clear()
+    migrate(cloud, uuid, host='host2')
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2'
+    check(cloud)
+
+
+def test_a_failure_after_the_arrival_leaves_the_server_there(cloud):
+    uuid = boot(cloud)
+    cloud.computes['host2'].driver.failures['post_live_migration_at_destination'] = RuntimeError('canary')
+    number = migrate(cloud, uuid, host='host2')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['task_state'], move(cloud, number)['status']) == ('host2', None, 'error')
+    assert hosts_with(cloud, uuid) == ['host2'] and cloud.conductor.audit() == []
+
+
+# ---- abort, delete ---------------------------------------------------------------
+
+def abort(cloud, uuid, number, allowed=('queued', 'preparing', 'running'), lost=False):
+    migration = cloud.db.run(live_migrations.note, number, allowed, {'abort': True})
+    if migration['status'] == 'queued':
+        assert cloud.db.run(live_migrations.end, migration, 'cancelled', event='e', host=None)
+    elif not lost:
+        cloud.computes['host1'].abort_live_migration(cloud.ctx, cloud.conductor.update_instance(None, uuid, {}))
+
+
+@pytest.mark.parametrize('lost', [False, True])
+def test_abort(cloud, lost):
+    """Without its message the source hears of it with its next report."""
+    uuid = boot(cloud)
+    number = running(cloud, uuid, host='host2')
+    abort(cloud, uuid, number, lost=lost)
+    at_home(cloud, uuid, number, 'cancelled')
+
+
+def test_abort_of_a_queued_one(cloud):
+    first, second = boot(cloud), boot(cloud)
+    number = running(cloud, first, host='host2')
+    waiting = migrate(cloud, second, host='host2')
+    wait(lambda: move(cloud, waiting)['status'] == 'queued', 'not queued')
+    abort(cloud, second, waiting)
+    assert cloud.row(second)['task_state'] is None
+    again = migrate(cloud, second, host='host3')           # the first one still stands in the line
+    abort(cloud, first, number)
+    slow(cloud, 0)
+    cloud.settle()
+    assert move(cloud, waiting)['status'] == 'cancelled' and move(cloud, again)['status'] == 'completed'
+    assert cloud.row(first)['host'] == 'host1' and cloud.row(second)['host'] == 'host3'
+    check(cloud)
+
+
+def test_other_tasks_of_a_queued_server_do_not_wait_for_others(cloud):
+    """A delete, above all: it stood behind the migrations of all servers before it."""
+    first, second = boot(cloud), boot(cloud)
+    number = running(cloud, first, host='host2')
+    waiting = migrate(cloud, second, host='host2')
+    wait(lambda: move(cloud, waiting)['status'] == 'queued', 'not queued')
+    cloud.delete(second)
+    wait(lambda: cloud.gone(second), 'the delete waits')
+    assert move(cloud, number)['status'] == 'running'
+    abort(cloud, first, number)
+    at_home(cloud, first, number, 'cancelled')
+
+
+@pytest.mark.parametrize('lost', [False, True])
+def test_a_delete_does_not_wait_for_the_end(cloud, lost):
+    uuid = boot(cloud)
+    running(cloud, uuid, host='host2')
+    begun = time.monotonic()
+    if lost:
+        cloud.bus.lost = lambda topic, method, server: method == 'terminate_instance'
+    cloud.delete(uuid)
+    if lost:
+        wait(lambda: uuid not in cloud.computes['host1'].driver._jobs, 'it goes on')
+        cloud.settle()
+        cloud.bus.lost = None
+        recovery.pass_time(cloud)
+        cloud.conductor.reconcile()
+    cloud.settle()
+    assert cloud.gone(uuid) and time.monotonic() - begun < 10
+    check(cloud)
+
+
+# ---- parts that die --------------------------------------------------------------
+
+def restart(cloud, host):
+    cloud.start_compute(host)
+    cloud.settle()
+
+
+def test_the_source_is_restarted_while_it_runs(cloud):
+    uuid = boot(cloud)
+    number = running(cloud, uuid, host='host2')
+    cloud.kill_compute('host1')
+    restart(cloud, 'host1')
+    at_home(cloud, uuid, number, 'failed')
+
+
+def test_the_source_is_restarted_while_it_is_queued(cloud):
+    first, second = boot(cloud), boot(cloud)
+    running(cloud, first, host='host2')
+    waiting = migrate(cloud, second, host='host3')
+    wait(lambda: move(cloud, waiting)['status'] == 'queued', 'not queued')
+    cloud.kill_compute('host1')
+    restart(cloud, 'host1')
+    assert cloud.row(first)['host'] == 'host1' and cloud.row(second)['host'] == 'host3'
+    assert move(cloud, waiting)['status'] == 'completed'
+    check(cloud)
+
+
+def test_the_source_dies_between_the_arrival_and_its_record(cloud):
+    """The guest runs at the destination, the row says that it is at the source."""
+    uuid = boot(cloud)
+    cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
+    number = migrate(cloud, uuid, host='host2')
+    wait(lambda: hosts_with(cloud, uuid) == ['host2'], 'it does not arrive')
+    cloud.kill_compute('host1')
+    cloud.bus.lost = None
+    assert cloud.row(uuid)['host'] == 'host1'
+    cloud.kill_compute('host2')                      # the destination does not take its guest for a stray
+    restart(cloud, 'host2')
+    assert hosts_with(cloud, uuid) == ['host2']
+    restart(cloud, 'host1')
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+def test_the_source_dies_for_good_after_the_arrival(cloud):
+    uuid = boot(cloud)
+    cloud.bus.lost = lambda topic, method, server: method == 'live_migration_arrived'
+    number = migrate(cloud, uuid, host='host2')
+    wait(lambda: hosts_with(cloud, uuid) == ['host2'], 'it does not arrive')
+    cloud.kill_compute('host1')
+    cloud.bus.lost = None
+    down(cloud, 'host1')
+    recovery.pass_time(cloud)
+    cloud.conductor.reconcile()
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+def down(cloud, host, forced=True):
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == host).values(
+            forced_down=forced))
+
+
+def test_the_destination_dies_while_it_runs(cloud):
+    uuid = boot(cloud)
+    slow(cloud, 0.3)
+    number = migrate(cloud, uuid, host='host2')
+    wait(lambda: move(cloud, number)['status'] == 'running', 'it does not run')
+    cloud.kill_compute('host2')
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host1' and move(cloud, number)['status'] == 'failed'
+    restart(cloud, 'host2')
+    at_home(cloud, uuid, number, 'failed')
+
+
+def test_the_destination_is_restarted_while_it_runs(cloud):
+    """It has forgotten what it expects: the guest stays where it is."""
+    uuid = boot(cloud)
+    slow(cloud, 0.5)
+    number = migrate(cloud, uuid, host='host2')
+    wait(lambda: move(cloud, number)['status'] == 'running', 'it does not run')
+    cloud.kill_compute('host2')
+    cloud.start_compute('host2')
+    at_home(cloud, uuid, number, 'failed')
+
+
+def test_the_destination_dies_before_it_finishes(cloud):
+    uuid = boot(cloud)
+    cloud.bus.lost = lambda topic, method, server: method == 'finish_live_migration'
+    number = migrate(cloud, uuid, host='host2')
+    wait(lambda: move(cloud, number)['status'] == 'post-migrating', 'it does not arrive')
+    cloud.settle()
+    cloud.kill_compute('host2')
+    cloud.bus.lost = None
+    restart(cloud, 'host2')
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+@pytest.mark.parametrize('method', ['live_migrate_instance', 'finish_live_migration', 'continue_live_migration'])
+def test_a_message_is_lost(cloud, method):
+    uuid = boot(cloud)
+    cloud.bus.lost = lambda topic, name, server: name == method
+    number = migrate(cloud, uuid, host='host2')
+    cloud.settle()
+    assert cloud.row(uuid)['task_state'] == states.MIGRATING
+    cloud.bus.lost = None
+    recovery.pass_time(cloud)
+    cloud.conductor.reconcile()
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+def test_messages_that_come_twice_do_nothing(cloud):
+    uuid = boot(cloud)
+    slow(cloud, 0.3)
+    number = migrate(cloud, uuid, host='host2')
+    wait(lambda: move(cloud, number)['status'] == 'running', 'it does not run')
+    for _ in range(2):
+        recovery.pass_time(cloud)
+        cloud.conductor.reconcile()
+        cloud.client['conductor'].continue_live_migration(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+# ---- races -----------------------------------------------------------------------
+
+def together(*functions):
+    """Run them at the same moment; their errors."""
+    errors, barrier = [], threading.Barrier(len(functions))
+
+    def run(function):
+        barrier.wait()
+        try:
+            function()
+        except exception.NovaException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_two_at_once(cloud):
+    uuid = boot(cloud)
+    errors = together(*[lambda host=host: migrate(cloud, uuid, host=host) for host in ('host2', 'host3')])
+    assert [type(error) for error in errors] == [exception.InstanceInvalidState]
+    cloud.settle()
+    assert len(moves(cloud, uuid)) == 1 and cloud.row(uuid)['host'] != 'host1'
+    check(cloud)
+
+
+@pytest.mark.parametrize('pause', [0, 0.01, 0.05, 0.1])
+def test_delete_at_any_moment(cloud, pause):
+    uuid = boot(cloud)
+
+    def delete():
+        time.sleep(pause)
+        cloud.delete(uuid)
+    slow(cloud, 0.05)
+    together(lambda: migrate(cloud, uuid), delete)
+    cloud.settle()
+    for _ in range(3):
+        if cloud.gone(uuid):
+            break
+        recovery.pass_time(cloud)
+        cloud.conductor.reconcile()
+        cloud.settle()
+    assert cloud.gone(uuid)
+    check(cloud)
+
+
+# ---- a conductor that dies ---------------------------------------------------------
+
+def test_a_conductor_that_starts_takes_up_what_one_was_choosing_for(cloud, monkeypatch):
+    uuid = boot(cloud)
+    number = begin(cloud, uuid)
+    assert cloud.conductor.reconcile() == 0
+    monkeypatch.setattr(conductor_manager, 'TAKE_UP_S', -1)
+    cloud.conductor.start()
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
+    """The claim is there already: the next one goes on with it."""
+    uuid = boot(cloud)
+    number = begin(cloud, uuid)
+    spec = cloud.conductor.get_request_spec(None, uuid)
+    assert cloud.scheduler.select_move(cloud.ctx, spec, number, ['host1'], 'host3', False)
+    assert cloud.node('host3')['running_vms'] == 1
+    recovery.pass_time(cloud)
+    cloud.conductor.reconcile()
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host3' and move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
+def test_what_the_reconciler_decides():
+    row = {'vm_state': states.ACTIVE, 'task_state': states.MIGRATING, 'host': 'h'}
+    assert reconcile.decide(row, False, True) == 'migrate'
+    rebuilding = {**row, 'task_state': states.REBUILDING}
+    assert reconcile.decide_evacuation(rebuilding, False, True) == 'evacuate'
+    assert reconcile.decide(rebuilding, True, False) == 'resend'
+    assert reconcile.decide_evacuation({**row, 'task_state': None}, True, False) == 'close'
+
+
+def test_nothing_of_how_to_reach_volumes_stays_in_the_record(cloud):
+    uuid = boot(cloud)
+    number = migrate(cloud, uuid, host='host2')
+    cloud.settle()
+    assert 'connector' not in move(cloud, number)['arguments'] and 'volumes' not in move(cloud, number)['arguments']

@@ -1,0 +1,612 @@
+"""Cold moves between three hosts, below the API: every path, every failure, every crash leaves nothing behind."""
+import datetime
+import os
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova import utils
+from nova.conductor import migrate
+from nova.db import quotas
+from nova.db import server_migrations
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.db import tasks
+from nova.tests import core
+
+HOSTS = ('host1', 'host2', 'host3')
+BIG = {**core.FLAVOR, 'flavor_id': '2', 'name': 'big', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2}
+
+
+class Cloud(core.Cloud):
+    """With what the API does to begin a move, its confirmation and its revert."""
+
+    def move(self, uuid, flavor=None, send=True, **arguments):
+        action = states.ACTIONS['resize' if flavor else 'migrate']
+        kind = server_migrations.RESIZE if flavor else server_migrations.MIGRATION
+
+        def begin(conn):
+            row = tasks.begin(conn, self.ctx, uuid, action)
+            return server_migrations.create(
+                conn, self.ctx, row, kind, 'pre-migrating', new_flavor=flavor,
+                arguments={'old_vm_state': row['vm_state'], 'ignore': [row['host']], **arguments})['id']
+        if flavor:
+            limits = {'instances': -1, 'cores': -1, 'ram': -1}
+            self.api_db.run(quotas.check_and_grow, limits, 'p', uuid, flavor['vcpus'], flavor['memory_mb'])
+        number = self.db.run(begin)
+        if send:
+            self.client['conductor'].continue_move(self.ctx, instance_uuid=uuid)
+        return number
+
+    def end(self, uuid, name):
+        status = {'confirmResize': 'confirming', 'revertResize': 'reverting'}[name]
+        self.db.run(server_migrations.begin_end, self.ctx, uuid, states.ACTIONS[name], status)
+        self.client['conductor'].continue_move(self.ctx, instance_uuid=uuid)
+
+    def migration(self, number):
+        with self.db.reader() as conn:
+            return server_migrations.get(conn, number)
+
+    def counted(self, uuid):
+        """(vCPUs, MiB) that the quota counts."""
+        table = tables_api.instance_mappings
+        with self.api_db.reader() as conn:
+            return tuple(conn.execute(sa.select(table.c.vcpus, table.c.memory_mb).where(
+                table.c.instance_uuid == uuid)).one())
+
+    def state(self, uuid):
+        row = self.row(uuid)
+        return row['vm_state'], row['task_state'], row['power_state']
+
+    def check(self):
+        """Of core.Cloud, and no guest is put aside, no share held, and the quota counts what the servers have."""
+        super().check()
+        assert {host: compute.driver.kept_guests() for host, compute in self.computes.items()} == dict.fromkeys(
+            self.computes, [])
+        table = tables_cell.migrations
+        with self.db.reader() as conn:
+            assert conn.execute(sa.select(table.c.id).where(sa.or_(
+                table.c.held_host.is_not(None), table.c.status.not_in(server_migrations.OVER)))).all() == []
+            rows = conn.execute(sa.select(tables_cell.instances)).mappings().all()
+        for row in rows:
+            assert self.counted(row['uuid']) == (row['vcpus'], row['memory_mb'])
+            host, _ = self.network.allocated.get(row['uuid'], (row['host'], None))
+            assert host == row['host']
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = Cloud(tmp_path, hosts=HOSTS)
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
+def any_cloud(tmp_path, request):
+    """The same, also on the databases that NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name (empty ones)."""
+    url = None
+    if request.param != 'sqlite':
+        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
+        if not url:
+            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
+    cloud = Cloud(tmp_path, hosts=HOSTS, url=url)
+    yield cloud
+    cloud.close()
+    if url:
+        tables_cell.metadata.drop_all(cloud.db.engine)
+        cloud.db.dispose()
+
+
+def wait(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def pass_time(cloud, seconds=None):
+    """Every deadline has passed; with ``seconds`` the actions were begun so long ago."""
+    table = tables_cell.instance_actions
+    values = {'deadline': utils.utcnow() - datetime.timedelta(seconds=1)}
+    if seconds:
+        values['started_at'] = utils.utcnow() - datetime.timedelta(seconds=seconds)
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(**values))
+
+
+def boot(cloud, stopped):
+    uuid = cloud.boot()
+    if stopped:
+        cloud.act(uuid, 'os-stop', clean_shutdown=True)
+        cloud.settle()
+    power = states.SHUTDOWN if stopped else states.RUNNING
+    return uuid, (states.STOPPED if stopped else states.ACTIVE, None, power)
+
+
+@pytest.mark.parametrize('stopped', [False, True])
+@pytest.mark.parametrize('ending', ['confirmResize', 'revertResize'])
+@pytest.mark.parametrize('flavor', [None, BIG])
+def test_a_move_and_its_end(cloud, stopped, ending, flavor):
+    uuid, before = boot(cloud, stopped)
+    source, address = cloud.row(uuid)['host'], cloud.row(uuid)['network_info']
+    number = cloud.move(uuid, flavor)
+    cloud.settle()
+    row, move = cloud.row(uuid), cloud.migration(number)
+    assert cloud.state(uuid) == (states.RESIZED, None, before[2]), row['fault']
+    assert row['host'] != source and move['status'] == 'finished' and move['swapped']
+    assert (move['source_compute'], move['dest_compute']) == (source, row['host'])
+    assert move['dest_host'] == '127.0.0.1' and move['held_host'] == source
+    assert row['flavor'] == (flavor or core.FLAVOR) and row['memory_mb'] == row['flavor']['memory_mb']
+    assert cloud.guests()[uuid] == row['host'] and cloud.conductor.audit() == []
+    assert cloud.computes[source].driver.kept_guests() == [uuid]
+    assert cloud.counted(uuid) == (row['vcpus'], row['memory_mb'])
+    cloud.end(uuid, ending)
+    cloud.settle()
+    row, move = cloud.row(uuid), cloud.migration(number)
+    assert cloud.state(uuid) == before
+    assert move['status'] == ('confirmed' if ending == 'confirmResize' else 'reverted')
+    assert (row['host'] == source) == (ending == 'revertResize') and row['network_info'] == address
+    assert row['flavor'] == ((flavor or core.FLAVOR) if ending == 'confirmResize' else core.FLAVOR)
+    assert [action[:3] for action in cloud.actions(uuid)][-2:] == [
+        ('resize' if flavor else 'migrate', None, True), (ending, None, True)]
+    cloud.check()
+
+
+@pytest.mark.parametrize('ending', ['confirmResize', 'revertResize'])
+def test_a_resize_on_the_same_host(tmp_path, ending):
+    cloud = Cloud(tmp_path)
+    uuid = cloud.boot()
+    cloud.move(uuid, BIG, ignore=[])
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.RESIZED and cloud.node()['memory_mb_used'] == 1536
+    cloud.end(uuid, ending)
+    cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
+    assert cloud.row(uuid)['memory_mb'] == (1024 if ending == 'confirmResize' else 512)
+    cloud.check()
+    cloud.close()
+
+
+def test_the_destination_that_is_wanted(cloud):
+    uuid = cloud.boot()
+    wanted = next(host for host in HOSTS if host != cloud.row(uuid)['host'])
+    cloud.move(uuid, host=wanted)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == wanted
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    cloud.check()
+
+
+def failing(cloud, operation, hosts=HOSTS):
+    for host in hosts:
+        cloud.computes[host].driver.failures[operation] = exception.VirtError(operation=operation, reason='canary')
+
+
+def others(cloud, uuid):
+    return [host for host in HOSTS if host != cloud.row(uuid)['host']]
+
+
+def test_a_destination_that_refuses_is_replaced(cloud):
+    uuid = cloud.boot()
+    refusing, taking = others(cloud, uuid)
+    failing(cloud, 'accept_guest', [refusing])
+    for _ in range(4):                   # until the one that refuses was chosen first
+        number = cloud.move(uuid)
+        cloud.settle()
+        assert cloud.state(uuid)[0] == states.RESIZED
+        assert cloud.row(uuid)['host'] == taking
+        tried = cloud.migration(number)['arguments'].get('tried')
+        cloud.end(uuid, 'revertResize')
+        cloud.settle()
+        assert cloud.migration(number)['status'] == 'reverted' and cloud.row(uuid)['fault'] is None
+        assert cloud.actions(uuid)[-1][:2] == ('revertResize', None)
+        if tried:
+            break
+        with cloud.db.writer() as conn:
+            conn.execute(sa.update(tables_cell.compute_nodes).where(
+                tables_cell.compute_nodes.c.host == refusing).values(
+                memory_mb=10 ** 6, changed=utils.change_number()))
+    assert tried == [refusing]
+    cloud.check()
+
+
+@pytest.mark.parametrize('stopped', [False, True])
+@pytest.mark.parametrize(('operation', 'attempts'), [('accept_guest', 2), ('send_guest', 1), ('finish_migration', 1)])
+def test_a_move_that_fails_leaves_the_server_as_it_was(cloud, operation, attempts, stopped):
+    uuid, before = boot(cloud, stopped)
+    source = cloud.row(uuid)['host']
+    failing(cloud, operation)
+    number = cloud.move(uuid, BIG)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert cloud.state(uuid) == before and row['host'] == source and row['flavor'] == core.FLAVOR
+    assert row['fault']['code'] == 500 and 'canary' not in row['fault']['message']
+    assert 'canary' in row['fault']['details']
+    action, message, finished, events = cloud.actions(uuid)[-1]
+    assert (action, message, finished) == ('resize', 'Error', True)
+    assert cloud.migration(number)['status'] == 'error'
+    if operation == 'accept_guest':
+        assert len(cloud.migration(number)['arguments']['tried']) == attempts
+    cloud.check()
+
+
+def test_no_host_is_left(cloud):
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    number = cloud.move(uuid, {**BIG, 'vcpus': 1000})
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and row['host'] == source
+    assert 'No valid host was found. 3 hosts: 1 is where the server is' in row['fault']['message']
+    assert cloud.migration(number)['status'] == 'error'
+    cloud.check()
+
+
+@pytest.mark.parametrize(('ending', 'operation'), [
+    ('confirmResize', 'confirm_migration'), ('revertResize', 'drop_migrated')])
+def test_an_end_that_fails_can_be_asked_for_again(cloud, ending, operation):
+    uuid = cloud.boot()
+    cloud.move(uuid, BIG)
+    cloud.settle()
+    failing(cloud, operation)
+    cloud.end(uuid, ending)
+    cloud.settle()
+    assert cloud.state(uuid)[:2] == (states.RESIZED, None)
+    assert cloud.row(uuid)['fault'] and cloud.actions(uuid)[-1][1] == 'Error' and cloud.conductor.audit() == []
+    for compute in cloud.computes.values():
+        compute.driver.failures.clear()
+    cloud.end(uuid, ending)
+    cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
+    cloud.check()
+
+
+def test_a_source_that_cannot_bring_the_guest_back(cloud):
+    """The server is in ERROR on its source, nothing is held, and a hard reboot helps."""
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    number = cloud.move(uuid, BIG)
+    cloud.settle()
+    failing(cloud, 'finish_revert_migration')
+    cloud.end(uuid, 'revertResize')
+    cloud.settle()
+    assert cloud.state(uuid)[:2] == (states.ERROR, None) and cloud.row(uuid)['host'] == source
+    assert cloud.migration(number)['status'] == 'error' and cloud.conductor.audit() == []
+    cloud.act(uuid, 'reboot-hard', reboot_type='HARD')
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.ACTIVE
+
+
+# what is interrupted, on which end of the move
+CRASHES = (('accept_guest', 'dest'), ('send_guest', 'source'), ('finish_migration', 'dest'),
+           ('confirm_migration', 'source'), ('drop_migrated', 'dest'), ('finish_revert_migration', 'source'))
+
+
+@pytest.mark.parametrize(('operation', 'end'), CRASHES)
+def test_a_host_that_is_killed_in_the_middle(cloud, operation, end):
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    target = others(cloud, uuid)[0]
+    host = source if end == 'source' else target
+    begun = threading.Event()
+    driver = cloud.computes[host].driver
+    original = driver._operation
+
+    def slow(name, instance):
+        if name == operation:
+            begun.set()
+            time.sleep(0.3)
+        return original(name, instance)
+    driver._operation = slow
+    number = cloud.move(uuid, BIG, host=target)
+    if operation not in ('accept_guest', 'send_guest', 'finish_migration'):
+        cloud.settle()
+        cloud.end(uuid, 'confirmResize' if operation == 'confirm_migration' else 'revertResize')
+    assert begun.wait(10)
+    cloud.kill_compute(host)
+    assert cloud.row(uuid)['task_state'] is not None
+    cloud.settle()
+    cloud.start_compute(host)
+    cloud.settle()
+    if cloud.row(uuid)['vm_state'] == states.RESIZED:
+        cloud.end(uuid, 'confirmResize')
+        cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING), cloud.row(uuid)['fault']
+    assert cloud.migration(number)['status'] == ('reverted' if 'revert' in operation or 'drop' in operation
+                                                 else 'confirmed')
+    cloud.check()
+
+
+CALLS = ('move_accepted', 'move_sent', 'move_finished', 'move_confirmed', 'move_dropped', 'move_reverted',
+         'prep_resize', 'resize_instance', 'finish_resize', 'confirm_resize', 'revert_resize', 'finish_revert_resize')
+
+
+@pytest.mark.parametrize('method', CALLS)
+def test_a_message_that_is_lost(cloud, method, monkeypatch):
+    """The reconciler sends it again when its deadline has passed; a call that finds no conductor ends its task."""
+    monkeypatch.setattr('nova.compute.task.END_RETRIES', 1)
+    uuid = cloud.boot()
+    lost = []
+
+    def lose(topic, name, server):
+        if name == method and not lost:
+            lost.append(name)
+            return True
+        return False
+    cloud.bus.lost = lose
+
+    def until(condition):
+        cloud.settle()
+        for _ in range(3):
+            if condition():
+                return
+            pass_time(cloud)
+            cloud.conductor.reconcile()
+            cloud.settle()
+        assert condition(), cloud.row(uuid)
+    cloud.move(uuid, BIG)
+    until(lambda: cloud.state(uuid)[:2] == (states.RESIZED, None))
+    reverts = method in ('move_dropped', 'move_reverted', 'revert_resize', 'finish_revert_resize')
+    cloud.end(uuid, 'revertResize' if reverts else 'confirmResize')
+    until(lambda: cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING))
+    assert lost == [method]
+    cloud.check()
+
+
+def test_every_message_comes_twice(cloud):
+    """Nothing is done twice, and nothing is undone."""
+    uuid = cloud.boot()
+    original = cloud.bus.cast
+
+    def twice(function, ctx, arguments):
+        original(function, ctx, arguments)
+        original(function, ctx, arguments)
+    cloud.bus.cast = twice
+    cloud.move(uuid, BIG)
+    cloud.settle()
+    assert cloud.state(uuid) == (states.RESIZED, None, states.RUNNING)
+    cloud.end(uuid, 'revertResize')
+    cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
+    cloud.move(uuid)
+    cloud.settle()
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
+    cloud.check()
+
+
+def test_a_conductor_that_dies_before_it_chose(cloud):
+    uuid = cloud.boot()
+    cloud.move(uuid, BIG, send=False)
+    pass_time(cloud)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.RESIZED
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    cloud.check()
+
+
+def test_a_confirmation_does_not_wait_for_a_source_that_is_down(cloud):
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.move(uuid, BIG)
+    cloud.settle()
+    cloud.kill_compute(source)
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == source).values(
+            forced_down=True))
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and cloud.conductor.audit() == []
+    cloud.start_compute(source)
+    cloud.settle()
+    cloud.check()
+
+
+def test_a_destination_that_went_down_before_it_was_asked_is_replaced(cloud):
+    """Its message waits in the broker for ever: the reconciler does not send it there again."""
+    uuid = cloud.boot()
+    cloud.bus.lost = lambda topic, method, server: method == 'prep_resize'
+    number = cloud.move(uuid)
+    cloud.settle()
+    cloud.bus.lost = None
+    dead = cloud.migration(number)['dest_compute']
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == dead).values(
+            forced_down=True))
+    pass_time(cloud)
+    cloud.conductor.reconcile()
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.RESIZED and cloud.row(uuid)['host'] != dead
+    assert cloud.migration(number)['arguments']['tried'] == [dead]
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    cloud.check()
+
+
+@pytest.mark.parametrize('host', ['source', 'dest'])
+def test_a_move_that_hangs_is_given_up(cloud, host):
+    """Its host does not come back: the server is set free as far as that is possible."""
+    uuid = cloud.boot()
+    source, target = cloud.row(uuid)['host'], others(cloud, uuid)[0]
+    dead = source if host == 'source' else target
+    lost = 'resize_instance' if host == 'source' else 'finish_resize'
+    cloud.bus.lost = lambda topic, method, server: method == lost
+    number = cloud.move(uuid, BIG, host=target)
+    cloud.settle()
+    cloud.kill_compute(dead)
+    cloud.bus.lost = None
+    pass_time(cloud, 100000)
+    for _ in range(3):
+        cloud.conductor.reconcile()
+        cloud.settle()
+        pass_time(cloud, 100000)
+    assert cloud.state(uuid)[:2] == (states.ACTIVE, None) and cloud.row(uuid)['host'] == source
+    assert cloud.migration(number)['status'] == 'error' and cloud.row(uuid)['fault']
+    cloud.start_compute(dead)
+    cloud.settle()
+    cloud.check()
+
+
+@pytest.mark.parametrize('moment', [0, 0.01, 0.02, 0.04, 0.08, None])
+def test_a_delete_leaves_nothing_on_either_host(any_cloud, moment):
+    cloud = any_cloud
+    for compute in cloud.computes.values():
+        for operation in ('accept_guest', 'send_guest', 'finish_migration'):
+            compute.driver.delays[operation] = 0.015
+    uuid = cloud.boot()
+    number = cloud.move(uuid, BIG)
+    if moment is None:
+        cloud.settle()
+    else:
+        time.sleep(moment)
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid) and cloud.guests() == {}
+    assert cloud.migration(number)['status'] in server_migrations.OVER
+    cloud.check()
+
+
+def test_a_delete_while_the_other_host_is_down(cloud):
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.move(uuid, BIG)
+    cloud.settle()
+    cloud.kill_compute(source)
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    cloud.start_compute(source)
+    cloud.settle()
+    cloud.check()
+
+
+def at_once(*functions):
+    barrier, results = threading.Barrier(len(functions)), []
+
+    def run(function):
+        barrier.wait()
+        try:
+            results.append(function())
+        except exception.NovaException as error:
+            results.append(error)
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_of_several_moves_at_once_one_begins(any_cloud):
+    cloud = any_cloud
+    uuid = cloud.boot()
+    results = at_once(*[lambda: cloud.move(uuid, BIG)] * 6)
+    assert len([found for found in results if isinstance(found, int)]) == 1
+    assert {type(found) for found in results if not isinstance(found, int)} == {exception.InstanceInvalidState}
+    cloud.settle()
+    results = at_once(lambda: cloud.end(uuid, 'confirmResize'), lambda: cloud.end(uuid, 'revertResize'),
+                      lambda: cloud.end(uuid, 'confirmResize'))
+    assert len([found for found in results if found is None]) == 1
+    cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
+    cloud.check()
+
+
+def test_many_servers_move_and_the_claims_agree(any_cloud):
+    """Moves and their ends, deletes and audits at once: the audit mends nothing."""
+    cloud = any_cloud
+    uuids = cloud.create(count=9)
+    cloud.settle()
+    mended = []
+
+    def life(uuid, number):
+        def run():
+            for ending in ('confirmResize', 'revertResize'):
+                cloud.move(uuid, BIG if number % 2 else None)
+                wait(lambda: cloud.row(uuid)['vm_state'] == states.RESIZED)
+                cloud.end(uuid, ending)
+                wait(lambda: cloud.state(uuid)[:2] == (states.ACTIVE, None))
+            if number % 3 == 0:
+                cloud.move(uuid)
+                cloud.delete(uuid)
+        return run
+
+    def audit():
+        for _ in range(20):
+            mended.extend(cloud.conductor.audit())
+            time.sleep(0.02)
+    at_once(*(life(uuid, number) for number, uuid in enumerate(uuids)), audit)
+    cloud.settle(60)
+    assert mended == []
+    cloud.check()
+
+
+def test_moves_confirm_themselves(cloud):
+    uuid, other = cloud.boot(), cloud.boot()
+    for each in (uuid, other):
+        cloud.move(each)
+        cloud.settle()
+    assert cloud.conductor.confirm_old_moves() == 0
+    cloud.conf.set_override('resize_confirm_window', 60)
+    assert cloud.conductor.confirm_old_moves() == 0
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.migrations).where(
+            tables_cell.migrations.c.instance_uuid == uuid).values(
+            updated_at=utils.utcnow() - datetime.timedelta(seconds=61)))
+    assert cloud.conductor.confirm_old_moves() == 1
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.ACTIVE and cloud.state(other)[0] == states.RESIZED
+
+
+def test_what_is_held_is_counted(cloud):
+    """A host that takes a move has no room for others, and a source keeps the room for a revert."""
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.move(uuid, {**BIG, 'memory_mb': cloud.conf.fake.memory_mb})
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.RESIZED
+    taken = cloud.row(uuid)['host']
+    assert cloud.node(taken)['memory_mb_used'] == cloud.conf.fake.memory_mb
+    assert cloud.node(source)['memory_mb_used'] == 512 and cloud.node(source)['running_vms'] == 1
+    for _ in range(4):
+        assert cloud.row(cloud.boot())['host'] != taken
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).where(
+            tables_cell.compute_nodes.c.host == source).values(memory_mb_used=1))
+    assert [each['column'] for each in cloud.conductor.audit()] == ['memory_mb_used']
+
+
+def test_what_the_quota_counts_wrongly_is_mended(cloud):
+    """A process that died between its writes to the two databases leaves the wrong size; a move does not."""
+    uuid, moving = cloud.boot(), cloud.boot()
+    cloud.move(moving, {**BIG, 'memory_mb': 256})
+    cloud.settle()
+    assert cloud.counted(moving) == (2, 512) and cloud.conductor.count_sizes() == 0
+    cloud.api_db.run(quotas.set_size, uuid, 7, 7)
+    assert [cloud.conductor.count_sizes() for _ in range(3)] == [0, 1, 0]
+    assert cloud.counted(uuid) == (1, 512)
+    cloud.end(moving, 'confirmResize')
+    cloud.settle()
+    assert cloud.counted(moving) == (2, 256)
+    cloud.check()
+
+
+@pytest.mark.parametrize(('task', 'held', 'swapped', 'step'), [
+    (states.RESIZE_PREP, None, False, None), (states.RESIZE_PREP, 'd', False, ('prep_resize', 'd')),
+    (states.RESIZE_MIGRATING, 'd', False, ('resize_instance', 's')),
+    (states.RESIZE_MIGRATED, 's', True, ('finish_resize', 'd')),
+    (states.RESIZE_FINISH, 's', True, ('finish_resize', 'd')),
+    (states.RESIZE_CONFIRMING, 's', True, ('confirm_resize', 's')),
+    (states.RESIZE_REVERTING, 's', True, ('revert_resize', 'd')),
+    (states.RESIZE_REVERTING, 'd', False, ('finish_revert_resize', 's'))])
+def test_the_next_step(task, held, swapped, step):
+    migration = {'held_host': held, 'swapped': swapped, 'source_compute': 's', 'dest_compute': 'd'}
+    assert migrate.next_step(task, migration) == step

@@ -1,0 +1,111 @@
+"""A rebuild is no way around the filters (class K of the vulnerabilities: CVE-2017-16239)."""
+import pytest
+
+from nova import states
+from nova.tests import core
+
+GOOD, BAD = core.IMAGE['id'], '70a599e0-31e7-49b7-b260-868f441e86ff'
+
+
+class Picky:
+    """A filter of the deployment that refuses one image."""
+
+    def host_passes(self, host, spec):
+        return (spec.image or {}).get('id') != BAD
+
+
+class Fragile:
+    """A filter that refuses everything."""
+
+    allows = True
+
+    def host_passes(self, host, spec):
+        return Fragile.allows
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = core.Cloud(tmp_path, filter_scheduler__enabled_filters=[
+        'ComputeFilter', 'RamFilter', f'{__name__}.Picky', f'{__name__}.Fragile'])
+    yield cloud
+    Fragile.allows = True
+    cloud.close()
+
+
+def rebuild(cloud, uuid, image_id):
+    """As the API does it."""
+    row, spec = cloud.row(uuid), cloud.conductor.get_request_spec(None, uuid)
+    previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
+    spec.image = {**core.IMAGE, 'id': image_id}
+    cloud.act(uuid, 'rebuild', {'image_id': image_id}, spec=spec, preserve_ephemeral=False, previous=previous)
+    cloud.settle()
+
+
+@pytest.fixture(autouse=True)
+def sent_without_what_is_stored(monkeypatch):
+    """``previous`` is an argument of the record, not of the compute's method."""
+    original = core.Client._sender
+
+    def sender(self, row):
+        send = original(self, row)
+        if row.name != 'rebuild_instance':
+            return send
+        return lambda ctx, previous=None, **arguments: send(ctx, **arguments)
+    monkeypatch.setattr(core.Client, '_sender', sender)
+
+
+def image_of(cloud, uuid):
+    return cloud.row(uuid)['image_id'], cloud.conductor.get_request_spec(None, uuid).image['id']
+
+
+def test_an_image_that_is_refused_changes_nothing(cloud):
+    uuid = cloud.boot()
+    guest = dict(cloud.computes['host1'].driver._guests[uuid])
+    rebuild(cloud, uuid, BAD)
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state']) == (states.ACTIVE, None)
+    assert image_of(cloud, uuid) == (GOOD, GOOD)
+    assert 'No valid host was found. 1 host: 1 does not pass Picky.' in row['fault']['message']
+    assert cloud.actions(uuid)[-1][:2] == ('rebuild', 'Error')
+    assert cloud.computes['host1'].driver._guests[uuid] == guest
+    cloud.check()
+
+
+def test_an_image_that_is_allowed(cloud):
+    uuid, other = cloud.boot(), BAD[:-1] + '0'
+    with cloud.db.writer() as conn:                       # neither a full nor a disabled host stands in the way
+        conn.exec_driver_sql('UPDATE compute_nodes SET memory_mb = 512')
+        conn.exec_driver_sql('UPDATE services SET disabled = 1')
+    rebuild(cloud, uuid, other)
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['image_id']) == (states.ACTIVE, None, other), row['fault']
+
+
+def test_what_was_allowed_is_not_asked_again(cloud):
+    """After a crash the old disks may be gone: the rebuild is finished whatever the filters say now."""
+    uuid, other = cloud.boot(), BAD[:-1] + '0'
+    driver = cloud.computes['host1'].driver
+    driver.delays['spawn'] = 0.3
+    row, spec = cloud.row(uuid), cloud.conductor.get_request_spec(None, uuid)
+    previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
+    cloud.act(uuid, 'rebuild', {'image_id': other}, spec=spec, preserve_ephemeral=False, previous=previous)
+    deadline = 200
+    while cloud.row(uuid)['task_state'] != states.REBUILD_SPAWNING and deadline:
+        deadline -= 1
+        cloud.bus._lock.acquire(timeout=0.01) and cloud.bus._lock.release()
+    cloud.kill_compute('host1')
+    Fragile.allows = False
+    cloud.start_compute('host1')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['image_id']) == (states.ACTIVE, None, other), row['fault']
+
+
+def test_a_scheduler_that_is_away(cloud):
+    uuid = cloud.boot()
+    cloud.bus.lost = lambda topic, method, server: method == 'check_host'
+    rebuild(cloud, uuid, BAD)
+    cloud.bus.lost = None
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE and image_of(cloud, uuid) == (GOOD, GOOD)
+    assert cloud.row(uuid)['fault']
+    cloud.check()

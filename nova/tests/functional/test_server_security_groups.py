@@ -1,0 +1,177 @@
+"""Security groups of servers: through the whole cloud, down to what the host's filters are made from."""
+import concurrent.futures
+import threading
+import uuid
+
+import pytest
+
+from nova.tests.functional import cloud
+
+
+@pytest.fixture(scope='module')
+def running(tmp_path_factory):
+    with cloud.running(tmp_path_factory.mktemp('groups'), quota__instances=-1, quota__cores=-1, quota__ram=-1,
+                       network__quota='security_group:-1,security_group_rule:-1') as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def user(running):
+    return running.client()
+
+
+@pytest.fixture(scope='module')
+def image_id(user):
+    return user.upload_image()
+
+
+@pytest.fixture
+def server(user, image_id):
+    made = user.boot(image_id)['id']
+    user.wait_for(made)
+    yield made
+    user.delete(f'/servers/{made}')
+
+
+def make_group(client, name, **rule):
+    made = client.post('/network/v2.0/security-groups', {'security_group': {'name': name}}).json()['security_group']
+    if rule:
+        answer = client.post('/network/v2.0/security-group-rules', {'security_group_rule': {
+            'security_group_id': made['id'], 'direction': 'ingress', **rule}})
+        assert answer.status_code == 201, answer.text
+    return made['id']
+
+
+def change(client, server, verb, name, **more):
+    return client.post(f'/servers/{server}/action', {f'{verb}SecurityGroup': {'name': name}}, **more)
+
+
+def names(client, server):
+    shown = {group['name'] for group in client.get(f'/servers/{server}').json()['server'].get('security_groups', [])}
+    listed = client.get(f'/servers/{server}/os-security-groups').json()['security_groups']
+    assert {group['name'] for group in listed} == shown
+    return shown
+
+
+def filters(running, server):
+    """Groups that the host's filters have for the server's ports, and the members of groups that rules let in."""
+    manager = next(part.manager for part in running.services if part.binary == 'nova-network')
+    state = manager._load()
+    ports = {port['id'] for port in running.client('nova-admin').get(
+        f'/network/v2.0/ports?device_id={server}').json()['ports']}
+    return {group for port in state.ports if port.id in ports for group in port.groups}, state
+
+
+def test_add_show_remove(running, user, server):
+    web = make_group(user, 'web', protocol='tcp', port_range_min=80, port_range_max=81,
+                     remote_ip_prefix='10.0.0.0/8')
+    assert names(user, server) == {'default'}
+    assert change(user, server, 'add', 'web').status_code == 202
+    assert names(user, server) == {'default', 'web'}
+    used, state = filters(running, server)
+    assert web in used and any(rule['port_range_min'] == 80 for rule in state.rules[web])
+    group, = [each for each in user.get(f'/servers/{server}/os-security-groups').json()['security_groups']
+              if each['name'] == 'web']
+    rule, = group['rules']
+    assert rule == {'id': rule['id'], 'parent_group_id': web, 'ip_protocol': 'tcp', 'from_port': 80, 'to_port': 81,
+                    'group': {}, 'ip_range': {'cidr': '10.0.0.0/8'}}
+    assert group['tenant_id'] == user.project_id
+    assert change(user, server, 'add', web).status_code == 202           # by its id, again: nothing changes
+    assert change(user, server, 'remove', 'default').status_code == 202
+    assert names(user, server) == {'web'}
+    assert change(user, server, 'remove', web).status_code == 202
+    assert names(user, server) == set()
+    assert filters(running, server)[0] == set()
+    assert change(user, server, 'add', 'default').status_code == 202
+    default, = user.get(f'/servers/{server}/os-security-groups').json()['security_groups']
+    assert {rule['group'].get('name') for rule in default['rules']} == {'default'}
+    assert {rule['from_port'] for rule in default['rules']} == {None}
+
+
+def test_refusals(running, user, server):
+    admin = running.client('nova-admin')
+    theirs = make_group(admin, 'theirs')
+    assert change(user, server, 'add', theirs).status_code == 404
+    assert change(user, server, 'add', 'theirs').status_code == 404
+    assert change(user, server, 'add', 'nothing').status_code == 404
+    assert change(user, server, 'remove', 'nothing').status_code == 404
+    unused = make_group(user, 'unused')
+    assert change(user, server, 'remove', unused).status_code == 404
+    twice = [make_group(user, 'twice'), make_group(user, 'twice')]
+    assert change(user, server, 'add', 'twice').status_code == 400
+    assert change(user, server, 'add', twice[1]).status_code == 202
+    assert change(user, str(uuid.uuid4()), 'add', 'unused').status_code == 404
+    for body in ({}, {'name': ''}, {'name': 5}, None):
+        answer = user.post(f'/servers/{server}/action', {'addSecurityGroup': body})
+        assert answer.status_code == 400, answer.text
+    user.post(f'/servers/{server}/action', {'lock': None})
+    assert change(user, server, 'add', 'unused').status_code == 409
+    assert change(admin, server, 'add', 'unused').status_code == 202         # a group of the server's project
+    assert names(user, server) == {'default', 'twice', 'unused'}
+    assert admin.get(f'/servers/{server}/os-security-groups').status_code == 200
+
+
+def test_a_server_without_ports(user, image_id):
+    server = user.boot(image_id, networks='none', version='2.37')['id']
+    user.wait_for(server)
+    assert user.get(f'/servers/{server}/os-security-groups').json() == {'security_groups': []}
+    assert change(user, server, 'add', 'default').status_code == 400
+    assert change(user, server, 'remove', 'default').status_code == 404
+
+
+def test_a_group_in_use_is_not_deleted(user, server):
+    group = make_group(user, 'kept')
+    change(user, server, 'add', group)
+    assert user.delete(f'/network/v2.0/security-groups/{group}').status_code == 409
+    change(user, server, 'remove', group)
+    assert user.delete(f'/network/v2.0/security-groups/{group}').status_code == 204
+
+
+def test_several_at_once(running, user, server):
+    groups = [make_group(user, f'g{number}') for number in range(6)]
+    barrier = threading.Barrier(6)
+
+    def one(group):
+        barrier.wait()
+        return change(user, server, 'add', group).status_code
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(one, groups)) == [202] * 6
+    assert names(user, server) == {'default', *(f'g{number}' for number in range(6))}
+    assert set(groups) < filters(running, server)[0]
+
+
+def test_groups_stay_through_rebuild_and_restart_of_the_guest(user, image_id, server):
+    group = make_group(user, 'stays')
+    change(user, server, 'add', group)
+    for body, status in (({'rebuild': {'imageRef': image_id}}, 'ACTIVE'), ({'os-stop': None}, 'SHUTOFF'),
+                         ({'os-start': None}, 'ACTIVE'), ({'reboot': {'type': 'HARD'}}, 'ACTIVE')):
+        user.post(f'/servers/{server}/action', body)
+        user.wait_for(server, status)
+        assert names(user, server) == {'default', 'stays'}
+
+
+def test_a_new_port_brings_the_default_group(user, server):
+    group = make_group(user, 'only')
+    change(user, server, 'add', group)
+    change(user, server, 'remove', 'default')
+    port = user.post(f'/servers/{server}/os-interface', {}).json()['interfaceAttachment']['port_id']
+    assert names(user, server) == {'only', 'default'}
+    shown = user.get(f'/network/v2.0/ports/{port}').json()['port']['security_groups']
+    assert len(shown) == 1 and group not in shown
+
+
+def test_who_is_told(running, user, image_id):
+    """A host whose ports let a group in hears of the group's new members, though none of them lives there."""
+    first, second = (user.boot(image_id, f'told{number}')['id'] for number in range(2))
+    for server in (first, second):
+        user.wait_for(server)
+    inside = make_group(user, 'inside')
+    outside = make_group(user, 'outside', protocol='tcp', remote_group_id=inside)
+    change(user, first, 'add', outside)
+    change(user, second, 'add', inside)
+    _used, state = filters(running, second)
+    assert len(state.members[inside]) == 1
+    from nova.db import security_groups
+    with running.api_db.reader() as conn:
+        assert security_groups.hosts_to_tell(conn, [], inside) == ['host1']
+        assert security_groups.hosts_to_tell(conn, [], outside) == []

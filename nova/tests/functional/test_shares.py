@@ -1,0 +1,69 @@
+"""Shares of servers on a whole cloud, with a Shared File Systems service beside it, and without one."""
+import pytest
+
+from nova.api import app
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.functional import servers
+from nova.tests.functional.test_volumes import drivers
+from nova.tests.functional.test_volumes import gone
+from nova.tests.functional.test_volumes import until
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud')) as made:
+        yield made
+
+
+def stopped(user):
+    server_id = user.boot(user.upload_image(), networks='none')['id']
+    user.wait_for(server_id)
+    user.post(f'/servers/{server_id}/action', {'os-stop': None})
+    return user.wait_for(server_id, 'SHUTOFF')['id']
+
+
+def test_without_a_service_every_share_is_unknown(cloud):
+    user = cloud.client(version='2.97')
+    server_id = stopped(user)
+    assert user.get(f'/servers/{server_id}/shares').json() == {'shares': []}
+    answer = user.post(f'/servers/{server_id}/shares', {'share': {'share_id': server_id}})
+    assert answer.status_code == 404 and 'Share' in answer.json()['itemNotFound']['message']
+
+
+def test_attach_use_and_detach(cloud, monkeypatch):
+    user, service = cloud.client(version='2.97'), servers.Shares()
+    conductor = next(part.manager for part in cloud.services if part.binary == 'nova-conductor')
+    monkeypatch.setattr(conductor, '_shares', service)
+    offered = next(each for each in app._offered.values() if getattr(each, 'conf', None) is cloud.conf)
+    monkeypatch.setattr(offered, 'shares', service)
+    server_id, (share_id, other) = stopped(user), (service.add(), service.add())
+    path, (driver,) = f'/servers/{server_id}/shares', drivers(cloud).values()
+
+    def status(share_id):
+        return {each['share_id']: each['status'] for each in user.get(path).json()['shares']}.get(share_id)
+    assert user.post(path, {'share': {'share_id': share_id, 'tag': 'data'}}).status_code == 201
+    until(lambda: status(share_id) == 'inactive')
+    assert driver.shares(server_id) == {share_id: 'data'} and service.allowed == {(share_id, 'host1')}
+    user.post(f'/servers/{server_id}/action', {'os-start': None})
+    user.wait_for(server_id)
+    assert status(share_id) == 'active'
+    assert user.delete(f'{path}/{share_id}').status_code == 409          # it runs
+    user.post(f'/servers/{server_id}/action', {'os-stop': None})
+    user.wait_for(server_id, 'SHUTOFF')
+    assert user.delete(f'{path}/{share_id}').status_code == 200
+    until(lambda: status(share_id) is None)
+    assert driver.shares(server_id) == {} and service.allowed == set()
+    driver.failures['attach_share'] = 1.0
+    try:
+        user.post(path, {'share': {'share_id': other}})
+        until(lambda: status(other) == 'error')
+    finally:
+        driver.failures.clear()
+    until(lambda: 'Error' in [row['message'] for row in
+                              user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']])
+    assert user.delete(f'{path}/{other}').status_code == 200
+    until(lambda: status(other) is None)
+    user.post(path, {'share': {'share_id': other}})
+    until(lambda: status(other) == 'inactive')
+    gone(user, server_id)
+    assert service.allowed == set()

@@ -1,0 +1,90 @@
+"""Unmodified python-openstackclient at work with volumes on a whole cloud."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nova.tests.functional import cloud as cloud_fixture
+
+BIN = pathlib.Path(sys.executable).parent
+
+# (command, pattern in what it prints, None: nothing is looked for); in this order on one cloud
+COMMANDS = (
+    ('volume type list', '__DEFAULT__'),
+    ('volume create --size 1 --description text data', 'available'),
+    ('volume create --size 2 --property a=b more', 'more'),
+    ('volume list', 'data'),
+    ('volume list --long', 'in-use|available'),
+    ('volume show data', 'text'),
+    ('volume set --name renamed --property c=d more', None),
+    ('volume show renamed', "c='d'"),
+    ('volume unset --property c renamed', None),
+    ('volume set --size 3 renamed', None),
+    ('volume show renamed -c size -f value', '3'),
+    ('volume snapshot create --volume data snap', 'snap'),
+    ('volume snapshot list', 'snap'),
+    ('volume snapshot show snap', 'available'),
+    ('volume create --snapshot snap copy', 'copy'),
+    ('volume snapshot set --name other snap', None),
+    ('volume snapshot delete other', None),
+    ('volume create --image base --size 1 root', 'root'),
+    ('volume show root', 'volume_image_metadata'),
+    ('server create --image base --flavor m1.nano --nic none --wait web', 'ACTIVE'),
+    ('server add volume web data', None),
+    ('WAIT volume show data -c status -f value', 'in-use'),
+    ('server volume list web', '/dev/vdb'),
+    ('server show web', 'data|volumes_attached'),
+    ('volume list', 'Attached to web|Attached to'),
+    ('volume attachment list --os-volume-api-version 3.27', 'attached'),
+    ('--os-compute-api-version 2.85 server volume set --delete-on-termination web data', None),
+    ('server remove volume web data', None),
+    ('WAIT volume show data -c status -f value', 'available'),
+    ('server create --volume root --flavor m1.nano --nic none --wait fromvolume', 'ACTIVE'),
+    ('server create --image base --boot-from-volume 1 --flavor m1.nano --nic none --wait frommade', 'ACTIVE'),
+    ('server create --image base --block-device source_type=blank,destination_type=volume,volume_size=1,boot_index=-1 '
+     '--flavor m1.nano --nic none --wait withblank', 'ACTIVE'),
+    ('server show frommade', 'booted from volume|volumes_attached'),
+    ('server image create --name copied --wait fromvolume', 'copied'),
+    ('server delete --wait web fromvolume frommade withblank', None),
+    ('WAIT volume show root -c status -f value', 'available'),
+    ('quota show', 'volumes'),
+    ('limits show --absolute', 'max_total_volumes'),
+    ('availability zone list --volume', 'nova'),
+    ('volume delete data renamed copy', None),
+)
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud')) as made:
+        made.client().upload_image(name='base')
+        yield made
+
+
+@pytest.fixture(scope='module')
+def run(cloud):
+    environ = {'PATH': f'{BIN}:{os.environ["PATH"]}', 'HOME': str(cloud.state_path), 'LANG': 'C.UTF-8',
+               'OS_CLOUD': 'nova-demo', 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml)}
+
+    def run(command):
+        done = subprocess.run([BIN / 'openstack', *command.split()], env=environ, capture_output=True, text=True,
+                              timeout=120)
+        printed = done.stdout + done.stderr
+        assert 'Traceback' not in printed, f'{command}:\n{printed}'
+        assert done.returncode == 0, f'openstack {command}:\n{printed}'
+        return printed
+    return run
+
+
+def test_openstack_commands(run):
+    for command, pattern in COMMANDS:
+        wait, _, rest = command.partition('WAIT ')
+        deadline = time.monotonic() + 20
+        printed = run(rest or wait)
+        while pattern and not re.search(pattern, printed) and rest and time.monotonic() < deadline:
+            printed = run(rest)
+        assert not pattern or re.search(pattern, printed), f'openstack {command}:\n{printed}'

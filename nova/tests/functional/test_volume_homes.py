@@ -1,0 +1,277 @@
+"""The Volumes interface over both homes, and what is sent to a Block Storage service and read from it."""
+import json
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova.db import engine
+from nova.db import tables_volume
+from nova.embedded.volume.app import Application
+from nova.image import api as image_api
+from nova.image import embedded as image_store
+from nova.tests import image_service as service
+from nova.volume import api
+from nova.volume import cinder
+from nova.volume import embedded
+
+SERVER, OTHER = '11111111-2222-3333-4444-555555555555', '66666666-2222-3333-4444-555555555555'
+CONNECTOR = {'host': 'h1', 'ip': '192.0.2.1', 'initiator': 'iqn.x'}
+ABSENT = '99999999-2222-3333-4444-555555555555'
+
+
+def user(project, **values):
+    return context.RequestContext(user_id='u', project_id=project, roles=['member'], overwrite=False,
+                                  auth_token='x:' + project, **values)
+
+
+def system():
+    return user(service.ADMIN, is_admin=True)
+
+
+@pytest.fixture(params=['embedded', 'cinder'])
+def home(request, tmp_path):
+    """The Volumes of one home."""
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    tables_volume.volumes.metadata.create_all(db.engine)
+    images = image_api.EmbeddedImages(image_store.Store(db, str(tmp_path / 'images')))
+    conf = nova_conf.new(files=[], volume__gigabytes=20)
+    store = embedded.EmbeddedVolumes(conf, db, images)
+    store.images = images
+    if request.param == 'embedded':
+        store.made_images = images
+        yield store
+        return
+    with service.listening(Application(store)) as address:
+        conf = nova_conf.new(files=[], volume__backend='cinder', cinder__endpoint_override=address,
+                             cinder__auth_type='none')
+        volumes = api.new(conf, db, images)
+        assert isinstance(volumes, cinder.CinderVolumes)
+        volumes.made_images = images
+        yield volumes
+
+
+def test_volumes(home):
+    alice = user(service.ALICE)
+    made = home.create(alice, 2, name='data', description='d')
+    volume = home.get(alice, made['id'])
+    assert (volume['name'], volume['size'], volume['status'], volume['bootable'], volume['multiattach']) == (
+        'data', 2, 'available', False, False)
+    assert volume['project_id'] == service.ALICE and volume['attachments'] == []
+    home.check_type(alice, '__DEFAULT__')
+    with pytest.raises(exception.VolumeTypeNotFound):
+        home.check_type(alice, 'fast')
+    home.delete(alice, made['id'])
+    with pytest.raises(exception.VolumeNotFound):
+        home.get(alice, made['id'])
+
+
+def test_a_volume_of_an_image(home, tmp_path):
+    alice = user(service.ALICE)
+    image = home.made_images.create(alice, {'name': 'i', 'min_disk': 2, 'properties': {'os_distro': 'x'}})
+    path = tmp_path / 'disk'
+    path.write_bytes(b'\0' * 4096)
+    home.made_images.upload(alice, image['id'], str(path), 'raw')
+    volume = home.create(alice, 2, image_id=image['id'])
+    assert home.get(alice, volume['id'])['bootable'] is True
+    assert home.get(alice, volume['id'])['image_metadata']['os_distro'] == 'x'
+    with pytest.raises(exception.BadRequest):
+        home.create(alice, 1, image_id=image['id'])
+    with pytest.raises(exception.NotFound):
+        home.create(alice, 2, image_id=ABSENT)
+
+
+def test_the_life_of_an_attachment(home):
+    alice, service_user = user(service.ALICE), system()
+    volume_id = home.create(alice, 1)['id']
+    attachment = home.attach(service_user, volume_id, SERVER)
+    assert home.get(alice, volume_id)['status'] == 'reserved'
+    with pytest.raises(exception.InvalidVolume, match='reserved'):
+        home.attach(service_user, volume_id, OTHER)
+    with pytest.raises(exception.InvalidVolume):
+        home.begin_detaching(service_user, volume_id)
+    info = home.connect(service_user, attachment, CONNECTOR, '/dev/vdb')
+    assert info['driver_volume_type'] == 'local' and info['data']['volume_id'] == volume_id
+    assert home.get(alice, volume_id)['status'] == 'attaching'
+    home.complete(service_user, attachment)
+    volume = home.get(alice, volume_id)
+    assert volume['status'] == 'in-use'
+    held, = volume['attachments']
+    assert (held['id'], held['instance_uuid'], held['device'], held['host']) == (attachment, SERVER, '/dev/vdb', 'h1')
+    assert home.attachments_of(service_user, SERVER) == [attachment]
+    # a server that moves has two for a while
+    fresh = home.attach(service_user, volume_id, SERVER)
+    home.detach(service_user, attachment)
+    home.connect(service_user, fresh, CONNECTOR, '/dev/vdb')
+    home.complete(service_user, fresh)
+    with pytest.raises(exception.InvalidVolume):
+        home.delete(alice, volume_id)
+    home.begin_detaching(service_user, volume_id)
+    with pytest.raises(exception.InvalidVolume, match='detaching'):
+        home.begin_detaching(service_user, volume_id)
+    home.roll_detaching(service_user, volume_id)
+    assert home.get(alice, volume_id)['status'] == 'in-use'
+    home.detach(service_user, fresh)
+    home.detach(service_user, fresh)
+    assert home.get(alice, volume_id)['status'] == 'available' and home.attachments_of(service_user, SERVER) == []
+
+
+def test_snapshots(home):
+    alice = user(service.ALICE)
+    volume_id = home.create(alice, 2)['id']
+    snapshot = home.create_snapshot(alice, volume_id, 'one')
+    assert home.get_snapshot(alice, snapshot['id'])['size'] == 2
+    with pytest.raises(exception.InvalidVolume, match='snapshots'):
+        home.delete(alice, volume_id)
+    assert home.create(alice, None, snapshot_id=snapshot['id'])['size'] == 2
+    with pytest.raises(exception.BadRequest):
+        home.create(alice, 1, snapshot_id=snapshot['id'])
+    home.delete_snapshot(alice, snapshot['id'])
+    home.delete_snapshot(alice, snapshot['id'])
+    with pytest.raises(exception.VolumeSnapshotNotFound):
+        home.get_snapshot(alice, snapshot['id'])
+    with pytest.raises(exception.Forbidden):
+        home.create(alice, 19)
+
+
+def test_of_others_and_wrong_ids(home):
+    volume_id = home.create(user(service.ALICE), 1)['id']
+    bob = user(service.BOB)
+    for ident in (volume_id, ABSENT, '../../v3/volumes', '', None, 'a/b?c', 'x' * 300):
+        for call in (home.get, home.delete, home.begin_detaching, lambda ctx, ident: home.attach(ctx, ident, SERVER)):
+            with pytest.raises((exception.VolumeNotFound, exception.Forbidden)):
+                call(bob, ident)
+        with pytest.raises(exception.VolumeSnapshotNotFound):
+            home.get_snapshot(bob, ident)
+    assert home.get(user(service.ALICE), volume_id)['status'] == 'available'
+
+
+def test_users_do_not_touch_attachments(tmp_path):
+    """What belongs to a server in use is for services and administrators: a user who could delete the attachment of
+    a running server's volume could give the volume to another one."""
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    tables_volume.volumes.metadata.create_all(db.engine)
+    store = embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)
+    alice = service.Client(Application(store))
+    volume = alice('POST', '/v3/volumes', {'volume': {'size': 1}}).json['volume']
+    attachment = store.attach(system(), volume['id'], SERVER)
+    for method, path, body in (
+            ('DELETE', f'/v3/attachments/{attachment}', None),
+            ('PUT', f'/v3/attachments/{attachment}', {'attachment': {'connector': CONNECTOR}}),
+            ('POST', '/v3/attachments', {'attachment': {'volume_uuid': volume['id'], 'instance_uuid': OTHER}}),
+            ('POST', f'/v3/attachments/{attachment}/action', {'os-complete': None}),
+            ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-begin_detaching': {}}),
+            ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-reset_status': {'status': 'available'}})):
+        assert alice(method, path, body).status == 403
+    assert alice('GET', f'/v3/attachments/{attachment}').json['attachment']['instance'] == SERVER
+    assert service.Client(Application(store), service.BOB)('GET', f'/v3/attachments/{attachment}').status == 404
+    assert service.Client(Application(store), roles=('reader',))('POST', '/v3/volumes', {
+        'volume': {'size': 1}}).status == 403
+
+
+def test_lists_of_the_face(tmp_path):
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    tables_volume.volumes.metadata.create_all(db.engine)
+    alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)))
+    ids = [alice('POST', '/v3/volumes', {'volume': {'size': size, 'name': name}}).json['volume']['id']
+           for size, name in ((3, 'b'), (1, 'a'), (2, None), (2, 'b'))]
+
+    def listed(query):
+        return [ids.index(each['id']) for each in alice('GET', '/v3/volumes' + query).json['volumes']]
+    assert listed('') == [3, 2, 1, 0] and listed('?limit=0') == []
+    assert listed('?sort=size:asc,created_at:asc') == [1, 2, 3, 0] and listed('?name=b&sort=size:asc') == [3, 0]
+    for sort in ('name:asc,created_at:asc', 'size:desc', 'created_at:desc', 'name:desc'):
+        found, query = [], f'?limit=1&sort={sort}'
+        while query:
+            answer = alice('GET', '/v3/volumes' + query).json
+            found += [ids.index(each['id']) for each in answer['volumes']]
+            query = '?' + answer['volumes_links'][0]['href'].partition('?')[2] if 'volumes_links' in answer else None
+        assert found == listed('?sort=' + sort)
+    for query in ('?marker=' + ABSENT, '?limit=x', '?sort=secret', '?sort=size:up', '?offset=-1'):
+        assert alice('GET', '/v3/volumes' + query).status == 400
+    assert service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)), service.BOB)(
+        'GET', '/v3/volumes?all_tenants=1').json['volumes'] == []
+
+
+# ---- the requests of the documented API --------------------------------------
+
+class Recorded:
+    """A service that says what it is told to, and keeps what it was asked."""
+
+    def __init__(self):
+        self.asked, self.answers = [], {}
+
+    def __call__(self, environ, start_response):
+        size = int(environ.get('CONTENT_LENGTH') or 0)
+        body = environ['wsgi.input'].read(size)
+        path = environ['PATH_INFO']
+        self.asked.append((environ['REQUEST_METHOD'], path, json.loads(body) if body else None, {
+            name: environ.get('HTTP_' + name) for name in ('OPENSTACK_API_VERSION', 'X_AUTH_TOKEN')}))
+        code, document = self.answers.get((environ['REQUEST_METHOD'], path), (404, {'itemNotFound': {
+            'code': 404, 'message': 'it is not there'}}))
+        start_response(f'{code} X', [('Content-Type', 'application/json')])
+        return [json.dumps(document).encode() if document is not None else b'']
+
+
+@pytest.fixture
+def recorded():
+    made = Recorded()
+    with service.listening(made) as address:
+        conf = nova_conf.new(files=[], cinder__endpoint_override=address + '/v3/their-project',
+                             cinder__auth_type='none')
+        made.volumes = cinder.CinderVolumes(conf)
+        yield made
+
+
+def test_what_is_asked_for_an_attachment(recorded):
+    ctx, root = user('p1'), '/v3/p1'
+    recorded.answers = {
+        ('POST', root + '/attachments'): (200, {'attachment': {'id': 'a1', 'status': 'reserved'}}),
+        # the documents of the API show the connection's data beside its kind
+        ('PUT', root + '/attachments/a1'): (200, {'attachment': {'id': 'a1', 'status': 'attaching', 'connection_info': {
+            'driver_volume_type': 'iscsi', 'target_iqn': 'iqn.y', 'target_lun': 1, 'access_mode': 'rw'}}}),
+        ('POST', root + '/attachments/a1/action'): (204, None), ('DELETE', root + '/attachments/a1'): (200, {
+            'attachments': []})}
+    assert recorded.volumes.attach(ctx, 'v1', SERVER) == 'a1'
+    info = recorded.volumes.connect(ctx, 'a1', CONNECTOR, '/dev/vdb')
+    assert info == {'driver_volume_type': 'iscsi', 'data': {
+        'target_iqn': 'iqn.y', 'target_lun': 1, 'access_mode': 'rw'}, 'host': 'h1'}
+    recorded.volumes.complete(ctx, 'a1')
+    recorded.volumes.detach(ctx, 'a1')
+    assert [(method, path, body) for method, path, body, _ in recorded.asked] == [
+        ('POST', root + '/attachments', {'attachment': {
+            'volume_uuid': 'v1', 'instance_uuid': SERVER, 'connector': None}}),
+        ('PUT', root + '/attachments/a1', {'attachment': {'connector': {**CONNECTOR, 'mountpoint': '/dev/vdb'}}}),
+        ('POST', root + '/attachments/a1/action', {'os-complete': None}),
+        ('DELETE', root + '/attachments/a1', None)]
+    assert {(headers['OPENSTACK_API_VERSION'], headers['X_AUTH_TOKEN']) for *_, headers in recorded.asked} == {
+        ('volume 3.44', 'x:p1')}
+
+
+@pytest.mark.parametrize('code, error', [
+    (400, exception.InvalidVolume), (401, exception.Unauthorized), (403, exception.Forbidden),
+    (404, exception.VolumeNotFound), (409, exception.InvalidVolume), (413, exception.Forbidden),
+    (500, exception.Unavailable), (503, exception.Unavailable)])
+def test_errors_of_the_service(recorded, code, error):
+    recorded.answers['GET', '/v3/p1/volumes/v1'] = (code, {'fault': {'code': code, 'message': 'a reason'}})
+    with pytest.raises(error) as caught:
+        recorded.volumes.get(user('p1'), 'v1')
+    assert ('a reason' in caught.value.message) == (code in (400, 409))
+
+
+def test_a_service_that_is_away():
+    conf = nova_conf.new(files=[], cinder__endpoint_override='http://127.0.0.1:9', cinder__auth_type='none')
+    with pytest.raises(exception.Unavailable):
+        cinder.CinderVolumes(conf).get(user('p1'), 'v1')
+
+
+def test_a_swap_for_the_service_itself(recorded):
+    recorded.answers = {
+        ('GET', '/v3/p1/volumes/v1'): (200, {'volume': {
+            'id': 'v1', 'status': 'in-use', 'size': 1, 'migration_status': 'migrating'}}),
+        ('POST', '/v3/p1/volumes/v1/action'): (200, {'save_volume_id': 'v1'})}
+    assert recorded.volumes.complete_migration(user('p1'), 'v1', 'v2', False) == 'v1'
+    assert recorded.asked[-1][2] == {'os-migrate_volume_completion': {'new_volume': 'v2', 'error': False}}
+    recorded.answers['GET', '/v3/p1/volumes/v1'][1]['volume']['migration_status'] = None
+    assert recorded.volumes.complete_migration(user('p1'), 'v1', 'v2', False) == 'v2'

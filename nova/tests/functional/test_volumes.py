@@ -1,0 +1,424 @@
+"""Volumes of servers on a whole cloud: attached, detached, swapped, booted from, kept and deleted."""
+import json
+import time
+
+import pytest
+
+from nova.tests.functional import cloud as cloud_fixture
+from nova.virt.fake import FakeDriver
+
+HOSTS = ['h1', 'h2']
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), HOSTS, quota__instances=-1, quota__cores=-1,
+                               quota__ram=-1) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def user(cloud):
+    return cloud.client(version='2.60')
+
+
+@pytest.fixture(scope='module')
+def image_id(user):
+    return user.upload_image()
+
+
+def drivers(cloud):
+    return {service.manager.host: service.manager.driver for service in cloud.services
+            if service.binary == 'nova-compute'}
+
+
+def guest_volumes(cloud, server_id):
+    """{volume id: device} that the server's guest has."""
+    for driver in drivers(cloud).values():
+        assert isinstance(driver, FakeDriver)
+        if server_id in driver.guests():
+            return driver.volumes(server_id)
+    return None
+
+
+def volume(user, **values):
+    answer = user.post('/volume/v3/volumes', {'volume': {'size': 1, **values}})
+    assert answer.status_code == 202, answer.text
+    return answer.json()['volume']['id']
+
+
+def show(user, volume_id):
+    return user.get(f'/volume/v3/volumes/{volume_id}').json().get('volume')
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, 'it did not happen in time'
+        time.sleep(0.02)
+    return found
+
+
+def status(user, volume_id, wanted):
+    return until(lambda: (found := show(user, volume_id)) and found['status'] == wanted and found)
+
+
+def boot(user, image_id, **fields):
+    server = {'name': 'vm', 'flavorRef': '42', 'networks': 'none', **({'imageRef': image_id} if image_id else {}),
+              **fields}
+    answer = user.post('/servers', {'server': server}, version=user.version if 'tag' not in str(fields) else '2.79')
+    assert answer.status_code == 202, answer.text
+    return user.wait_for(answer.json()['server']['id'])['id']
+
+
+def attach(user, server_id, volume_id, version=None, **values):
+    return user.post(f'/servers/{server_id}/os-volume_attachments',
+                     {'volumeAttachment': {'volumeId': volume_id, **values}}, version=version)
+
+
+def attachments(user, server_id, version='2.89'):
+    return user.get(f'/servers/{server_id}/os-volume_attachments', version=version).json()['volumeAttachments']
+
+
+def actions(user, server_id):
+    return {row['action']: row['message'] for row in
+            user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions']}
+
+
+def gone(user, server_id):
+    user.delete(f'/servers/{server_id}')
+    user.wait_for(server_id, 'DELETED')
+
+
+def test_attach_and_detach(cloud, user, image_id):
+    server_id, volume_id = boot(user, image_id), volume(user)
+    answer = attach(user, server_id, volume_id, version='2.79', tag='data', delete_on_termination=True)
+    assert answer.status_code == 200
+    assert answer.json()['volumeAttachment'] == {
+        'id': volume_id, 'volumeId': volume_id, 'serverId': server_id, 'device': '/dev/vdb', 'tag': 'data',
+        'delete_on_termination': True}
+    held, = status(user, volume_id, 'in-use')['attachments']
+    assert (held['server_id'], held['device']) == (server_id, '/dev/vdb') and held['host_name'] in HOSTS
+    assert guest_volumes(cloud, server_id) == {volume_id: '/dev/vdb'}
+    shown, = attachments(user, server_id)
+    assert shown['attachment_id'] == held['attachment_id'] and shown['tag'] == 'data' and 'id' not in shown
+    server = user.wait_for(server_id)
+    assert server['os-extended-volumes:volumes_attached'] == [{'id': volume_id, 'delete_on_termination': True}]
+    assert user.get(f'/servers/{server_id}', version='2.1').json()['server'][
+        'os-extended-volumes:volumes_attached'] == [{'id': volume_id}]
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
+    status(user, volume_id, 'available')
+    until(lambda: not attachments(user, server_id))
+    assert guest_volumes(cloud, server_id) == {}
+    until(lambda: actions(user, server_id).keys() >= {'attach_volume', 'detach_volume'})
+    assert user.wait_for(server_id)['os-extended-volumes:volumes_attached'] == []
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 404
+
+
+def test_refusals_of_attach(user, image_id):
+    server_id, volume_id, other = boot(user, image_id), volume(user), volume(user)
+    assert attach(user, server_id, volume_id).status_code == 200
+    status(user, volume_id, 'in-use')
+    assert attach(user, server_id, volume_id).status_code == 400                  # it has it
+    assert attach(user, boot(user, image_id), volume_id).status_code == 400       # another one has it
+    assert attach(user, server_id, other, device='/dev/vdb').status_code == 409
+    assert attach(user, server_id, other, device='/dev/vda').status_code == 409
+    assert attach(user, server_id, other, device='sdb').status_code == 400
+    assert attach(user, server_id, image_id).status_code == 404                   # no volume at all
+    assert status(user, other, 'available')['attachments'] == []
+    shared = volume(user, multiattach=True)
+    assert attach(user, server_id, shared, version='2.59').status_code == 400
+    assert user.put(f'/servers/{server_id}/os-volume_attachments/{volume_id}',
+                    {'volumeAttachment': {'volumeId': other}}).status_code == 403     # for services
+
+
+def test_a_failed_attach_leaves_nothing(cloud, user, image_id):
+    server_id, volume_id = boot(user, image_id), volume(user)
+    for driver in drivers(cloud).values():
+        driver.failures['attach_volume'] = 1.0
+    try:
+        assert attach(user, server_id, volume_id).status_code == 200
+        until(lambda: actions(user, server_id).get('attach_volume') == 'Error')
+    finally:
+        for driver in drivers(cloud).values():
+            driver.failures.clear()
+    assert attachments(user, server_id) == [] and status(user, volume_id, 'available')
+    assert user.wait_for(server_id)['status'] == 'ACTIVE'
+    assert attach(user, server_id, volume_id).status_code == 200
+    status(user, volume_id, 'in-use')
+
+
+def test_a_failed_detach_keeps_the_volume(cloud, user, image_id):
+    server_id, volume_id = boot(user, image_id), volume(user)
+    attach(user, server_id, volume_id)
+    status(user, volume_id, 'in-use')
+    for driver in drivers(cloud).values():
+        driver.failures['detach_volume'] = 1.0
+    try:
+        assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
+        until(lambda: actions(user, server_id).get('detach_volume') == 'Error')
+    finally:
+        for driver in drivers(cloud).values():
+            driver.failures.clear()
+    status(user, volume_id, 'in-use')
+    assert len(attachments(user, server_id)) == 1 and guest_volumes(cloud, server_id) == {volume_id: '/dev/vdb'}
+
+
+def test_swap_and_update(cloud, user, image_id):
+    server_id, old, new, small = boot(user, image_id), volume(user, size=2), volume(user, size=3), volume(user)
+    attach(user, server_id, old)
+    status(user, old, 'in-use')
+    admin, path = cloud.admin(version='2.60'), f'/servers/{server_id}/os-volume_attachments/{old}'
+
+    def put(client, volume_id, version=None, **values):
+        return client.put(path, {'volumeAttachment': {'volumeId': volume_id, **values}}, version=version).status_code
+    assert put(admin, small) == 400 and put(admin, old) == 400 and put(admin, image_id) == 400
+    assert status(user, old, 'in-use') and status(user, small, 'available')
+    assert put(admin, new) == 202
+    status(user, old, 'available'), status(user, new, 'in-use')
+    until(lambda: guest_volumes(cloud, server_id) == {new: '/dev/vdb'})
+    until(lambda: [each['volumeId'] for each in attachments(user, server_id)] == [new])
+    path = f'/servers/{server_id}/os-volume_attachments/{new}'
+    assert put(user, new, '2.84') == 403
+    assert put(user, new, '2.85', tag='other') == 400
+    assert put(user, new, '2.85', delete_on_termination=True) == 202
+    assert attachments(user, server_id)[0]['delete_on_termination'] is True
+    gone(user, server_id)
+    assert show(user, new) is None and status(user, old, 'available')
+
+
+def test_a_failed_swap_keeps_the_old_one(cloud, user, image_id):
+    server_id, old, new = boot(user, image_id), volume(user), volume(user)
+    attach(user, server_id, old)
+    status(user, old, 'in-use')
+    for driver in drivers(cloud).values():
+        driver.failures['swap_volume'] = 1.0
+    try:
+        assert cloud.admin().put(f'/servers/{server_id}/os-volume_attachments/{old}',
+                                 {'volumeAttachment': {'volumeId': new}}).status_code == 202
+        until(lambda: actions(user, server_id).get('swap_volume') == 'Error')
+    finally:
+        for driver in drivers(cloud).values():
+            driver.failures.clear()
+    status(user, new, 'available'), status(user, old, 'in-use')
+    assert guest_volumes(cloud, server_id) == {old: '/dev/vdb'}
+
+
+def _boot_device(**values):
+    return {'boot_index': 0, 'destination_type': 'volume', 'volume_size': 1, **values}
+
+
+def test_boot_from_volumes_of_every_source(cloud, user, image_id):
+    data = volume(user)
+    server_id = boot(user, None, block_device_mapping_v2=[
+        _boot_device(source_type='image', uuid=image_id, delete_on_termination=True),
+        {'source_type': 'volume', 'uuid': data, 'destination_type': 'volume', 'boot_index': -1},
+        {'source_type': 'blank', 'destination_type': 'volume', 'volume_size': 2, 'boot_index': None}])
+    server = user.wait_for(server_id)
+    assert server['image'] == '' and len(server['os-extended-volumes:volumes_attached']) == 3
+    found = attachments(user, server_id)
+    assert [each['device'] for each in found] == ['/dev/vda', '/dev/vdb', '/dev/vdc']
+    root = show(user, found[0]['volumeId'])
+    assert root['bootable'] == 'true' and root['volume_image_metadata']['image_id'] == image_id
+    assert show(user, found[2]['volumeId'])['size'] == 2
+    assert guest_volumes(cloud, server_id).keys() == {each['volumeId'] for each in found}
+    # the root disk stays
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{root["id"]}').status_code == 403
+    gone(user, server_id)
+    assert show(user, root['id']) is None
+    assert status(user, data, 'available') and status(user, found[2]['volumeId'], 'available')
+
+
+def test_boot_from_a_volume_in_either_form(user, image_id):
+    for version in ('2.1', '2.36'):
+        root = volume(user, imageRef=image_id)
+        made = user.post('/servers', {'server': {'name': 'vm', 'flavorRef': '42', 'block_device_mapping': [
+            {'volume_id': root, 'device_name': 'vda', 'delete_on_termination': '1'}]}}, version=version)
+        assert made.status_code == 202, made.text
+        server_id = user.wait_for(made.json()['server']['id'])['id']
+        assert [each['device'] for each in attachments(user, server_id)] == ['/dev/vda']
+        gone(user, server_id)
+        assert show(user, root) is None
+
+
+def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
+    first = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=image_id)])
+    answer = user.post(f'/servers/{first}/action', {'createImage': {'name': 'copy'}})
+    assert answer.status_code == 202
+    copy = answer.json()['image_id']
+    until(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
+    image = user.get(f'/image/v2/images/{copy}').json()
+    mapping, = json.loads(image['block_device_mapping'])
+    assert image['size'] == 0 and mapping['source_type'] == 'snapshot'
+    assert user.get(f'/volume/v3/snapshots/{mapping["snapshot_id"]}').json()['snapshot']['size'] == 1
+    user.wait_for(first)
+    second = boot(user, copy)
+    assert user.wait_for(second)['image'] == ''
+    own, = attachments(user, second)
+    assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
+
+
+@pytest.mark.parametrize('devices, words', [
+    ([_boot_device(source_type='image', volume_size=None)], 'size'),
+    ([{'source_type': 'blank', 'destination_type': 'volume', 'boot_index': 0}], 'size'),
+    ([_boot_device(source_type='blank')], 'blank'),
+    ([_boot_device(source_type='image'), _boot_device(source_type='image')], 'Boot sequence'),
+    ([_boot_device(source_type='image', boot_index=1)], 'Boot sequence'),
+    ([_boot_device(source_type='volume', destination_type='local')], 'local'),
+    ([_boot_device(source_type='snapshot')], 'Snapshot'),
+    ([_boot_device(source_type='volume')], 'Volume'),
+    ([_boot_device(source_type='image', volume_type='fast')], 'type'),
+    ([_boot_device(source_type='volume', volume_type='fast')], 'volume_type'),
+    ([_boot_device(source_type='image'), {'source_type': 'blank', 'destination_type': 'volume', 'volume_size': 1,
+                                          'device_name': '../x'}], 'device_name'),
+    ([_boot_device(source_type='image'), *[{'source_type': 'blank', 'destination_type': 'local'}] * 4], 'limit'),
+])
+def test_refusals_of_block_devices(user, image_id, devices, words):
+    before = user.get('/volume/v3/volumes').json()['volumes']
+    given = []
+    for device in devices:
+        device = {key: value for key, value in device.items() if value is not None}
+        if device['source_type'] != 'blank':
+            device.setdefault('uuid', image_id)
+        given.append(device)
+    answer = user.post('/servers', {'server': {
+        'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': given}}, version='2.67')
+    assert answer.status_code == 400 and words in answer.json()['badRequest']['message'], answer.text
+    assert user.get('/volume/v3/volumes').json()['volumes'] == before
+
+
+def test_refusals_of_volumes_at_create(user, image_id):
+    plain, used = volume(user), volume(user)
+    attach(user, boot(user, image_id), used)
+
+    def create(volume_id, **fields):
+        return user.post('/servers', {'server': {
+            'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+                {'source_type': 'volume', 'uuid': volume_id, 'boot_index': 0}], **fields}})
+    assert 'not bootable' in create(plain).text and create(plain).status_code == 400
+    rooted = volume(user, imageRef=image_id)
+    assert create(rooted, min_count=2).status_code == 400
+    status(user, used, 'in-use')
+    assert user.post('/servers', {'server': {
+        'name': 'vm', 'imageRef': image_id, 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+            {'source_type': 'volume', 'uuid': used, 'boot_index': -1}]}}).status_code == 400
+    assert status(user, rooted, 'available')
+
+
+def test_a_build_that_fails_gives_volumes_back(cloud, user, image_id):
+    data = volume(user)
+    for driver in drivers(cloud).values():
+        driver.failures['spawn'] = 1.0
+    try:
+        made = user.post('/servers', {'server': {
+            'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+                _boot_device(source_type='image', uuid=image_id, delete_on_termination=True),
+                {'source_type': 'volume', 'uuid': data, 'boot_index': -1, 'destination_type': 'volume'}]}})
+        server_id = made.json()['server']['id']
+        user.wait_for(server_id, 'ERROR')
+    finally:
+        for driver in drivers(cloud).values():
+            driver.failures.clear()
+    status(user, data, 'available')
+    # the volume that was made for it, and should go with it, is gone
+    until(lambda: all(each['status'] != 'reserved' for each in
+                      user.get('/volume/v3/volumes/detail').json()['volumes']))
+    user.delete(f'/servers/{server_id}')
+    until(lambda: user.get(f'/servers/{server_id}').status_code == 404)
+    status(user, data, 'available')
+
+
+def test_another_host_builds_with_the_same_volumes(cloud, user, image_id):
+    data = volume(user)
+    first = min(drivers(cloud))
+    drivers(cloud)[first].failures['spawn'] = 1.0
+    try:
+        servers = [boot(user, None, block_device_mapping_v2=[
+            _boot_device(source_type='image', uuid=image_id, delete_on_termination=True),
+            *([{'source_type': 'volume', 'uuid': data, 'boot_index': -1, 'destination_type': 'volume'}]
+              if number == 0 else [])]) for number in range(2)]
+    finally:
+        drivers(cloud)[first].failures.clear()
+    for server_id in servers:
+        for each in attachments(user, server_id):
+            held, = status(user, each['volumeId'], 'in-use')['attachments']
+            assert held['host_name'] == max(HOSTS)
+        gone(user, server_id)
+
+
+def test_volumes_follow_a_shelved_server(cloud, user, image_id):
+    server_id, data, more = boot(user, image_id), volume(user), volume(user)
+    attach(user, server_id, data)
+    status(user, data, 'in-use')
+    user.post(f'/servers/{server_id}/action', {'shelve': None})
+    user.wait_for(server_id, 'SHELVED_OFFLOADED')
+    status(user, data, 'reserved')
+    assert attach(user, server_id, more, version='2.19').status_code == 409
+    assert attach(user, server_id, more).status_code == 200
+    status(user, more, 'reserved')
+    assert {each['volumeId'] for each in attachments(user, server_id)} == {data, more}
+    user.post(f'/servers/{server_id}/action', {'unshelve': None})
+    user.wait_for(server_id)
+    status(user, data, 'in-use'), status(user, more, 'in-use')
+    assert guest_volumes(cloud, server_id).keys() == {data, more}
+    user.post(f'/servers/{server_id}/action', {'shelve': None})
+    user.wait_for(server_id, 'SHELVED_OFFLOADED')
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{more}').status_code == 202
+    status(user, more, 'available')
+    gone(user, server_id)
+    status(user, data, 'available')
+
+
+def test_a_rebuild_keeps_volumes(cloud, user, image_id):
+    server_id, data = boot(user, image_id), volume(user)
+    attach(user, server_id, data)
+    status(user, data, 'in-use')
+    assert user.post(f'/servers/{server_id}/action', {'rebuild': {'imageRef': image_id}}).status_code == 202
+    user.wait_for(server_id)
+    assert guest_volumes(cloud, server_id) == {data: '/dev/vdb'} and status(user, data, 'in-use')
+
+
+def test_a_rebuild_from_another_image_changes_the_root_volume(cloud, user, image_id):
+    other = user.upload_image(b'\1' * 1024, name='other', os_distro='other')
+    server_id = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=image_id)])
+    root, = attachments(user, server_id)
+
+    def rebuild(image, version):
+        answer = user.post(f'/servers/{server_id}/action', {'rebuild': {'imageRef': image}}, version=version)
+        if answer.status_code == 202:
+            assert user.wait_for(server_id)['image'] == ''
+        return answer.status_code
+    assert rebuild(image_id, '2.92') == 202 and rebuild(other, '2.92') == 400
+    assert rebuild(other, '2.93') == 202
+    volume = status(user, root['volumeId'], 'in-use')
+    assert volume['volume_image_metadata']['image_id'] == other
+    assert [each['volumeId'] for each in attachments(user, server_id)] == [root['volumeId']]
+    assert guest_volumes(cloud, server_id) == {root['volumeId']: '/dev/vda'}
+    assert user.get(f'/servers/{server_id}', version='2.98').json()['server']['image'] == ''
+
+
+def test_a_shared_volume(cloud, user, image_id):
+    shared = volume(user, multiattach=True)
+    servers = [boot(user, image_id) for _ in range(2)]
+    for server_id in servers:
+        assert attach(user, server_id, shared).status_code == 200
+        until(lambda server_id=server_id: guest_volumes(cloud, server_id) == {shared: '/dev/vdb'})
+    until(lambda: len(status(user, shared, 'in-use')['attachments']) == 2)
+    assert user.delete(f'/servers/{servers[0]}/os-volume_attachments/{shared}').status_code == 202
+    until(lambda: len(show(user, shared)['attachments']) == 1)
+    assert status(user, shared, 'in-use')
+    assert guest_volumes(cloud, servers[1]) == {shared: '/dev/vdb'}
+
+
+def test_other_projects_volumes_are_not_there(cloud, user, image_id):
+    theirs = cloud.admin().post('/volume/v3/volumes', {'volume': {'size': 1}}).json()['volume']['id']
+    server_id = boot(user, image_id)
+    assert attach(user, server_id, theirs).status_code == 404
+    assert user.get(f'/volume/v3/volumes/{theirs}').status_code == 404
+    assert user.delete(f'/volume/v3/volumes/{theirs}').status_code == 404
+    assert user.post('/servers', {'server': {
+        'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+            {'source_type': 'volume', 'uuid': theirs, 'boot_index': 0}]}}).status_code == 400
+    assert user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': theirs}}).status_code == 404
+    for source in ('source_volid', 'snapshot_id'):
+        assert user.post('/volume/v3/volumes', {'volume': {'size': 1, source: theirs}}).status_code == 404

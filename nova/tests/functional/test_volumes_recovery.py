@@ -1,0 +1,179 @@
+"""Attaches, detaches and swaps whose messages or workers were lost: done again, or taken back."""
+import datetime
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from nova import context
+from nova import exception
+from nova.db import block_devices
+from nova.db import instance_actions
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.functional import test_volumes as volumes
+from nova.volume import api as volume_api
+
+
+class Half:
+    """What a request leaves behind when everything ends before its host has done it."""
+
+    def __init__(self, cloud):
+        self.cloud, self.db = cloud, cloud.cells.default.db
+        self.volumes = volume_api.new(cloud.conf, cloud.api_db, cloud.images)
+        self.system = context.admin_context()
+
+    def open(self, server_id, action, **arguments):
+        caller = context.admin_context('req-' + str(uuid.uuid4()))
+        with self.db.writer() as conn:
+            instance_actions.insert(conn, caller, [server_id], action, arguments=arguments)
+
+    def attach(self, server_id, volume_id, reserved=True):
+        bdm = str(uuid.uuid4())
+        attachment = self.volumes.attach(self.system, volume_id, server_id) if reserved else None
+        with self.db.writer() as conn:
+            block_devices.insert(conn, server_id, [{
+                'uuid': bdm, 'source_type': 'volume', 'destination_type': 'volume', 'volume_id': volume_id,
+                'device_name': '/dev/vdk' if reserved else '/dev/vdl', 'attachment_id': attachment}])
+        self.open(server_id, 'attach_volume', bdm_uuid=bdm)
+
+    def mapping(self, server_id, volume_id):
+        with self.db.reader() as conn:
+            return next(row['uuid'] for row in block_devices.by_instance(conn, server_id)
+                        if row['volume_id'] == volume_id)
+
+    def detach(self, server_id, volume_id):
+        self.volumes.begin_detaching(self.system, volume_id)
+        self.open(server_id, 'detach_volume', bdm_uuid=self.mapping(server_id, volume_id))
+
+    def swap(self, server_id, old, new):
+        self.volumes.begin_detaching(self.system, old)
+        self.open(server_id, 'swap_volume', bdm_uuid=self.mapping(server_id, old), new_volume_id=new,
+                  new_attachment_id=self.volumes.attach(self.system, new, server_id))
+
+    def open_actions(self):
+        table = tables_cell.instance_actions
+        with self.db.reader() as conn:
+            return conn.execute(sa.select(table.c.action).where(table.c.finished_at.is_(None))).scalars().all()
+
+    def overdue(self, **values):
+        table = tables_cell.instance_actions
+        with self.db.writer() as conn:
+            conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
+                deadline=table.c.started_at, **values))
+
+    def conductor(self):
+        return next(part.manager for part in self.cloud.services if part.binary == 'nova-conductor')
+
+
+def prepare(cloud):
+    """(client, server, volumes: two that are not attached, three that are, one for a swap)."""
+    user = cloud.client(version='2.60')
+    server_id = volumes.boot(user, user.upload_image())
+    made = [volumes.volume(user) for _ in range(6)]
+    for volume_id in made[2:5]:
+        assert volumes.attach(user, server_id, volume_id).status_code == 200
+        volumes.status(user, volume_id, 'in-use')
+    return user, server_id, made
+
+
+def interrupt(half, server_id, made):
+    half.attach(server_id, made[0])
+    half.attach(server_id, made[1], reserved=False)
+    half.detach(server_id, made[2])
+    half.swap(server_id, made[3], made[5])
+
+
+def done(cloud, user, half, server_id, made):
+    volumes.until(lambda: half.open_actions() == [])
+    attached = {made[0], made[1], made[4], made[5]}
+    assert volumes.guest_volumes(cloud, server_id).keys() == attached
+    assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == attached
+    assert {each['id'] for each in user.wait_for(server_id)['os-extended-volumes:volumes_attached']} == attached
+    for volume_id in made:
+        shown = volumes.show(user, volume_id)
+        assert shown['status'] == ('in-use' if volume_id in attached else 'available')
+        assert len(shown['attachments']) == (volume_id in attached)
+
+
+def test_a_restart_does_what_was_interrupted(tmp_path):
+    with cloud_fixture.running(tmp_path) as cloud:
+        user, server_id, made = prepare(cloud)
+        interrupt(Half(cloud), server_id, made)
+    with cloud_fixture.running(tmp_path) as cloud:
+        done(cloud, cloud.client(version='2.60'), Half(cloud), server_id, made)
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    with cloud_fixture.running(tmp_path) as made:
+        yield made
+
+
+def test_a_lost_message_is_found(cloud):
+    user, server_id, made = prepare(cloud)
+    half = Half(cloud)
+    interrupt(half, server_id, made)
+    half.overdue()
+    assert half.conductor().reconcile() == 4
+    done(cloud, user, half, server_id, made)
+
+
+def test_what_takes_too_long_is_taken_back(cloud):
+    user, server_id, made = prepare(cloud)
+    half = Half(cloud)
+    interrupt(half, server_id, made)
+    half.overdue(started_at=sa.func.datetime('now', '-30 days'))
+    assert half.conductor().reconcile() == 4
+    assert half.open_actions() == []
+    kept = set(made[2:5])
+    assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == kept
+    assert volumes.guest_volumes(cloud, server_id).keys() == kept
+    for volume_id in made:
+        assert volumes.show(user, volume_id)['status'] == ('in-use' if volume_id in kept else 'available')
+
+
+def test_a_deleted_server_gives_back_what_was_under_way(cloud):
+    user, server_id, made = prepare(cloud)
+    interrupt(Half(cloud), server_id, made)
+    volumes.gone(user, server_id)
+    assert {volumes.show(user, volume_id)['status'] for volume_id in made} == {'available'}
+    assert Half(cloud).open_actions() == []
+
+
+class Away:
+    """The block storage of a conductor that does not answer some times."""
+
+    def __init__(self, volumes, times):
+        self._volumes, self.times = volumes, times
+
+    def __getattr__(self, name):
+        if name == 'detach' and self.times:
+            self.times -= 1
+            raise exception.Unavailable()
+        return getattr(self._volumes, name)
+
+
+def test_a_deletion_waits_for_the_block_storage(cloud, monkeypatch):
+    user, server_id, made = prepare(cloud)
+    conductor = Half(cloud).conductor()
+    away = Away(conductor._volumes, 2)
+    monkeypatch.setattr(conductor, '_volumes', away)
+    volumes.gone(user, server_id)
+    assert away.times == 0
+    assert {volumes.show(user, volume_id)['status'] for volume_id in made} == {'available'}
+
+
+def test_a_server_that_was_never_stored_holds_no_volume(cloud):
+    """The API ended between the reservation of a volume and the rows of the server that was to have it."""
+    user, half, server_id = cloud.client(), Half(cloud), str(uuid.uuid4())
+    volume_id = volumes.volume(user)
+    half.volumes.attach(half.system, volume_id, server_id)
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.instance_mappings).values(
+            instance_uuid=server_id, cell_uuid=cloud.cells.default.uuid, project_id=user.project_id, user_id='u',
+            vcpus=1, memory_mb=1, created_at=datetime.datetime(2020, 1, 1)))
+    assert half.conductor().remove_lost_mappings(0) == 1
+    assert volumes.show(user, volume_id)['status'] == 'available'
+

@@ -1,0 +1,80 @@
+"""Races of live migration and evacuation on the database servers, whose transactions really run beside each other."""
+import time
+
+import pytest
+
+from nova import exception
+from nova.tests import core
+from nova.tests.functional import test_core_evacuation as evacuation
+from nova.tests.functional import test_core_live_migration as live
+from nova.tests.functional import test_core_recovery as recovery
+from nova.tests.integration import servers
+
+
+@pytest.fixture(scope='module', params=[name for name in servers.DATABASES if name != 'sqlite'])
+def url_of(request):
+    with servers.DATABASES[request.param]() as found:
+        yield found
+
+
+@pytest.fixture
+def cloud(url_of, tmp_path):
+    made = core.Cloud(tmp_path, hosts=live.HOSTS, url=url_of('r' + tmp_path.name[-20:].replace('-', '_')))
+    yield made
+    made.close()
+
+
+def test_two_live_migrations_at_once(cloud):
+    uuid = live.boot(cloud)
+    errors = live.together(*[lambda host=host: live.migrate(cloud, uuid, host=host) for host in ('host2', 'host3')])
+    assert [type(error) for error in errors] == [exception.InstanceInvalidState]
+    cloud.settle()
+    assert cloud.row(uuid)['host'] != 'host1'
+    live.check(cloud)
+
+
+@pytest.mark.parametrize('pause', [0, 0.05, 0.15, 0.3])
+def test_live_migration_and_delete(cloud, pause):
+    uuid = live.boot(cloud)
+
+    def delete():
+        time.sleep(pause)
+        cloud.delete(uuid)
+    live.together(lambda: live.migrate(cloud, uuid), delete)
+    cloud.settle()
+    for _ in range(3):
+        if not cloud.gone(uuid):
+            recovery.pass_time(cloud)
+            cloud.conductor.reconcile()
+            cloud.settle()
+    assert cloud.gone(uuid)
+    live.check(cloud)
+
+
+@pytest.mark.parametrize('pause', [0, 0.02, 0.05, 0.1])
+def test_evacuation_and_the_host_that_comes_back(cloud, pause):
+    uuid = live.boot(cloud)
+    evacuation.die(cloud)
+    number = evacuation.begin(cloud, uuid, host='host2')
+
+    def back():
+        time.sleep(pause)
+        live.down(cloud, 'host1', forced=False)
+        cloud.start_compute('host1')
+    live.together(lambda: cloud.conductor.continue_evacuation(cloud.ctx, uuid), back)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert row['task_state'] is None and live.hosts_with(cloud, uuid) == [row['host']]
+    assert live.move(cloud, number)['status'] == ('error' if row['host'] == 'host1' else 'completed')
+    live.check(cloud)
+
+
+def test_two_evacuations_at_once(cloud):
+    uuid = live.boot(cloud)
+    evacuation.die(cloud)
+    live.together(*[lambda host=host: evacuation.evacuate(cloud, uuid, host=host) for host in ('host2', 'host3')])
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
+    evacuation.come_back(cloud)
+    live.check(cloud)

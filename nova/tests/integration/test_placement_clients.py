@@ -1,0 +1,79 @@
+"""Aggregates and server groups with unmodified clients, on a cloud of the fake driver."""
+import pytest
+
+from nova.tests.integration import test_clients
+
+
+@pytest.fixture(scope='module')
+def rig():
+    made = test_clients.Rig('fake')
+    try:
+        made.cloud.start()
+        yield made
+    finally:
+        made.cloud.end()
+        made.cloud.close()
+
+
+def test_aggregates(rig):
+    host = rig.value('compute service list --service nova-compute')[0]['Host']
+    made = rig.value('aggregate create --zone east --property ssd=true rack')
+    assert made['availability_zone'] == 'east' and 'ssd' in str(made['properties'])
+    rig.openstack('aggregate create rack', refused=True)
+    assert host in str(rig.value(f'aggregate add host rack {host}')['hosts'])
+    rig.openstack(f'aggregate add host rack {host}', refused=True)
+    assert [row['Zone Name'] for row in rig.value('availability zone list --compute')
+            if row['Zone Name'] != 'internal'] == ['east']
+    rig.openstack('aggregate set --name row --zone west --property rows=2 rack')
+    rig.openstack('aggregate unset --property ssd row')
+    shown = rig.value('aggregate show row')
+    assert shown['availability_zone'] == 'west' and 'rows' in str(shown['properties'])
+    assert 'ssd' not in str(shown['properties'])
+    assert [(row['Name'], row['Availability Zone']) for row in rig.value('aggregate list')] == [('row', 'west')]
+    assert {row['Zone'] for row in rig.value('compute service list --service nova-compute')} == {'west'}
+    printed = rig.openstack('aggregate delete row', refused=True)
+    assert 'has hosts' in printed
+    rig.openstack(f'aggregate remove host row {host}')
+    rig.openstack('aggregate delete row')
+    assert rig.value('aggregate list') == []
+
+
+def test_images_ahead_of_time(rig, tmp_path):
+    data = tmp_path / 'image.raw'
+    data.write_bytes(b'\0' * 65536)
+    rig.openstack(f'image create --disk-format raw --container-format bare --file {data} --public guest')
+    host = rig.value('compute service list --service nova-compute')[0]['Host']
+    rig.openstack('aggregate create cached')
+    rig.openstack(f'aggregate add host cached {host}')
+    rig.openstack('--os-compute-api-version 2.81 aggregate cache image cached guest')
+
+
+def test_server_groups(rig):
+    group = rig.value('--os-compute-api-version 2.64 server group create --policy anti-affinity '
+                      '--rule max_server_per_host=2 apart')
+    assert group['policy'] == 'anti-affinity' and group['rules'] == {'max_server_per_host': 2}
+    soft = rig.value('--os-compute-api-version 2.15 server group create --policy soft-affinity near')
+    assert 'soft-affinity' in str(soft)
+    rig.openstack(f'server create --flavor m1.nano --image guest --network private --hint group={group["id"]} '
+                  '--wait one')
+    server = rig.value('server show one')
+    assert server['id'] in str(rig.value('--os-compute-api-version 2.64 server group show apart')['members'])
+    listed = rig.value('--os-compute-api-version 2.64 server group list --all-projects')
+    assert sorted(row['Name'] for row in listed) == ['apart', 'near']
+    limits = {row['Name']: row['Value'] for row in rig.value('limits show --absolute')}
+    assert limits.get('total_server_groups_used', limits.get('totalServerGroupsUsed', 2)) == 2
+    rig.openstack('server delete --wait one')
+    rig.openstack('server group delete apart near')
+    assert rig.value('server group list') == []
+
+
+def test_with_novaclient(rig):
+    """The older client asks in another way."""
+    rig.environ.update(test_clients.os_environment(rig))
+    assert 'old' in rig.run('nova', 'aggregate-create old north')
+    assert 'north' in rig.run('nova', 'aggregate-list')
+    rig.run('nova', 'aggregate-set-metadata old k=v')
+    assert 'k=v' in rig.run('nova', 'aggregate-show old')
+    rig.run('nova', 'aggregate-delete old')
+    assert 'affinity' in rig.run('nova', 'server-group-create both affinity')
+    assert 'both' in rig.run('nova', 'server-group-list')

@@ -1,0 +1,609 @@
+"""Requests that come at the same moment, on each of the databases: as many win as may, the others are refused, and
+the rows say the same.
+
+The API alone, whose messages are recorded. What the other services decide has races of its own: claims, groups and
+moves in test_cloud_on_servers.py, live migration in test_live_races.py.
+"""
+import collections
+import concurrent.futures
+import dataclasses
+import itertools
+import threading
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from nova import context
+from nova import exception
+from nova import states
+from nova.db import aggregates
+from nova.db import block_devices
+from nova.db import console_tokens
+from nova.db import flavors
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import quotas
+from nova.db import server_migrations
+from nova.db import tables_aggregates
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.tests import server_rows
+from nova.tests.functional import servers as fixture
+from nova.tests.integration import servers
+
+THREADS = 8
+KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIHAEdAOFUYHq9NB9q+OTYEUaQdUg0XtGEhBf7QKhMnh'
+UNLIMITED = dict.fromkeys(('instances', 'cores', 'ram'), -1)
+
+
+@pytest.fixture(scope='module', params=list(servers.DATABASES))
+def cloud(request, tmp_path_factory):
+    with servers.DATABASES[request.param]() as url_of:
+        made = fixture.Servers(tmp_path_factory.mktemp('races'), url_of=url_of)
+        with made.api_db.writer() as conn:
+            flavors.create(conn, {'flavor_id': 'big', 'name': 'big', 'memory_mb': 1024, 'vcpus': 4, 'root_gb': 1})
+        yield made
+        made.close()
+
+
+class Project:
+    """A project of its own for one race."""
+
+    numbers = itertools.count()
+
+    def __init__(self, cloud):
+        self.cloud, self.id, self.user = cloud, uuid.uuid4().hex, uuid.uuid4().hex
+        self.limits(**UNLIMITED)
+
+    def limits(self, user=None, **limits):
+        self.cloud.api_db.run(quotas.set_limits, self.id, limits, user)
+
+    def client(self, version=None, admin=False, user=None):
+        make = self.cloud.admin if admin else self.cloud.client
+        return make(project=self.id, user=user or self.user, version=version)
+
+    def server(self, mapped=False, **values):
+        """An active server on the host."""
+        row = server_rows.row(next(self.numbers), project_id=self.id, user_id=self.user, host=fixture.HOST,
+                              node=fixture.NODE, network_info=[], **values)
+        ident, = self.cloud.add_servers(row)
+        if mapped is not None:
+            with self.cloud.api_db.writer() as conn:
+                conn.execute(sa.insert(tables_api.instance_mappings).values(
+                    instance_uuid=ident, cell_uuid=self.cloud.cells.default.uuid, project_id=self.id,
+                    user_id=self.user, vcpus=1, memory_mb=512, created_at=server_rows.START,
+                    queued_for_delete=row['vm_state'] == states.SOFT_DELETED))
+        return ident
+
+    def boot(self, version='2.37', user=None, hints=None, **values):
+        body = self.cloud.body(networks='none', **values)
+        return self.client(version, user=user).post('/servers', {**body, **(hints or {})})
+
+    def used(self, user=None):
+        with self.cloud.api_db.reader() as conn:
+            return quotas.usage(conn, self.id, user)
+
+    def count(self, table, *conditions):
+        database = self.cloud.api_db if table.metadata is tables_api.metadata else self.cloud.cell_db
+        with database.reader() as conn:
+            return conn.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar()
+
+
+@dataclasses.dataclass
+class Race:
+    """What one race asks and ends with.
+
+    ask      function(number) -> Answer, called by THREADS threads at once, or as many functions as there are threads
+    codes    Counter of the answers' codes, or function(Counter) that asserts
+    after    function() that asserts what is left
+    """
+
+    ask: object
+    codes: object
+    after: object = lambda: None
+
+
+def at_once(ask):
+    """The answers of all, which begin when the last one is ready."""
+    functions = [lambda number=number: ask(number) for number in range(THREADS)] if callable(ask) else ask
+    barrier = threading.Barrier(len(functions))
+
+    def run(function):
+        barrier.wait()
+        return function()
+    with concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
+        return list(pool.map(run, functions))
+
+
+def winners(code, refused, number=1, of=THREADS):
+    return collections.Counter({code: number, refused: of - number})
+
+
+RACES = {}
+
+
+def race(function):
+    RACES[function.__name__] = function
+    return function
+
+
+# ---- quotas and limits -------------------------------------------------------
+
+def _servers(project, most, owner=None):
+    def after():
+        assert project.used(owner)['instances'] == most
+        assert project.count(tables_cell.instances, tables_cell.instances.c.project_id == project.id) == most
+    return Race(lambda number: project.boot(), winners(202, 403, most), after)
+
+
+@race
+def quota_of_servers(cloud, project):
+    project.limits(instances=3)
+    return _servers(project, 3)
+
+
+@race
+def quota_of_cores(cloud, project):
+    project.limits(cores=2)
+    return _servers(project, 2)
+
+
+@race
+def quota_of_ram(cloud, project):
+    project.limits(ram=4 * 512 + 511)
+    return _servers(project, 4)
+
+
+@race
+def quota_of_a_user(cloud, project):
+    project.limits(instances=6)
+    project.limits(user=project.user, instances=2)
+    return _servers(project, 2, project.user)
+
+
+@race
+def quota_of_cores_and_resize(cloud, project):
+    """Larger flavors count from the request on."""
+    made = [project.server() for _ in range(THREADS)]
+    project.limits(cores=THREADS + 3)
+    return Race(lambda number: project.client().post(f'/servers/{made[number]}/action', {
+        'resize': {'flavorRef': 'big'}}), winners(202, 403), lambda: _equal(project.used()['cores'], THREADS + 3))
+
+
+@race
+def quota_and_restore(cloud, project):
+    made = [project.server(vm_state=states.SOFT_DELETED) for _ in range(THREADS)]
+    project.limits(instances=2)
+
+    def after():
+        assert project.used()['instances'] == 2
+        assert project.count(tables_cell.instances, tables_cell.instances.c.project_id == project.id,
+                             tables_cell.instances.c.task_state == states.RESTORING) == 2
+    return Race(lambda number: project.client().post(f'/servers/{made[number]}/action', {'restore': None}),
+                winners(202, 403, 2), after)
+
+
+@race
+def two_restores(cloud, project):
+    made = project.server(vm_state=states.SOFT_DELETED)
+    return Race(lambda number: project.client().post(f'/servers/{made}/action', {'restore': None}),
+                winners(202, 409), lambda: _equal(project.used()['instances'], 1))
+
+
+@race
+def quota_of_key_pairs(cloud, project):
+    project.limits(key_pairs=3)
+    return Race(lambda number: project.client('2.92').post('/os-keypairs', {'keypair': {
+        'name': f'k{number}', 'public_key': KEY}}), winners(201, 403, 3),
+        lambda: _equal(project.count(tables_api.key_pairs, tables_api.key_pairs.c.user_id == project.user), 3))
+
+
+@race
+def quota_of_server_groups(cloud, project):
+    project.limits(server_groups=2)
+    groups = tables_aggregates.server_groups
+    return Race(lambda number: _group(project), winners(200, 403, 2),
+                lambda: _equal(project.count(groups, groups.c.project_id == project.id), 2))
+
+
+@race
+def quota_of_members(cloud, project):
+    project.limits(server_group_members=3)
+    group = _group(project).json['server_group']['id']
+    return Race(lambda number: project.boot(hints={'os:scheduler_hints': {'group': group}}), winners(202, 403, 3),
+                lambda: _equal(len(project.client().get(f'/os-server-groups/{group}').json['server_group']['members']),
+                               3))
+
+
+def _group(project):
+    return project.client('2.15').post('/os-server-groups', {
+        'server_group': {'name': 'g', 'policies': ['soft-affinity']}})
+
+
+@race
+def limit_of_tags(cloud, project):
+    made = project.server(tags=''.join(f',t{number}' for number in range(49)) + ',')
+    return Race(lambda number: project.client('2.26').put(f'/servers/{made}/tags/new{number}'), winners(201, 400),
+                lambda: _equal(len(project.client('2.26').get(f'/servers/{made}/tags').json['tags']), 50))
+
+
+@race
+def limit_of_metadata(cloud, project):
+    made = project.server(metadata={f'k{number}': '' for number in range(126)})
+    return Race(lambda number: project.client().put(f'/servers/{made}/metadata/new{number}', {
+        'meta': {f'new{number}': ''}}), winners(200, 403, 2),
+        lambda: _equal(len(project.client().get(f'/servers/{made}/metadata').json['metadata']), 128))
+
+
+@race
+def tags_and_metadata_are_not_lost(cloud, project):
+    made, client = project.server(tags='', metadata={}), project.client('2.26')
+    asked = [*(lambda n=n: client.put(f'/servers/{made}/tags/t{n}') for n in range(4)),
+             *(lambda n=n: client.put(f'/servers/{made}/metadata/k{n}', {'meta': {f'k{n}': 'v'}}) for n in range(4))]
+
+    def after():
+        shown = client.get(f'/servers/{made}').json['server']
+        assert sorted(shown['tags']) == ['t0', 't1', 't2', 't3'] and len(shown['metadata']) == 4
+    return Race(asked, collections.Counter({201: 4, 200: 4}), after)
+
+
+# ---- states ------------------------------------------------------------------
+
+@race
+def actions_on_one_server(cloud, project):
+    made = project.server()
+    bodies = ({'os-stop': None}, {'pause': None}, {'suspend': None}, {'reboot': {'type': 'SOFT'}},
+              {'createImage': {'name': 'copy'}}, {'rebuild': {'imageRef': cloud.image_id}}, {'shelve': None},
+              {'rescue': None})
+
+    def after():
+        with cloud.cell_db.reader() as conn:
+            assert len(instance_actions.by_instance(conn, made)) == 1
+        assert len(_messages(cloud, made)) == 1
+    return Race([lambda body=body: project.client().post(f'/servers/{made}/action', body) for body in bodies],
+                winners(202, 409), after)
+
+
+@race
+def moves_of_one_server(cloud, project):
+    """One move, and a quota that counts what it says."""
+    made, admin = project.server(), project.client('2.30', admin=True)
+    bodies = ({'resize': {'flavorRef': 'big'}}, {'migrate': None}, {'resize': {'flavorRef': 'big'}},
+              {'os-migrateLive': {'host': None, 'block_migration': 'auto'}})
+
+    def after():
+        table = tables_cell.migrations
+        with cloud.cell_db.reader() as conn:
+            move, = conn.execute(sa.select(table).where(table.c.instance_uuid == made)).mappings()
+        assert project.used()['cores'] == move['new_flavor']['vcpus']
+    return Race([lambda body=body: admin.post(f'/servers/{made}/action', body) for body in bodies * 2],
+                winners(202, 409), after)
+
+
+@race
+def resize_and_delete(cloud, project):
+    made = [project.server() for _ in range(THREADS // 2)]
+
+    def codes(found):
+        assert found[204] == len(made) and found[202] + found[409] == len(made)
+
+    def after():
+        for ident in made:
+            row = cloud.row(ident)
+            assert row['task_state'] == states.DELETING
+            with cloud.cell_db.reader() as conn:
+                moves = server_migrations.open_of(conn, ident)
+            table = tables_api.instance_mappings
+            with cloud.api_db.reader() as conn:
+                counted = conn.execute(sa.select(table.c.vcpus).where(table.c.instance_uuid == ident)).scalar()
+            assert counted == (4 if moves else 1)
+    return Race([function for ident in made for function in (
+        lambda ident=ident: project.client().post(f'/servers/{ident}/action', {'resize': {'flavorRef': 'big'}}),
+        lambda ident=ident: project.client().delete(f'/servers/{ident}'))], codes, after)
+
+
+@race
+def confirm_and_revert(cloud, project):
+    made, client = project.server(vm_state=states.RESIZED), project.client()
+    with cloud.cell_db.writer() as conn:
+        server_migrations.create(conn, cloud.owner, instances.get(conn, made), server_migrations.RESIZE, 'finished')
+
+    def codes(found):
+        assert found[204] + found[202] == 1 and found[409] == THREADS - 1
+
+    def after():
+        with cloud.cell_db.reader() as conn:
+            move, = server_migrations.open_of(conn, made)
+        assert move['status'] in ('confirming', 'reverting')
+    return Race([lambda name=name: client.post(f'/servers/{made}/action', {name: None})
+                 for name in ('confirmResize', 'revertResize') * (THREADS // 2)], codes, after)
+
+
+@race
+def a_console_and_a_delete(cloud, project):
+    """No token opens anything of a server that is gone."""
+    made, client = project.server(), project.client('2.6')
+    cloud.compute.answers['get_console'] = {'host': '192.0.2.1', 'port': 5900, 'tls_port': None,
+                                            'internal_access_path': None}
+    tokens = []
+
+    def ask():
+        answer = client.post(f'/servers/{made}/remote-consoles', {
+            'remote_console': {'protocol': 'vnc', 'type': 'novnc'}})
+        if answer.status == 200:
+            tokens.append(answer.json['remote_console']['url'].rpartition('%3D')[2])
+        return answer
+
+    def delete():
+        cloud.cell_db.run(instances.destroy, made, server_rows.START)
+        return cloud.client().get('/')
+
+    def codes(found):
+        assert found[200] + found[404] + found[409] == THREADS
+
+    def after():
+        with cloud.cell_db.reader() as conn:
+            for token in tokens:
+                with pytest.raises(exception.ConsoleTokenNotFound):
+                    console_tokens.get(conn, token)
+    return Race([*[ask] * 4, delete, *[ask] * 3], codes, after)
+
+
+# ---- names and membership ----------------------------------------------------
+
+@race
+def name_of_a_key_pair(cloud, project):
+    return Race(lambda number: project.client('2.92').post('/os-keypairs', {'keypair': {
+        'name': 'mine', 'public_key': KEY}}), winners(201, 409))
+
+
+@race
+def name_of_a_flavor(cloud, project):
+    return Race(lambda number: _flavor(project, project.id, str(uuid.uuid4())), winners(200, 409))
+
+
+@race
+def id_of_a_flavor(cloud, project):
+    return Race(lambda number: _flavor(project, str(uuid.uuid4()), project.id), winners(200, 409))
+
+
+def _flavor(project, name, ident):
+    return project.client(admin=True).post('/flavors', {'flavor': {
+        'name': name, 'id': ident, 'ram': 1, 'vcpus': 1, 'disk': 1, 'os-flavor-access:is_public': False}})
+
+
+@race
+def access_to_a_flavor(cloud, project):
+    assert _flavor(project, project.id, project.id).status == 200
+    return Race(lambda number: project.client(admin=True).post(f'/flavors/{project.id}/action', {
+        'addTenantAccess': {'tenant': project.id}}), winners(200, 409))
+
+
+@race
+def extra_specs_are_not_lost(cloud, project):
+    assert _flavor(project, project.id, project.id).status == 200
+    path, admin = f'/flavors/{project.id}/os-extra_specs', project.client(admin=True)
+    return Race(lambda number: admin.post(path, {'extra_specs': {f'k{number}': 'v'}}), collections.Counter({200: 8}),
+                lambda: _equal(len(admin.get(path).json['extra_specs']), THREADS))
+
+
+@race
+def name_of_an_aggregate(cloud, project):
+    return Race(lambda number: _aggregate(project, project.id), winners(200, 409))
+
+
+@race
+def zone_of_a_host(cloud, project):
+    host = _host(cloud, project)
+    made = [_aggregate(project, f'{project.id}-{number}', zone=f'z{number}').json['aggregate']['id']
+            for number in range(THREADS)]
+    return Race(lambda number: project.client(admin=True).post(f'/os-aggregates/{made[number]}/action', {
+        'add_host': {'host': host}}), winners(200, 409), lambda: _member(cloud, made))
+
+
+@race
+def host_of_an_aggregate(cloud, project):
+    host, made = _host(cloud, project), _aggregate(project, project.id).json['aggregate']['id']
+    return Race(lambda number: project.client(admin=True).post(f'/os-aggregates/{made}/action', {
+        'add_host': {'host': host}}), winners(200, 409), lambda: _member(cloud, [made]))
+
+
+@race
+def hosts_and_the_end_of_an_aggregate(cloud, project):
+    """It is gone, or has hosts."""
+    host, made = _host(cloud, project), _aggregate(project, project.id).json['aggregate']['id']
+    admin, path = project.client(admin=True), f'/os-aggregates/{made}'
+
+    def codes(found):
+        assert found[200] == 1 and found[200] + found[409] + found[404] == THREADS
+
+    def after():
+        members = tables_aggregates.aggregate_hosts
+        assert project.count(members, members.c.aggregate_id == made) == (admin.get(path).status == 200)
+    return Race([lambda: admin.post(path + '/action', {'add_host': {'host': host}}),
+                 lambda: admin.delete(path)] * (THREADS // 2), codes, after)
+
+
+def _aggregate(project, name, zone=None):
+    return project.client(admin=True).post('/os-aggregates', {'aggregate': {
+        'name': name, **({'availability_zone': zone} if zone else {})}})
+
+
+def _host(cloud, project):
+    """A host without servers."""
+    host = project.id[:20]
+    with cloud.cell_db.writer() as conn:
+        cloud.add_host(conn, host, host)
+    return host
+
+
+def _member(cloud, idents):
+    """The host is in one of these aggregates."""
+    with cloud.api_db.reader() as conn:
+        assert sum(len(aggregates.get(conn, ident)['hosts']) for ident in idents) == 1
+
+
+@race
+def quota_sets(cloud, project):
+    path, admin = f'/os-quota-sets/{project.id}', project.client(admin=True)
+
+    def after():
+        assert admin.get(path).json['quota_set']['key_pairs'] in range(100, 100 + THREADS)
+    return Race(lambda number: admin.put(path, {'quota_set': {'key_pairs': 100 + number}}),
+                collections.Counter({200: THREADS}), after)
+
+
+# ---- volumes and shares ------------------------------------------------------
+
+@race
+def one_volume_of_many_servers(cloud, project):
+    volume_id = _volume(cloud, project)
+    made = [project.server() for _ in range(THREADS)]
+
+    def after():
+        table = tables_cell.block_device_mappings
+        assert project.count(table, table.c.volume_id == volume_id) == 1
+        assert len(cloud.services.volumes.get(cloud.owner, volume_id)['attachments']) == 1
+    return Race(lambda number: _attach(project, made[number], volume_id), winners(200, 400), after)
+
+
+@race
+def devices_of_one_server(cloud, project):
+    made, volumes = project.server(), [_volume(cloud, project) for _ in range(THREADS)]
+
+    def after():
+        with cloud.cell_db.reader() as conn:
+            assert len({row['device_name'] for row in block_devices.by_instance(conn, made)}) == THREADS
+    return Race(lambda number: _attach(project, made, volumes[number]), collections.Counter({200: THREADS}), after)
+
+
+@race
+def detaches(cloud, project):
+    volume_id, made = _volume(cloud, project), project.server()
+    _hold(cloud, volume_id, made)
+    return Race(lambda number: project.client().delete(f'/servers/{made}/os-volume_attachments/{volume_id}'),
+                winners(202, 400))
+
+
+@race
+def detaches_without_a_host(cloud, project):
+    """A shelved server lets its volume go at once."""
+    volume_id, made = _volume(cloud, project), project.server()
+    _hold(cloud, volume_id, made)
+    with cloud.cell_db.writer() as conn:
+        instances.update(conn, made, {'vm_state': states.SHELVED_OFFLOADED, 'host': None, 'node': None})
+
+    def codes(found):
+        assert found[202] >= 1 and found[202] + found[404] + found[400] == THREADS
+
+    def after():
+        assert cloud.services.volumes.get(cloud.owner, volume_id)['status'] == 'available'
+        with cloud.cell_db.reader() as conn:
+            assert block_devices.by_instance(conn, made) == []
+    return Race(lambda number: project.client('2.20').delete(
+        f'/servers/{made}/os-volume_attachments/{volume_id}'), codes, after)
+
+
+@race
+def attach_and_delete(cloud, project):
+    made = [project.server() for _ in range(THREADS // 2)]
+    volumes = [_volume(cloud, project) for _ in made]
+
+    def codes(found):
+        assert found[204] == len(made) and found[200] + found[409] == len(made)
+
+    def after():
+        for ident, volume_id in zip(made, volumes):
+            with cloud.cell_db.reader() as conn:
+                mapped = len(block_devices.by_instance(conn, ident))
+            assert len(cloud.services.volumes.get(cloud.owner, volume_id)['attachments']) == mapped
+    return Race([function for ident, volume_id in zip(made, volumes) for function in (
+        lambda ident=ident, volume_id=volume_id: _attach(project, ident, volume_id),
+        lambda ident=ident: project.client().delete(f'/servers/{ident}'))], codes, after)
+
+
+@race
+def a_share_of_one_server(cloud, project):
+    share_id, made = cloud.services.shares.add(), project.server(vm_state=states.STOPPED)
+    return Race(lambda number: project.client('2.97').post(f'/servers/{made}/shares', {
+        'share': {'share_id': share_id}}), winners(201, 409))
+
+
+def _volume(cloud, project):
+    return cloud.services.volumes.create(_context(project), 1)['id']
+
+
+def _context(project):
+    return context.RequestContext(user_id=project.user, project_id=project.id, roles=['member'], overwrite=False)
+
+
+def _attach(project, server_id, volume_id):
+    return project.client().post(f'/servers/{server_id}/os-volume_attachments', {
+        'volumeAttachment': {'volumeId': volume_id}})
+
+
+def _hold(cloud, volume_id, server_id):
+    volumes = cloud.services.volumes
+    attachment = volumes.attach(cloud.owner, volume_id, server_id)
+    volumes.connect(cloud.owner, attachment, {'host': fixture.HOST}, '/dev/vdb')
+    volumes.complete(cloud.owner, attachment)
+    with cloud.cell_db.writer() as conn:
+        block_devices.insert(conn, server_id, [{
+            'source_type': 'volume', 'destination_type': 'volume', 'volume_id': volume_id,
+            'attachment_id': attachment, 'device_name': '/dev/vdb'}])
+        block_devices.show_volumes(conn, server_id)
+
+
+# ---- requests that come twice ------------------------------------------------
+
+@race
+def one_idempotency_key(cloud, project):
+    def codes(found):
+        assert found[202] >= 1 and found[202] + found[409] == THREADS
+    return Race(lambda number: _once(project, project.id), codes, lambda: _equal(project.used()['instances'], 1))
+
+
+@race
+def one_idempotency_key_of_refused_requests(cloud, project):
+    def codes(found):
+        assert found[400] >= 1 and found[400] + found[409] == THREADS
+    return Race(lambda number: _once(project, project.id, flavorRef='none'), codes,
+                lambda: _equal(_once(project, project.id).status, 202))
+
+
+@race
+def one_idempotency_key_of_two_requests(cloud, project):
+    def codes(found):
+        assert found[202] >= 1 and found[202] + found[409] == THREADS
+    return Race(lambda number: _once(project, project.id, name=f'vm-{number}'), codes,
+                lambda: _equal(project.used()['instances'], 1))
+
+
+def _once(project, key, **values):
+    return project.client('2.37').post('/servers', project.cloud.body(networks='none', **values),
+                                       headers={'Idempotency-Key': key})
+
+
+# ---- the tests ---------------------------------------------------------------
+
+def _equal(found, expected):
+    assert found == expected
+
+
+def _messages(cloud, server_id):
+    return [each for each in cloud.compute.sent if each[2].get('instance') and each[2]['instance'].uuid == server_id]
+
+
+@pytest.mark.parametrize('name', list(RACES))
+def test_race(cloud, name):
+    made = RACES[name](cloud, Project(cloud))
+    answers = at_once(made.ask)
+    codes = collections.Counter(answer.status for answer in answers)
+    told = [answer.body for answer in answers if answer.status >= 400]
+    if callable(made.codes):
+        made.codes(codes)
+    else:
+        assert codes == made.codes, told
+    assert max(codes) < 500, told
+    made.after()

@@ -1,0 +1,45 @@
+"""The documented extra specs: keys and values that are taken, and those that are refused."""
+import pytest
+
+from nova import exception
+from nova.api import extra_specs
+
+GOOD = [
+    ('hw:cpu_policy', 'dedicated'), ('hw:cpu_realtime_mask', '^0-1'), ('hw:numa_cpus.0', '0,2-3'),
+    ('hw:numa_mem.1', '512'), ('hw:mem_page_size', '2MB'), ('hw:mem_page_size', '1048576'),
+    ('hw:mem_page_size', 'large'), ('hw:boot_menu', 'TRUE'), ('hw:pci_numa_affinity_policy', 'socket'),
+    ('hw:tpm_version', '2.0'), ('hw:viommu_model', 'virtio'), ('hw:mem_encryption_model', 'amd-sev-es'),
+    ('hw:watchdog_action', 'reset'), ('hw_rng:rate_period', '1000'), ('hw_video:ram_max_mb', '16'),
+    ('os:secure_boot', 'optional'), ('pci_passthrough:alias', 'gpu:1,nic:2'), ('quota:cpu_quota', '-1'),
+    ('quota:disk_read_iops_sec', '10'), ('quota:disk_total_bytes_sec_max_length', '10'),
+    ('quota:vif_inbound_peak', '10'), ('quota:memory_shares_level', 'high'), ('resources:VCPU', '2'),
+    ('resources1:CUSTOM_BAREMETAL', '1'), ('resources_GPU:VGPU', '1'), ('trait:HW_CPU_X86_AVX2', 'required'),
+    ('trait_GPU:CUSTOM_A', 'forbidden'), ('accel:device_profile', 'x'),
+    ('capabilities:cpu_info:features', '<in> avx'), ('aggregate_instance_extra_specs:ssd', 'true'),
+    ('vmware:storage_policy', 'gold'), ('hide_hypervisor_id', 'no'), ('group_policy', 'isolate'),
+    ('mine:anything', 'at all'), ('anything', 'at all'), ('resources0:VCPU', 'x'), ('hwx:cpu_policy', 'x')]
+BAD = [
+    ('hw:cpu_polcy', 'dedicated'), ('hw:cpu_policy', 'sharde'), ('hw:numa_cpus.x', '0'),
+    ('hw:numa_cpus.0', 'all'), ('hw:numa_nodes', '0'), ('hw:boot_menu', 'maybe'), ('hw_rng:rate', '1'),
+    ('hw_video:ram_max_mb', '-1'), ('os:secure_boot', 'yes'), ('pci_passthrough:alias', 'gpu'),
+    ('quota:disk_read', '1'), ('quota:cpu_shares_level', 'x'), ('resources:VCPU', 'two'),
+    ('resources:vcpu', '2'), ('trait:HW_CPU_X86_AVX2', 'maybe'), ('accel:profile', 'x'),
+    ('hide_hypervisor_id', 'x'), ('group_policy', 'x'), ('hw:tpm_version', '3.0'),
+    ('hw:mem_page_size', '2 ponies'), ('hw:cpu_policy', 'shared\n')]
+
+
+@pytest.mark.parametrize('key, value', GOOD)
+def test_taken(key, value):
+    extra_specs.check({key: value})
+
+
+@pytest.mark.parametrize('key, value', BAD)
+def test_refused(key, value):
+    with pytest.raises(exception.BadRequest, match='Validation failed'):
+        extra_specs.check({key: value})
+
+
+def test_every_pattern_compiles_and_is_closed():
+    for rows in extra_specs.KNOWN.values():
+        for values in rows.values():
+            assert values == extra_specs._ANY or not extra_specs.re.fullmatch(values, 'no such value!')

@@ -1,0 +1,127 @@
+"""The fake driver's live migration keeps the contract of virt.driver.LiveMigration, with two hosts of one cloud."""
+import threading
+import time
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import exception
+from nova import states
+from nova.tests import core
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+from nova.virt import fake
+
+
+class Rig:
+    def __init__(self, path):
+        self.conf = nova_conf.new(files=[], fake__state_dir=str(path))
+        self.here, self.there = (self.make(host) for host in ('host1', 'host2'))
+        self.instance = driver_contract.make_instance()
+        self.here.spawn(None, self.instance, driver.SpawnRequest(image=core.IMAGE, network_info=[]))
+        self.reports = []
+
+    def make(self, host):
+        made = fake.FakeDriver(self.conf, host, None)
+        made.init_host()
+        return made
+
+    def prepare(self):
+        facts = self.here.check_source(self.instance, self.there.check_destination(self.instance, None, False))
+        return self.there.pre_live_migration(None, self.instance, [{'id': 'port'}], [], facts)
+
+    def migrate(self, facts, progress=None):
+        self.here.live_migrate(None, self.instance, {'host': 'host2', 'address': None}, facts,
+                               progress or self.reports.append)
+
+    def where(self):
+        return [each.host for each in (self.here, self.there) if self.instance.uuid in each.guests()]
+
+    def in_thread(self, facts):
+        errors = []
+
+        def run():
+            try:
+                self.migrate(facts)
+            except exception.NovaException as error:
+                errors.append(type(error))
+        thread = threading.Thread(target=run)
+        thread.start()
+        deadline = time.monotonic() + 5
+        while self.instance.uuid not in self.here._jobs:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        return thread, errors
+
+
+@pytest.fixture
+def rig(tmp_path):
+    return Rig(tmp_path)
+
+
+def test_the_guest_moves(rig):
+    rig.here.pause(rig.instance)
+    rig.migrate(rig.prepare())
+    assert rig.where() == ['host2'] and rig.there.power_state(rig.instance) == states.POWER_PAUSED
+    assert rig.there._guests[rig.instance.uuid]['networks'] == ['port']
+    assert rig.reports[-1] == {
+        'memory_total_bytes': 128 << 20, 'memory_processed_bytes': 128 << 20, 'memory_remaining_bytes': 0,
+        'disk_total_bytes': 1 << 30, 'disk_processed_bytes': 1 << 30, 'disk_remaining_bytes': 0}
+    rig.there.post_live_migration_at_destination(None, rig.instance, [])
+    rig.here.post_live_migration_at_source(None, rig.instance, [], {})
+    assert rig.make('host1').guests() == {} and list(rig.make('host2').guests()) == [rig.instance.uuid]
+
+
+def test_a_host_that_does_not_expect_the_guest_does_not_get_it(rig):
+    facts = rig.prepare()
+    rig.there.rollback_live_migration(None, rig.instance, [], facts)
+    with pytest.raises(exception.VirtError, match='does not expect'):
+        rig.migrate(facts)
+    assert rig.where() == ['host1']
+
+
+def test_a_host_that_cannot_be_reached(rig):
+    facts = rig.prepare()
+    rig.there.disconnect()
+    with pytest.raises(exception.VirtError, match='connection'):
+        rig.migrate(facts)
+    assert rig.where() == ['host1']
+
+
+def test_abort_and_force(rig):
+    facts = rig.prepare()
+    rig.here.abort_live_migration(rig.instance)                     # nothing is under way
+    rig.here.delays['live_migrate'] = 60
+    thread, errors = rig.in_thread(facts)
+    rig.here.abort_live_migration(rig.instance)
+    thread.join(5)
+    assert errors == [exception.MigrationAborted] and rig.where() == ['host1']
+    thread, errors = rig.in_thread(facts)
+    rig.here.force_complete_live_migration(rig.instance)
+    thread.join(5)
+    assert errors == [] and rig.where() == ['host2']
+
+
+def test_a_report_that_is_refused_leaves_the_guest_here(rig):
+    def refuse(values):
+        raise exception.InstanceChanged(instance_id=rig.instance.uuid)
+    with pytest.raises(exception.InstanceChanged):
+        rig.migrate(rig.prepare(), refuse)
+    assert rig.where() == ['host1'] and rig.here._jobs == {}
+
+
+def test_disks(rig):
+    with pytest.raises(exception.MigrationPreCheckError):
+        rig.there.check_destination(rig.instance, False, False)
+    rig.there.shares_disks = True
+    assert rig.there.check_destination(rig.instance, False, False) == {'block_migration': False}
+    assert rig.there.has_disks(rig.instance)
+
+
+def test_clouds_of_one_process_do_not_reach_each_other(rig, tmp_path):
+    other = Rig(tmp_path / 'other')
+    facts = rig.prepare()
+    rig.there.disconnect()
+    other.there.pre_live_migration(None, rig.instance, [], [], facts)
+    with pytest.raises(exception.VirtError):
+        rig.migrate(facts)

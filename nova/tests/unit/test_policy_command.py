@@ -1,0 +1,106 @@
+"""nova-policy: what it answers, prints and exits with."""
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nova.cmd import policy
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """``run(*arguments)`` -> (exit code, what was printed, what was said on stderr); files are of ``run.path``."""
+    monkeypatch.chdir(tmp_path)
+    conf = tmp_path / 'nova.conf'
+    conf.write_text(f'[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n')
+    (tmp_path / 'policy.yaml').write_text('"os_compute_api:os-services": "role:ops"\n')
+
+    def command(*arguments):
+        code = policy.main([*arguments, '--config-file', str(conf)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+    command.path = tmp_path
+    return command
+
+
+@pytest.mark.parametrize(('arguments', 'code'), [
+    (['--roles', 'member', '--api', 'POST /servers'], 0),
+    (['--roles', 'reader', '--api', 'POST /servers'], 1),
+    (['--roles', 'reader', '--api', 'GET /servers/{id}'], 0),
+    (['--roles', 'reader', '--api', 'GET /v2.1/servers/0a1b/'], 0),
+    (['--roles', 'reader', '--api', 'GET /servers/{id}', '--target', 'other'], 1),
+    (['--roles', 'admin', '--api', 'GET /servers/{id}', '--target', 'other'], 0),
+    (['--roles', 'member', '--api', 'POST /servers/{id}/action os-start'], 0),
+    (['--roles', 'reader', '--api', 'POST /servers/{id}/action os-start'], 1),
+    (['--roles', 'ops', '--api', 'GET /os-services'], 0),
+    (['--roles', 'admin', '--api', 'GET /os-services'], 1),
+    (['--roles', 'reader', '--user', 'me', '--api', 'DELETE /os-keypairs/{id}'], 0),
+    (['--roles', 'reader', '--api', 'os_compute_api:servers:show'], 0),
+    (['--roles', 'reader', '--api', 'os_compute_api:servers:show', '--target', 'other/user'], 1),
+    (['--api', 'GET /flavors'], 0), (['--api', 'GET /flavors/detail'], 0), (['--api', 'GET /'], 2),
+    (['--api', 'GET /nothing'], 2), (['--api', 'PATCH /servers'], 2), (['--api', 'os_compute_api:nothing'], 2),
+    (['--api', 'POST /servers/{id}/action'], 2), (['--token-file', 'missing.json', '--api', 'GET /servers'], 2)])
+def test_exit_codes(run, arguments, code):
+    got, printed, said = run('check', *arguments)
+    assert got == code, printed + said
+    assert (len(said.splitlines()) == 1) == (code == 2)
+    if code < 2:
+        assert printed.splitlines()[-1] == f'{"They may" if code == 0 else "They may not"}: ' + arguments[
+            arguments.index('--api') + 1]
+
+
+def test_it_says_what_decided(run):
+    _, printed, _ = run('check', '--roles', 'reader', '--project', 'p1', '--api', 'os_compute_api:servers:create')
+    lines = [line.strip() for line in printed.splitlines()]
+    assert 'by default: rule:project_member_or_admin' in lines
+    assert 'role:member: fails (the roles are reader)  <- decides' in lines
+    assert 'project_id:%(project_id)s: passes (p1 is asked for, the caller has p1)' in lines
+    _, printed, _ = run('check', '--roles', 'reader,member', '--project', 'p1', '--target', 'p2',
+                        '--api', 'os_compute_api:servers:create')
+    assert 'project_id:%(project_id)s: fails (p2 is asked for, the caller has p1)  <- decides' in printed
+    assert 'role:member: passes (the roles are member, reader)\n' in printed
+
+
+def test_it_says_where_a_rule_comes_from(run):
+    _, printed, _ = run('check', '--roles', 'ops', '--api', 'os_compute_api:os-services:list')
+    assert (f'by {run.path}/policy.yaml, which has a rule for all of os_compute_api:os-services: role:ops'
+            in printed)
+
+
+def test_who_asks_can_be_a_token(run):
+    (run.path / 'token.json').write_text(json.dumps({'token': {
+        'user': {'id': 'u1', 'name': 'x', 'domain': {'id': 'default'}}, 'project': {'id': 'p1'},
+        'roles': [{'id': '1', 'name': 'reader'}]}}))
+    code, printed, _ = run('check', '--token-file', 'token.json', '--api', 'GET /servers')
+    assert code == 0 and printed.startswith('u1 in p1, with the roles reader, no administrator here.')
+    (run.path / 'bad.json').write_text('[]')
+    code, _, said = run('check', '--token-file', 'bad.json', '--api', 'GET /servers')
+    assert code == 2 and 'is no token' in said
+
+
+def test_a_broken_policy_is_told(run):
+    (run.path / 'policy.yaml').write_text('"a": "b')
+    code, _, said = run('list')
+    assert code == 2 and 'is not YAML' in said and 'Traceback' not in said
+
+
+def test_list(run):
+    _, everything, _ = run('list', '--roles', 'reader')
+    _, passed, _ = run('list', '--roles', 'reader', '--passes')
+    _, failed, _ = run('list', '--roles', 'reader', '--fails')
+    assert len(passed.splitlines()) + len(failed.splitlines()) == len(everything.splitlines())
+    assert 'yes os_compute_api:servers:show\n' in passed and 'no  os_compute_api:servers:create\n' in failed
+    assert '/servers/{server_id}' in passed
+
+
+def test_a_service_says_in_a_sentence_why_it_does_not_start(run):
+    """What nova-api and nova-all do with it: common.run prints it and returns 1."""
+    (run.path / 'policy.yaml').write_text('"os_compute_api:limits": "rule:nowhere"\n')
+    script = ('import sys; from nova import policy; from nova.cmd import common; '
+              'sys.exit(common.run("nova-api", lambda conf: [policy.Policy(conf)], sys.argv[1:]))')
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', script, '--config-file', str(run.path / 'nova.conf')],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and 'Traceback' not in done.stderr
+    assert done.stderr.splitlines()[-1] == (f'nova-api: The policy file {run.path}/policy.yaml: "os_compute_api:limits" '
+                                            'refers to the rule nowhere, which is not there.')

@@ -1,0 +1,188 @@
+"""policy.yaml and policy.d: what wins, what is refused, what is taken up."""
+import logging
+import os
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import policies
+from nova import policy
+from nova.api import app
+from nova.policies import files
+
+OWN = {'project_id': 'p', 'user_id': 'u'}
+
+
+class Deployment:
+    """A main file and a directory; ``rules()`` is the Policy that they make."""
+
+    def __init__(self, path):
+        self.path, self._age = path, 0
+        (path / 'policy.d').mkdir()
+
+    def write(self, text, name='policy.yaml'):
+        file = self.path / name
+        file.write_text(text)
+        self._age += 1
+        os.utime(file, (1_000_000_000 + self._age,) * 2)
+        return file
+
+    def rules(self):
+        return policy.Policy(nova_conf.new(files=[], oslo_policy__policy_file=str(self.path / 'policy.yaml'),
+                                           oslo_policy__policy_dirs=[str(self.path / 'policy.d')]))
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    made = Deployment(tmp_path)
+    made.write('')
+    return made
+
+
+def may(rules, role, rule, target=OWN):
+    caller = context.RequestContext(user_id='u', project_id='p', roles=[role], overwrite=False)
+    caller.is_admin = rules.is_admin(caller)
+    return rules.allows(caller, rule, target)
+
+
+LIST, UPDATE = 'os_compute_api:os-services:list', 'os_compute_api:os-services:update'
+
+
+def test_later_files_win(deployment):
+    deployment.write(f'"{LIST}": "role:main"\n"{UPDATE}": "role:main"\n')
+    deployment.write(f'"{LIST}": "role:twenty"\n', 'policy.d/20-b.yaml')
+    deployment.write(f'"{LIST}": "role:ten"\n"os_compute_api:limits": "role:ten"\n', 'policy.d/10-z.yaml')
+    deployment.write(f'"{LIST}": "role:hidden"\n', 'policy.d/.30.yaml')
+    deployment.write(f'"{LIST}": "role:backup"\n', 'policy.d/40.yaml~')
+    rules = deployment.rules()
+    for role, passed in (('twenty', True), ('ten', False), ('main', False), ('hidden', False), ('backup', False),
+                         ('admin', False)):
+        assert may(rules, role, LIST) is passed, role
+    assert may(rules, 'main', UPDATE) and may(rules, 'ten', 'os_compute_api:limits')
+    assert rules.rules[LIST].source.endswith('20-b.yaml')
+
+
+def test_without_a_main_file_the_directory_counts(tmp_path):
+    (tmp_path / 'd').mkdir()
+    (tmp_path / 'd' / 'a.json').write_text(f'{{"{LIST}": "role:json"}}')
+    rules = policy.Policy(nova_conf.new(files=[], oslo_policy__policy_dirs=[str(tmp_path / 'd')]))
+    assert may(rules, 'json', LIST)
+
+
+def test_a_rule_of_an_extension_stands_for_its_operations(deployment):
+    deployment.write(f'"os_compute_api:os-services": "role:ops"\n"{UPDATE}": "role:boss"\n')
+    rules = deployment.rules()
+    assert may(rules, 'ops', LIST) and may(rules, 'ops', 'os_compute_api:os-services:delete')
+    assert not may(rules, 'admin', LIST)
+    assert may(rules, 'boss', UPDATE) and not may(rules, 'ops', UPDATE)
+    assert not may(rules, 'ops', 'os_compute_api:os-hypervisors:list')
+    assert rules.rules[LIST].by == 'os_compute_api:os-services' and rules.rules[UPDATE].by is None
+
+
+def test_a_nearer_extension_wins(deployment):
+    deployment.write('"os_compute_api:os-security-groups": "role:far"\n'
+                     '"os_compute_api:os-security-groups:rule": "role:near"\n')
+    rules = deployment.rules()
+    assert may(rules, 'near', 'os_compute_api:os-security-groups:rule:create')
+    assert may(rules, 'far', 'os_compute_api:os-security-groups:list')
+    assert not may(rules, 'far', 'os_compute_api:os-security-groups:rule:create')
+
+
+@pytest.mark.parametrize('rule', [
+    'os_compute_api:servers:create:forced_host', 'os_compute_api:servers:index:get_all_tenants',
+    'os_compute_api:servers:allow_all_filters', 'os_compute_api:servers:show:host_status',
+    'compute:servers:create:requested_destination'])
+def test_an_extension_gives_nothing_that_is_more_than_its_operations(deployment, rule):
+    deployment.write('"os_compute_api:servers": "role:member"\n"compute:servers": "role:member"\n'
+                     '"os_compute_api": "role:member"\n"compute": "role:member"\n')
+    rules = deployment.rules()
+    assert may(rules, 'member', 'os_compute_api:servers:show')
+    assert not may(rules, 'member', 'os_compute_api:os-services:list')
+    assert not may(rules, 'member', rule)
+
+
+def test_a_rule_that_has_parts_stands_for_itself(deployment):
+    deployment.write('"os_compute_api:limits": "@"\n"os_compute_api:os-flavor-access": "@"\n')
+    rules = deployment.rules()
+    assert may(rules, 'nobody', 'os_compute_api:limits')
+    assert not may(rules, 'nobody', 'os_compute_api:limits:other_project')
+    assert not may(rules, 'nobody', 'os_compute_api:os-flavor-access:add_tenant_access')
+
+
+def test_what_only_handlers_ask_is_not_given_with_an_extension():
+    """A rule that guards no operation gives more within one: with its extension nobody should get it unawares."""
+    guards = {row.policy for row in app.all_routes()}
+    known = {name: text for name, text, *_ in policies.RULES}
+    asked = {rule for row in app.all_routes() for rule in row.checks if row.policy is not None}
+    for name in asked - guards:
+        assert files._extension(name, known) is None or known[name] != policies.ADMIN, name
+    assert known.keys() >= policies.EXTRAS and not guards & policies.EXTRAS
+
+
+@pytest.mark.parametrize(('text', 'words'), [
+    ('"a": "b', 'is not YAML'), ('- a\n- b\n', 'has no rules'), ('"a": 5\n', 'which is no rule'),
+    ('7: "role:x"\n', 'which is no rule'), (f'"{LIST}": "role:a and"\n', 'cannot be understood'),
+    (f'"{LIST}": "(role:a"\n', 'cannot be understood'), (f'"{LIST}": "role:a or nonsense"\n', 'cannot be understood'),
+    (f'"{LIST}": "rule:missing"\n', 'refers to the rule missing, which is not there'),
+    ('"mine": "rule:yours"\n"yours": "rule:mine"\n', 'refers to itself: mine → yours → mine'),
+    ('"context_is_admin": "rule:context_is_admin"\n', 'refers to itself')])
+def test_a_broken_file_is_refused_in_a_sentence(deployment, text, words):
+    path = deployment.write(text, 'policy.d/bad.yaml')
+    with pytest.raises(exception.InvalidInput) as caught:
+        deployment.rules()
+    assert words in caught.value.message and str(path) in caught.value.message, caught.value.message
+
+
+@pytest.mark.parametrize('text', [f'"{LIST}": "!"\n', f'"{LIST}": "not role:x and (! or role:y)"\n', f'"{LIST}": ""\n',
+                                  f'"{LIST}": "role:x or \'a\':%(project_id)s"\n', f'"{LIST}": [["role:x"], ["!"]]\n'])
+def test_unusual_checks_are_understood(deployment, text):
+    deployment.write(text)
+    deployment.rules()
+
+
+def test_a_file_that_was_named_and_is_not_there(tmp_path):
+    with pytest.raises(exception.InvalidInput, match='not there'):
+        policy.Policy(nova_conf.new(files=[], oslo_policy__policy_file=str(tmp_path / 'no.yaml')))
+
+
+def test_changes_are_taken_up(deployment):
+    rules = deployment.rules()
+    assert may(rules, 'admin', LIST)
+    deployment.write(f'"{LIST}": "role:new"\n', 'policy.d/a.yaml')
+    assert may(rules, 'admin', LIST)                       # not yet: answers are remembered for a while
+    rules.forget()
+    assert may(rules, 'new', LIST) and not may(rules, 'admin', LIST)
+    deployment.write(f'"{LIST}": "role:newer"\n', 'policy.d/a.yaml')
+    rules.forget()
+    assert may(rules, 'newer', LIST) and not may(rules, 'new', LIST)
+    deployment.write(f'"{UPDATE}": "role:main"\n')         # the main file alone: the others still count
+    rules.forget()
+    assert may(rules, 'newer', LIST) and may(rules, 'main', UPDATE)
+    os.remove(deployment.path / 'policy.d' / 'a.yaml')
+    rules.forget()
+    assert may(rules, 'admin', LIST)
+
+
+def test_a_change_that_breaks_a_file_changes_nothing(deployment, caplog):
+    deployment.write(f'"{LIST}": "role:good"\n')
+    rules = deployment.rules()
+    deployment.write(f'"{LIST}": "role:good or\n')
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            rules.forget()
+            assert may(rules, 'good', LIST) and not may(rules, 'admin', LIST)
+    assert len([record for record in caplog.records if 'rules of before go on' in record.message]) == 1
+    deployment.write(f'"{LIST}": "role:better"\n')
+    rules.forget()
+    assert may(rules, 'better', LIST)
+
+
+def test_a_rule_that_nothing_asks_is_told(deployment, caplog):
+    deployment.write('"os_compute_api:os-servces:list": "role:typo"\n"helper": "role:x"\n'
+                     f'"{LIST}": "rule:helper"\n"os_compute_api:os-services": "role:y"\n')
+    with caplog.at_level(logging.WARNING):
+        deployment.rules()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1 and 'os-servces:list' in told[0]

@@ -1,0 +1,61 @@
+"""The queue of a compute's tasks: what is waited for gives its result, its error, or up."""
+import threading
+
+import pytest
+
+from nova import exception
+from nova.compute import queue
+
+
+@pytest.fixture
+def tasks(monkeypatch):
+    monkeypatch.setattr(queue, 'LOOK_S', 0.05)
+    made = queue.TaskQueue(2, 2)
+    yield made
+    made.stop(5)
+
+
+def test_the_result(tasks):
+    assert tasks.run('u', lambda one, two: one + two, 1, 2) == 3
+
+
+def test_the_error(tasks):
+    def fail():
+        raise exception.PortInUse(port_id='p')
+    with pytest.raises(exception.PortInUse):
+        tasks.run('u', fail)
+    with pytest.raises(TimeoutError):                # the function's own is no sign that it still runs
+        tasks.run('u', lambda: (_ for _ in ()).throw(TimeoutError()))
+    assert tasks.run('u', lambda: 'the next one') == 'the next one'
+
+
+def test_in_turn_with_what_is_submitted(tasks):
+    go, done = threading.Event(), []
+    tasks.submit('u', lambda: (go.wait(5), done.append('first')))
+    waiter = threading.Thread(target=lambda: done.append(tasks.run('u', lambda: 'second')))
+    waiter.start()
+    assert tasks.run('other', lambda: 'meanwhile') == 'meanwhile' and done == []
+    go.set()
+    waiter.join(5)
+    assert done == ['first', 'second']
+
+
+def test_a_queue_that_stops(tasks):
+    go, errors = threading.Event(), []
+    tasks.submit('u', go.wait, 5)
+
+    def wait():
+        try:
+            tasks.run('u', lambda: 'never')
+        except exception.Unavailable as error:
+            errors.append(error)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    while not tasks._waiting['u']:
+        pass
+    tasks._stopped = True
+    go.set()
+    waiter.join(5)
+    assert len(errors) == 1
+    with pytest.raises(exception.Unavailable):
+        tasks.run('new', lambda: 'never')
