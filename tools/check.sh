@@ -2,7 +2,7 @@
 # Style and structure: ruff, the layers of doc/source/contributor/architecture.rst, shell scripts that parse.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ruff check nova setup.py tools
+ruff check nova setup.py tools doc/ext
 lint-imports --config .importlinter
 for script in tools/*.sh tools/guest/*; do bash -n "$script"; done
 if grep -rnE '^\s*(import eventlet|from eventlet)' nova --include='*.py' | grep -vE '^nova/(concurrency\.py|cmd/|wsgi\.py|tests/)'; then

@@ -22,7 +22,7 @@ def main():
     rows = [row for row in app.all_routes() if row.api]
     print(f'{len(rows)} rows')
     tree = routing.Tree(rows)
-    report('tree', lambda path: tree.find(path.strip('/').split('/')))
+    report('tree', lambda path: tree.find(path.strip('/').split('/'), 'GET'))
     try:
         import routes
     except ImportError:

@@ -1,0 +1,74 @@
+"""A Sphinx extension that writes doc/source/reference from the tables of the code, before the sources are read."""
+import pathlib
+
+import reference_api
+import reference_states
+import rst
+from oslo_config import cfg
+
+from nova import conf as nova_conf
+
+INDEX = """
+Reference
+=========
+
+Made at every build from the rows of the code: what stands here is what the service does.
+
+.. toctree::
+   :maxdepth: 1
+
+   api
+   microversions
+   states
+   policies
+   options
+"""
+
+
+def setup(app):
+    app.connect('builder-inited', write)
+    return {'parallel_read_safe': True}
+
+
+def write(app):
+    folder = pathlib.Path(app.srcdir, 'reference')
+    folder.mkdir(exist_ok=True)
+    pages = {**reference_api.pages(), 'states': reference_states.page(), 'options': options(), 'index': [INDEX]}
+    for old in folder.glob('*.rst'):
+        if old.stem not in pages:
+            old.unlink()
+    for name, lines in pages.items():
+        text = '\n'.join(lines) + '\n'
+        page = folder / f'{name}.rst'
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+
+
+def options():
+    lines = [*rst.heading('Options'), 'Of ``nova.conf``. ``nova-manage config sample`` prints them with those of the '
+             'libraries.']
+    for module in sorted(nova_conf.modules(), key=lambda module: module.GROUP or ''):
+        lines += [*rst.heading(f'[{module.GROUP or "DEFAULT"}]', '-'), *rst.table(
+            ('Option', 'Type', 'Default', 'Meaning'),
+            [(rst.literal(option.dest), _type(option), rst.literal(_default(option)), rst.escaped(option.help or ''))
+             for option in (*module.OPTIONS, *getattr(module, 'CLI_OPTIONS', ()))], '22 18 16 44')]
+    return lines
+
+
+def _default(option):
+    value = option.sample_default if option.sample_default is not None else option.default
+    if isinstance(value, (list, tuple)):
+        return ', '.join(map(str, value))
+    return '' if value is None or option.secret else value
+
+
+def _type(option):
+    kind = option.type
+    words = type(option).__name__.removesuffix('Opt').lower()
+    bounds = [f'{text} {bound}' for text, bound in (('at least', getattr(kind, 'min', None)),
+                                                    ('at most', getattr(kind, 'max', None))) if bound is not None]
+    choices = getattr(kind, 'choices', None)
+    if choices and not isinstance(option, cfg.BoolOpt):
+        bounds.append('one of ' + ', '.join(rst.literal(choice or '""') for choice in choices))
+    return '; '.join([{'str': 'string', 'int': 'integer', 'bool': 'boolean', 'multistr': 'string, many times'}.get(
+        words, words), *bounds])

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Times GET /servers/detail?limit=1000 over many servers, at the first, the middle and the last page.
+
+usage: tools/bench/listing.py [--servers 100000] [--limit 1000] [--repeat 11] [--version 2.104] [--url DATABASE]
+
+Makes the servers in the database of --url (an empty one of MariaDB or PostgreSQL; without it SQLite in a temporary
+directory), with metadata, tags, addresses and volumes, and asks the application in this process, without HTTP. Prints
+of each list the median and the largest time, and the median of this process's CPU time, in milliseconds.
+"""
+import argparse
+import gc
+import statistics
+import tempfile
+import time
+import uuid
+
+import sqlalchemy as sa
+
+from nova import concurrency
+
+PROJECTS = 10
+CHUNK = 2000
+PAGES = ('first', 'middle', 'last')
+LISTS = (('all_tenants=1', True), ('', False), ('status=ACTIVE', False), ('name=server-1', False),
+         ('sort_key=display_name&sort_dir=asc', False), ('tags=web', False),
+         ('changes-since=2026-01-02T00:00:00Z', False))
+
+
+def fill(db, count):
+    from nova.tests import server_rows
+
+    for begin in range(0, count, CHUNK):
+        rows = [server_rows.row(
+            number, project_id=project(number), metadata={'role': f'r{number % 7}', 'number': str(number)},
+            tags=f',web,n{number % 50},', description=f'server number {number}',
+            volumes=[{'id': str(uuid.UUID(int=number)), 'delete_on_termination': False}])
+            for number in range(begin, min(begin + CHUNK, count))]
+        with db.writer() as conn:
+            server_rows.insert(conn, rows)
+    analyze = {'sqlite': 'ANALYZE', 'postgresql': 'ANALYZE instances'}.get(db.url.get_backend_name(),
+                                                                            'ANALYZE TABLE instances')
+    with db.writer() as conn:
+        conn.execute(sa.text(analyze))
+
+
+def project(number):
+    """One project has half of all servers."""
+    return 'a' * 32 if number % 2 else f'{number % PROJECTS:032x}'
+
+
+def markers(db, whole):
+    """{page: uuid of the last server before it}, of all servers or of the large project, newest first."""
+    from nova.db.tables_cell import instances
+
+    statement = sa.select(instances.c.uuid).order_by(instances.c.created_at.desc(), instances.c.id.desc())
+    if not whole:
+        statement = statement.where(instances.c.project_id == 'a' * 32)
+    with db.reader() as conn:
+        uuids = list(conn.execute(statement).scalars())
+    return {'first': None, 'middle': uuids[len(uuids) // 2], 'last': uuids[-1002 if len(uuids) > 1002 else 0]}
+
+
+def measure(client, path, version, repeat):
+    times, work = [], []
+    for _ in range(repeat):
+        begin, began = time.perf_counter(), time.process_time()
+        answer = client.get(path, version=version)
+        times.append((time.perf_counter() - begin) * 1000)
+        work.append((time.process_time() - began) * 1000)
+        if answer.status != 200:
+            raise SystemExit(f'{path}: {answer.status} {answer.body[:300]}')
+    return answer, times, work
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--servers', type=int, default=100000)
+    parser.add_argument('--limit', type=int, default=1000)
+    parser.add_argument('--repeat', type=int, default=11)
+    parser.add_argument('--version', default='2.104')
+    parser.add_argument('--url')
+    args = parser.parse_args()
+
+    concurrency.setup()
+    from nova.db import cells
+    from nova.db import engine
+    from nova.db import migration
+    from nova.tests.functional import base
+
+    with tempfile.TemporaryDirectory() as directory:
+        api = base.ApiFixture(directory)
+        if args.url:
+            api.cell_db = engine.Database(args.url)
+            migration.metadata('cell').create_all(api.cell_db.engine)
+            api.services.cells = cells.Cells(api.conf, api.api_db, db=api.cell_db)
+        begin = time.perf_counter()
+        fill(api.cell_db, args.servers)
+        print(f'{args.servers} servers in {api.cell_db.url.get_backend_name()}, '
+              f'made in {time.perf_counter() - begin:.1f} s; GET /servers/detail?limit={args.limit} at {args.version}')
+        gc.collect()
+        gc.freeze()                  # as the daemons do when they have started
+        begins = {whole: markers(api.cell_db, whole) for whole in (True, False)}
+        for query, whole in LISTS:
+            client = api.admin() if whole else api.client()
+            for page in PAGES:
+                marker = begins[whole][page]
+                path = f'/servers/detail?limit={args.limit}&{query}' + (f'&marker={marker}' if marker else '')
+                answer, times, work = measure(client, path, args.version, args.repeat)
+                print(f'{query or "own project":40} {page:7} {len(answer.json["servers"]):5} servers '
+                      f'{len(answer.body) / 1024:7.0f} KiB  median {statistics.median(times):7.1f}  '
+                      f'largest {max(times):7.1f} ms  CPU {statistics.median(work):7.1f}')
+        api.close()
+
+
+if __name__ == '__main__':
+    main()

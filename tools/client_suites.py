@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Run the functional tests that python-openstackclient, python-novaclient and openstacksdk bring along, unmodified
+from PyPI, against an all-in-one with the fake driver.
+
+    tools/client_suites.py [--keep] [--suite openstackclient|novaclient|openstacksdk] [--only EXPRESSION]
+
+What does not pass is compared with tools/client-suites-expected.tsv: a failure that is not in that list, or a listed
+test that passes, makes the exit code 1.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import local_cloud
+import suites
+
+EXPECTED = pathlib.Path(__file__).with_name('client-suites-expected.tsv')
+PACKAGES = ('python-openstackclient==10.5.0', 'python-novaclient==18.13.1', 'openstacksdk==4.22.0', 'tempest==47.0.0',
+            'pytest', 'pytest-timeout', 'testtools', 'fixtures', 'oslotest', 'requests-mock', 'ddt')
+SUITES = {
+    'openstackclient': 'openstackclient.tests.functional.compute.v2',
+    'novaclient': 'novaclient.tests.functional',
+    'openstacksdk': 'openstack.tests.functional.compute.v2',
+}
+CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', '[quota]', 'instances = 100', 'cores = 200',
+         'ram = 409600']
+TEST_S = 120                 # seconds that one test may take
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n\n')[0])
+    parser.add_argument('--keep', action='store_true', help='leave logs and results in their directory')
+    parser.add_argument('--suite', choices=list(SUITES), help='only this one')
+    parser.add_argument('--only', metavar='EXPRESSION', help='tests to run, as for pytest -k')
+    parser.add_argument('--install', type=pathlib.Path, default=pathlib.Path.home() / '.cache/nova-clients',
+                        help="directory of the clients' environment (%(default)s)")
+    given = parser.parse_args()
+    directory = suites.install(given.install, PACKAGES)
+    home = pathlib.Path(tempfile.mkdtemp(prefix='nova-clients.'))
+    cloud = local_cloud.LocalCloud('fake', CLOUD)
+    results = {}
+    try:
+        print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
+        environ = configure(cloud, home, directory)
+        for name in [given.suite] if given.suite else SUITES:
+            results.update(run(name, directory, home, environ, given.only))
+    finally:
+        cloud.close(keep=given.keep)
+    return suites.report(results, EXPECTED, complete=not (given.suite or given.only))
+
+
+def configure(cloud, home, directory):
+    """What the suites expect of a cloud, and the environment in which they find it."""
+    disk = home / 'disk.raw'
+    disk.write_bytes(b'\0' * 1048576)
+    cloud.add_image('cirros-test-disk', disk, 'raw')
+    known = {flavor['name'] for flavor in cloud.json('GET', '/flavors')['flavors']}
+    for name, memory in (('m1.nano', 64), ('m1.micro', 128)):
+        if name not in known:
+            cloud.json('POST', '/flavors', {'flavor': {'name': name, 'ram': memory, 'vcpus': 1, 'disk': 1}})
+    clouds = json.loads(subprocess.run(
+        [sys.executable, '-c', 'import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))',
+         cloud.state / 'clouds.yaml'], stdout=subprocess.PIPE, check=True).stdout)['clouds']
+    admin, demo = clouds['nova-admin'], clouds['nova-demo']
+    system = {**admin, 'auth': {name: value for name, value in admin['auth'].items() if 'project' not in name}}
+    system['auth']['system_scope'] = 'all'
+    (home / 'clouds.yaml').write_text(json.dumps({'clouds': {
+        'devstack-admin': admin, 'functional_admin': admin, 'devstack': demo, 'devstack-alt': demo,
+        'devstack-system-admin': system}}))
+    return suites.environ(
+        directory, HOME=str(home), OS_CLIENT_CONFIG_FILE=str(home / 'clouds.yaml'), OS_CLOUD='devstack-admin',
+        OS_ADMIN_CLOUD='devstack-admin', OPENSTACKSDK_IMAGE='cirros-test-disk', OPENSTACKSDK_FLAVOR='m1.nano',
+        TOX_ENV_DIR=str(directory.parent), OS_NOVACLIENT_NETWORK='private', OS_NOVACLIENT_EXEC_DIR=str(directory))
+
+
+def run(name, directory, home, environ, only):
+    """{test: (outcome, text)} of one suite; see suites.junit."""
+    found = home / f'{name}.xml'
+    command = [directory / 'python', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--timeout', str(TEST_S),
+               '--junitxml', found, '--tb', 'short', '--pyargs', SUITES[name]]
+    if only:
+        command += ['-k', only]
+    print(f'\n==== {name}', flush=True)
+    with open(home / f'{name}.log', 'wb') as log:
+        subprocess.run(command, env=environ, cwd=home, stdout=log, stderr=log)
+    last = (home / f'{name}.log').read_text(errors='replace').strip().splitlines()[-1:]
+    print(re.sub(r'=+', '', ''.join(last)).strip(), flush=True)
+    return suites.junit(found.read_text()) if found.exists() else {}
+
+
+if __name__ == '__main__':
+    sys.exit(main())

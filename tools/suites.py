@@ -1,0 +1,74 @@
+"""What the scripts that run foreign test suites against a cloud share: environments, clouds and lists of exceptions."""
+import collections
+import csv
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+
+def install(directory, packages):
+    """A virtual environment with exactly these requirements; its bin directory."""
+    stamp = directory / 'installed'
+    wanted = '\n'.join(packages)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f'Installing {", ".join(packages)} into {directory} …', flush=True)
+        subprocess.run([sys.executable, '-m', 'venv', '--clear', directory], check=True)
+        subprocess.run([directory / 'bin' / 'pip', '-q', '--disable-pip-version-check', 'install', *packages],
+                       check=True)
+        stamp.write_text(wanted)
+    return directory / 'bin'
+
+
+def environ(directory, **more):
+    """The environment of a suite: its own commands first, nothing of the caller's cloud."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
+    return {**kept, 'PATH': f'{directory}:{kept["PATH"]}', 'PYTHONWARNINGS': 'ignore', **more}
+
+
+def junit(text):
+    """{test: (outcome, text)} of a JUnit report; outcomes are passed, failed and skipped."""
+    results = {}
+    for case in xml.etree.ElementTree.fromstring(text).iter('testcase'):
+        name = re.sub(r'\[.*\]', '', f'{case.get("classname")}.{case.get("name")}'.lstrip('.'))
+        outcome, told = 'passed', ''
+        for child in case:
+            kind = {'failure': 'failed', 'error': 'failed', 'skipped': 'skipped'}.get(child.tag)
+            if kind:
+                outcome, told = kind, child.text or child.get('message') or ''
+        results[name] = (outcome, told)
+    return results
+
+
+def report(results, list_file, complete):
+    """Print what happened and compare it with a list of (regular expression, reason); the exit code.
+
+    :param complete: all tests were run: a row of the list that names none of them is wrong, too
+    """
+    with open(list_file, newline='') as file:
+        expected = [row for row in csv.reader(file, delimiter='\t') if row and not row[0].startswith('#')]
+    counts = collections.Counter(outcome for outcome, _text in results.values())
+    print(f'\n{len(results)} tests: ' + ', '.join(f'{counts[name]} {name}' for name in ('passed', 'failed', 'skipped')))
+    wrong, used = 0, set()
+    for name, (outcome, text) in sorted(results.items()):
+        rows = [row[0] for row in expected if re.search(row[0], name)]
+        used.update(rows)
+        if outcome == 'failed' and not rows:
+            wrong += 1
+            print(f'not expected to fail: {name}\n    {_last_line(text)}')
+        elif outcome == 'passed' and rows:
+            wrong += 1
+            print(f'expected to fail, and passes: {name}')
+    for row in expected:
+        if complete and row[0] not in used:
+            wrong += 1
+            print(f'in the list, and not a test: {row[0]}')
+    if not results:
+        print('No test was run.')
+    return 1 if wrong or not results else 0
+
+
+def _last_line(text):
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else ''
