@@ -27,7 +27,8 @@ SUITES = {
     'novaclient': 'novaclient.tests.functional',
     'openstacksdk': 'openstack.tests.functional.compute.v2',
 }
-CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', '[quota]', 'instances = 100', 'cores = 200',
+CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0',
+         '[quota]', 'instances = 100', 'cores = 200',
          'ram = 409600']
 TEST_S = 120                 # seconds that one test may take
 
@@ -75,7 +76,7 @@ def configure(cloud, home, directory):
     return suites.environ(
         directory, HOME=str(home), OS_CLIENT_CONFIG_FILE=str(home / 'clouds.yaml'), OS_CLOUD='devstack-admin',
         OS_ADMIN_CLOUD='devstack-admin', OPENSTACKSDK_IMAGE='cirros-test-disk', OPENSTACKSDK_FLAVOR='m1.nano',
-        TOX_ENV_DIR=str(directory.parent), OS_NOVACLIENT_NETWORK='private', OS_NOVACLIENT_EXEC_DIR=str(directory))
+        TOX_ENV_DIR=str(directory.parent), OS_TEST_TIMEOUT=str(TEST_S), OS_NOVACLIENT_NETWORK='private', OS_NOVACLIENT_EXEC_DIR=str(directory))
 
 
 def run(name, directory, home, environ, only):

@@ -21,8 +21,11 @@ EXPECTED = pathlib.Path(__file__).with_name('tempest-expected.tsv')
 PACKAGES = ('tempest==47.0.0', 'python-subunit', 'junitxml')
 TESTS = r'^tempest\.api\.compute'
 
-CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', '[quota]', 'instances = 50', 'cores = 100',
-         'ram = 204800']
+CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0',
+         '[quota]', 'instances = 50', 'cores = 100',
+         'ram = 204800', '[serial_console]', 'base_url = ws://127.0.0.1:6083/',
+         '[spice]', 'html5proxy_base_url = http://127.0.0.1:6082/spice_auto.html',
+         'spice_direct_proxy_base_url = http://127.0.0.1:13002/nova']
 
 CONFIG = """
 [DEFAULT]
@@ -79,14 +82,26 @@ swap_volume = true
 volume_backed_live_migration = true
 volume_multiattach = true
 personality = true
+hostname_fqdn_sanitization = true
+spice_console = true
+serial_console = true
+nova_policy_roles = admin,manager,member,reader
 metadata_service = false
+[enforce_scope]
+nova = true
+[volume]
+min_microversion = 3.0
+max_microversion = latest
+build_interval = 0
+build_timeout = 60
 [network]
 project_networks_reachable = true
 [network-feature-enabled]
 ipv6 = false
 floating_ips = false
-[image-feature-enabled]
-api_v2 = true
+[image]
+build_interval = 0
+build_timeout = 60
 [validation]
 run_validation = false
 """

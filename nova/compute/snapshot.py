@@ -50,6 +50,8 @@ class Snapshot:
     def get_console_output(self, ctx, instance, length):
         """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.
 
+        A client that asks for a number of lines and counts them finds that number: nothing follows the last one.
+
         :raises InstanceNotReady: the server has no guest at the moment
         """
         try:
@@ -59,5 +61,5 @@ class Snapshot:
         text = output[-CONSOLE_BYTES:].decode('utf-8', errors='replace')
         if length is None:
             return text
-        lines = text.splitlines(keepends=True)
-        return ''.join(lines[-length:]) if length > 0 else ''
+        lines = text.removesuffix('\n').split('\n')
+        return '\n'.join(lines[-length:]) if length > 0 else ''

@@ -26,6 +26,10 @@ OPTIONS = [
     cfg.HostAddressOpt('metadata_host', version=4,
                        help='Where requests of guests to 169.254.169.254 go, at [metadata] port. Empty: '
                             'the gateway of the default network.'),
+    cfg.ListOpt('project_ranges', default=[], item_type=cfg.types.String(regex=r'^[0-9.]+/[0-9]+$'),
+                help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
+                     'own. Empty: administrators make them, since a network is a part of the routing table of '
+                     'every host.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=cfg.types.Port(),
                 help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
                      'The port of the compute API belongs here when programs in guests use it.'),

@@ -3,6 +3,7 @@
     with cell.writer() as conn:
         instances.update(conn, uuid, {'task_state': None}, expect={'task_state': ['spawning']})
 """
+import collections
 import contextlib
 import functools
 import logging
@@ -40,23 +41,46 @@ class Database:
                                              max_retries=CONNECT_RETRIES, retry_interval=1))
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
+        self._idle = collections.deque()
 
     @contextlib.contextmanager
     def reader(self):
         """A connection for SELECTs that see one moment."""
-        with self.engine.connect() as conn:
-            if self.sqlite:
-                conn.exec_driver_sql('BEGIN')
+        with self._connection('BEGIN') as conn:
             yield conn
 
     @contextlib.contextmanager
     def writer(self):
         """A connection in a transaction: committed at the end of the block, rolled back when it raises."""
-        with self._one_writer, self.engine.connect() as conn:
-            if self.sqlite:
-                conn.exec_driver_sql('BEGIN IMMEDIATE')
+        with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
             yield conn
             conn.commit()
+
+    @contextlib.contextmanager
+    def _connection(self, begin):
+        """A connection for one transaction; what its block has not committed is rolled back.
+
+        Those of SQLite are kept: no server closes them, and taking one out of the pool costs as much as a query.
+
+        :param begin: how SQLite begins the transaction
+        """
+        if not self.sqlite:
+            with self.engine.connect() as conn:
+                yield conn
+            return
+        try:
+            conn = self._idle.pop()
+        except IndexError:
+            conn = self.engine.connect()
+        try:
+            conn.info[_BEGIN] = begin
+            conn.begin()
+            yield conn
+            conn.rollback()
+        except BaseException:
+            conn.close()
+            raise
+        self._idle.append(conn)
 
     def run(self, function, *args, **kwargs):
         """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock; return its result."""
@@ -70,7 +94,19 @@ class Database:
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
 
     def dispose(self):
+        while self._idle:
+            self._idle.pop().close()
         self.engine.dispose()
+
+
+_BEGIN = 'nova_begin'            # in the info of an SQLite connection: the statement of its next begin
+
+
+def _begin(connection):
+    """What begins a transaction of SQLite, outside of those of reader() and writer() nothing."""
+    statement = connection.info.pop(_BEGIN, None)
+    if statement is not None:
+        connection.dbapi_connection.execute(statement)
 
 
 def _sqlite_engine(url, pool_size, max_overflow):
@@ -80,6 +116,7 @@ def _sqlite_engine(url, pool_size, max_overflow):
     """
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S)
     exc_filters.register_engine(engine)
+    engine.dialect.do_begin = _begin
 
     @sa.event.listens_for(engine, 'connect')
     def configure(dbapi_connection, _record):

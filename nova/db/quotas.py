@@ -28,11 +28,11 @@ def defaults(conn, conf):
     return {name: conf.quota[name] for name in RESOURCES} | class_limits(conn, DEFAULT_CLASS)
 
 
-def class_limits(conn, class_name):
-    """{resource: limit} that a quota class sets."""
+def class_limits(conn, class_name, resources=RESOURCES):
+    """{resource: limit} that a quota class sets, of some resources."""
     rows = conn.execute(sa.select(quota_classes.c.resource, quota_classes.c.hard_limit)
                         .where(quota_classes.c.class_name == class_name))
-    return {resource: limit for resource, limit in rows if resource in RESOURCES}
+    return {resource: limit for resource, limit in rows if resource in resources}
 
 
 class Limits(dict):

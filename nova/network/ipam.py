@@ -7,6 +7,7 @@ or ARP entry; when nothing else is left, the one that rested longest is taken.
 import datetime
 import functools
 import ipaddress
+import os
 import random
 
 from oslo_db import exception as db_exc
@@ -172,7 +173,7 @@ def _any_of(conn, network_id, subnets, rows, rested_before):
 
 def new_mac():
     """A random unicast address of the range that OpenStack clouds use."""
-    return 'fa:16:3e:%02x:%02x:%02x' % tuple(random.randbytes(3))
+    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # random, which others seed, repeats itself
 
 
 def arbitrated(function):

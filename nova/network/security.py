@@ -74,6 +74,21 @@ def protocol(value):
     return names.get(int(text), str(int(text)))
 
 
+def parse_prefix(text):
+    """An address with its prefix length; a bare address has the longest one.
+
+    :raises ValueError: it is none
+    """
+    if '%' in str(text):
+        raise ValueError('An address range has no zone.')
+    return ipaddress.ip_interface(text)
+
+
+def normalized(text):
+    """The range that a rule's remote_ip_prefix means: 10.2.3.0/24 for 10.2.3.124/24; None for None."""
+    return text and str(parse_prefix(text).network)
+
+
 def check_rule(rule):
     """The rule with its fields in stored form.
 
@@ -90,7 +105,7 @@ def check_rule(rule):
         raise exception.InvalidInput(reason='Only remote_ip_prefix or remote_group_id may be provided.')
     if rule['remote_ip_prefix']:
         try:
-            prefix = ipaddress.ip_network(rule['remote_ip_prefix'], strict=False)
+            prefix = parse_prefix(rule['remote_ip_prefix'])
         except ValueError:
             raise exception.InvalidInput(
                 reason=f"'{rule['remote_ip_prefix']}' is not a valid network prefix."
@@ -98,7 +113,7 @@ def check_rule(rule):
         if f'IPv{prefix.version}' != ethertype:
             raise exception.InvalidInput(
                 reason=f"Conflicting value ethertype {ethertype} for CIDR {rule['remote_ip_prefix']}")
-        rule['remote_ip_prefix'] = str(prefix)
+        rule['remote_ip_prefix'] = str(prefix)          # as given: 10.2.3.124/24 stays what it is
     _check_ports(rule)
     return rule
 

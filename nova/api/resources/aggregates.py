@@ -59,9 +59,15 @@ def _host_body(action):
 
 
 def _number(id):
-    """:raises BadRequest: an aggregate's id is a number"""
-    if not (id.isascii() and id.isdigit() and len(id) <= 10 and int(id) <= params.MAX_INT):
+    """
+    :raises BadRequest: an aggregate's id is a number
+    :raises AggregateNotFound: none has a negative one
+    """
+    digits = id.removeprefix('-')
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) <= params.MAX_INT):
         raise exception.BadRequest(f'Invalid aggregate id {id[:40]}: it must be an integer.')
+    if int(id) < 0:
+        raise exception.AggregateNotFound(aggregate_id=id)
     return int(id)
 
 

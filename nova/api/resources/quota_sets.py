@@ -13,7 +13,8 @@ from nova.network import proxied_limits
 _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
-# key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets)
+# key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets).
+# A class keeps what it is told of such a one, too: it is shown again, and limits nothing.
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),
@@ -41,8 +42,10 @@ def _limit_of(key, resource):
 
 
 LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until) for key, (resource, until, _) in KEYS.items()))
-CLASS_LIMITS = Fields(*(Field(key, _limit_of(key, resource), since=_CLASS_SINCE.get(key, 1), until=until)
+CLASS_LIMITS = Fields(*(Field(key, lambda limits, req, name=resource or key: limits[name],
+                              since=_CLASS_SINCE.get(key, 1), until=until)
                         for key, (resource, _, until) in KEYS.items()))
+CLASS_RESOURCES = tuple(resource or key for key, (resource, _, _) in KEYS.items())
 
 UPDATE = Object(Param('quota_set', Object(
     *(Param(key, _LIMIT, until=until) for key, (_resource, until, _) in KEYS.items()),
@@ -120,19 +123,25 @@ def delete(req, id):
     req.services.api_db.run(quotas.delete_limits, id, req.query.one('user_id'))
 
 
+def _class_limits(conn, req, id):
+    conf = req.services.conf
+    return (proxied_limits.limits(conf) | quotas.defaults(conn, conf)
+            | quotas.class_limits(conn, quotas.DEFAULT_CLASS, CLASS_RESOURCES)
+            | quotas.class_limits(conn, id, CLASS_RESOURCES))
+
+
 def show_class(req, id):
     with req.services.api_db.reader() as conn:
-        limits = quotas.defaults(conn, req.services.conf) | quotas.class_limits(conn, id)
+        limits = _class_limits(conn, req, id)
     return {'quota_class_set': {'id': id, **CLASS_LIMITS.builder(req)(limits)}}
 
 
 def update_class(req, id):
-    wanted = {KEYS[key][0]: limit for key, limit in req.body['quota_class_set'].items()
-              if KEYS[key][0] is not None}
+    wanted = {KEYS[key][0] or key: limit for key, limit in req.body['quota_class_set'].items()}
 
     def run(conn):
         quotas.set_class_limits(conn, id, wanted)
-        return quotas.defaults(conn, req.services.conf) | quotas.class_limits(conn, id)
+        return _class_limits(conn, req, id)
     return {'quota_class_set': CLASS_LIMITS.builder(req)(req.services.api_db.run(run))}
 
 

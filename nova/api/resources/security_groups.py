@@ -1,6 +1,4 @@
 """Security groups and their rules as the compute API changed them until 2.35."""
-import ipaddress
-
 from nova import exception
 from nova.api import formats
 from nova.api.params import Object
@@ -13,6 +11,7 @@ from nova.api.params import nullable
 from nova.api.params import string
 from nova.api.resources import server_security_groups
 from nova.api.routes import Route
+from nova.network import security
 
 _RULE = 'os_compute_api:os-security-groups:'
 LAST = 35
@@ -63,8 +62,8 @@ def _texts(req):
     :raises BadRequest: no name is left of it
     """
     given = req.body['security_group']
-    name = given['name'].strip()
-    if not name:
+    name = given['name']
+    if not name.strip():
         raise exception.BadRequest('A security group has a name.')
     if any(ord(character) < 32 for character in name + given['description']):
         raise exception.BadRequest('Control characters are not allowed.')
@@ -107,7 +106,7 @@ def _network(value):
     if not value:
         return None, 'IPv4'
     try:
-        found = ipaddress.ip_network(value if isinstance(value, str) else '', strict=False)
+        found = security.parse_prefix(value if isinstance(value, str) else '')
     except ValueError:
         raise exception.BadRequest(f'Invalid cidr {str(value)[:60]}.') from None
     return str(found), f'IPv{found.version}'

@@ -302,8 +302,7 @@ def _check_image(req, device, root):
 
 
 def _check_blank(req, device, root):
-    if root:
-        raise Invalid(reason='a blank volume cannot be booted.')
+    """A root volume may be blank, too: what boots then is another disk, the network or a rescue image."""
     _check_type(req, device)
 
 

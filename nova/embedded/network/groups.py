@@ -83,7 +83,7 @@ GROUPS = resource.Resource(
 
 def _rule_view(row):
     return {**resource.times(row), **{name: row[name] for name in RULE_COLUMNS},
-            'normalized_cidr': row['remote_ip_prefix'], 'remote_address_group_id': None,
+            'normalized_cidr': security.normalized(row['remote_ip_prefix']), 'remote_address_group_id': None,
             'belongs_to_default_sg': None}
 
 

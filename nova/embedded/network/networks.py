@@ -1,5 +1,5 @@
-"""Networks and subnets. Making and changing them is for administrators: a network here is a part of
-the hosts' own routing table, where a project must not take addresses that it does not own."""
+"""Networks and subnets. A network here is a part of the hosts' own routing table, where a project must not take
+addresses that it does not own: projects make them in [network] project_ranges, administrators everywhere."""
 import ipaddress
 import uuid
 
@@ -28,6 +28,12 @@ SUBNET_CONSTANTS = {'ipv6_ra_mode': None, 'ipv6_address_mode': None, 'subnetpool
                     'segment_id': None, 'dns_publish_fixed_ip': False, 'router:external': False}
 
 
+def _allow(face, context, rule):
+    """:raises PolicyDenied: the caller's project makes no networks of its own here"""
+    if not context.is_admin and not face.conf.network.project_ranges:
+        raise exception.PolicyDenied(rule=rule)
+
+
 # ---- networks --------------------------------------------------------------------
 
 def network_views(conn, context, rows):
@@ -45,7 +51,7 @@ def network_views(conn, context, rows):
 
 
 def create_network(conn, face, context, values):
-    resource.require_admin(context, 'create_network')
+    _allow(face, context, 'create_network')
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'network', project)
     ident = str(uuid.uuid4())
@@ -58,7 +64,7 @@ def create_network(conn, face, context, values):
 
 
 def update_network(conn, face, context, row, values):
-    resource.require_admin(context, 'update_network')
+    _allow(face, context, 'update_network')
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared')
               if values.get(name) is not None}
     if stored.get('shared') is False and row['shared']:
@@ -69,7 +75,7 @@ def update_network(conn, face, context, row, values):
 
 
 def delete_network(conn, face, context, row):
-    resource.require_admin(context, 'delete_network')
+    _allow(face, context, 'delete_network')
     if db_ports.count(conn, t.ports.c.network_id == row['id']):
         raise exception.NetworkInUse(network_id=row['id'])
     for subnet in db.many(conn, t.subnets, [row['id']], 'network_id'):
@@ -82,7 +88,7 @@ NETWORKS = resource.Resource(
     attributes={
         **a.DESCRIBED,
         'admin_state_up': a.Attribute(a.boolean, True),
-        'shared': a.Attribute(a.boolean, False),
+        'shared': a.Attribute(a.boolean, False, admin=True),
         'mtu': a.Attribute(a.maybe(a.integer(576, 65535))),
         'router:external': a.Attribute(a.one_of(False), False),
         'port_security_enabled': a.Attribute(a.one_of(True), True),
@@ -116,15 +122,18 @@ def subnet_views(conn, context, rows):
 
 
 def create_subnet(conn, face, context, values):
-    resource.require_admin(context, 'create_subnet')
+    _allow(face, context, 'create_subnet')
     if values['ip_version'] != 4:
         raise exception.InvalidInput(reason='Only IPv4 subnets are supported by this network service.')
     network = db.lock(conn, t.networks, values['network_id'])
-    if network is None:
+    if network is None or not (resource.owner(context, network) or network['shared']):
         raise exception.NetworkNotFound(network_id=values['network_id'])
+    if not resource.owner(context, network):
+        raise exception.PolicyDenied(rule='create_subnet')
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
     cidr = ipam.parse_cidr(values['cidr'])
+    _check_range(face, context, cidr)
     _check_overlap(conn, cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
     row = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'],
@@ -139,7 +148,7 @@ def create_subnet(conn, face, context, values):
 
 
 def update_subnet(conn, face, context, row, values):
-    resource.require_admin(context, 'update_subnet')
+    _allow(face, context, 'update_subnet')
     names = ('name', 'description', 'gateway_ip', 'enable_dhcp', 'dns_nameservers', 'host_routes')
     stored = {name: values[name] for name in names if name in values}
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
@@ -156,7 +165,7 @@ def update_subnet(conn, face, context, row, values):
 
 
 def delete_subnet(conn, face, context, row):
-    resource.require_admin(context, 'delete_subnet')
+    _allow(face, context, 'delete_subnet')
     db.lock(conn, t.subnets, row['id'])
     if db.used_addresses(conn, t.subnets.c.id == row['id']):
         raise faults.SubnetInUse(subnet_id=row['id'])
@@ -166,6 +175,12 @@ def delete_subnet(conn, face, context, row):
 def _drop_subnet(conn, ident):
     conn.execute(sa.delete(t.addresses).where(t.addresses.c.subnet_id == ident))
     db.delete(conn, t.subnets, ident)
+
+
+def _check_range(face, context, cidr):
+    ranges = face.conf.network.project_ranges
+    if not context.is_admin and not any(cidr.subnet_of(ipaddress.ip_network(each)) for each in ranges):
+        raise exception.InvalidInput(reason=f'Subnets of projects lie in {", ".join(ranges)}.')
 
 
 def _check_overlap(conn, cidr):

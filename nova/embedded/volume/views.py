@@ -42,8 +42,7 @@ def volume(row, request):
         'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'], 'metadata': row['metadata'],
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
-        'shared_targets': False,
-        'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
+        'shared_targets': False, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
         'links': links(request.url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
     if row['image_metadata']:
@@ -76,10 +75,10 @@ def new_snapshot(row, request):
 
 def snapshot(row, request):
     return _at(request.version, _SNAPSHOT_SINCE, {
-            'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
-            'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
-            'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
-            _SNAPSHOT_LATER + 'project_id': row['project_id'], _SNAPSHOT_LATER + 'progress': '100%'})
+        'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
+        'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
+        'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
+        _SNAPSHOT_LATER + 'project_id': row['project_id'], _SNAPSHOT_LATER + 'progress': '100%'})
 
 
 def volume_type(row):

@@ -207,7 +207,7 @@ def rule(row):
     words = []
     far = 'saddr' if row['direction'] == 'ingress' else 'daddr'
     if row['remote_ip_prefix']:
-        words.append(f'ip {far} {row["remote_ip_prefix"]}')
+        words.append(f'ip {far} {security.normalized(row["remote_ip_prefix"])}')
     elif row['remote_group_id']:
         words.append(f'ip {far} @members_{_hex(row["remote_group_id"])}')
     words += _protocol(row)

@@ -79,7 +79,7 @@ def test_life(hosts):
     ('POST', '', {'aggregate': {'name': 'x', 'availability_zone': 'a:b'}}, 400),
     ('POST', '', {'aggregate': {'name': 'x', 'availability_zone': ''}}, 400),
     ('POST', '', {'aggregate': {'name': 'x', 'hosts': []}}, 400),
-    ('GET', '/9', None, 404), ('GET', '/x', None, 400), ('GET', '/99999999999', None, 400), ('GET', '/-1', None, 400),
+    ('GET', '/9', None, 404), ('GET', '/x', None, 400), ('GET', '/99999999999', None, 400), ('GET', '/-1', None, 404),
     ('PUT', '/9', {'aggregate': {'name': 'x'}}, 404), ('PUT', '/1', {'aggregate': {}}, 400),
     ('PUT', '/1', {'aggregate': {'name': 'two'}}, 409), ('DELETE', '/9', None, 404), ('DELETE', '/x', None, 400),
     ('POST', '/9/action', {'add_host': {'host': 'host1'}}, 404),

@@ -51,14 +51,19 @@ def test_budget(cloud):
     statements, transactions = [], []
 
     def count(conn, cursor, sql, *rest):
-        (transactions if sql.startswith('BEGIN') else statements).append(sql)
+        statements.append(sql)
+
+    def begin(conn):
+        transactions.append(conn)
     for engine in (cloud.db.engine, cloud.api_db.engine):
         sa.event.listen(engine, 'before_cursor_execute', count)
+        sa.event.listen(engine, 'begin', begin)
     del cloud.bus.messages[:]
     cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
     cloud.settle()
     for engine in (cloud.db.engine, cloud.api_db.engine):
         sa.event.remove(engine, 'before_cursor_execute', count)
+        sa.event.remove(engine, 'begin', begin)
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
     assert len(statements) <= 10, statements
     assert len(transactions) <= 6, transactions

@@ -11,7 +11,7 @@ from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
 
 OCTETS = 'application/octet-stream'
-NOBODY = str(uuid.uuid4())
+NOBODY = '6f0d3c1e-2b7a-4c55-9a0e-8d1f4e6b7c90'
 
 
 @pytest.fixture

@@ -170,6 +170,34 @@ def test_users_do_not_touch_attachments(tmp_path):
         'volume': {'size': 1}}).status == 403
 
 
+@pytest.mark.parametrize('version, fields', [
+    (None, ()), ('3.0', ()), ('3.13', ('group_id',)), ('3.47', ('group_id', 'provider_id')),
+    ('3.60', ('group_id', 'provider_id', 'service_uuid', 'shared_targets')),
+    ('latest', ('group_id', 'provider_id', 'service_uuid', 'shared_targets'))])
+def test_fields_follow_the_microversion(tmp_path, version, fields):
+    """A client that validates an answer met fields of versions that it had not asked for."""
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    tables_volume.volumes.metadata.create_all(db.engine)
+    alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)))
+    headers = {'OpenStack-API-Version': f'compute 2.90, volume {version}'} if version else {}
+    made = alice('POST', '/v3/volumes', {'volume': {'size': 1}}, headers=headers)
+    assert made.headers['openstack-api-version'] == f'volume {version or "3.0"}'.replace('latest', '3.60')
+    shown = alice('GET', f'/v3/volumes/{made.json["volume"]["id"]}', headers=headers).json['volume']
+    new = {'group_id', 'provider_id', 'service_uuid', 'shared_targets', 'volume_type_id', 'consumes_quota',
+           'cluster_name', 'encryption_key_id'}
+    assert new & shown.keys() == set(fields)
+    assert shown.keys() - made.json['volume'].keys() == {'os-vol-tenant-attr:tenant_id'}
+    snapshot = alice('POST', '/v3/snapshots', {'snapshot': {'volume_id': shown['id']}}, headers=headers).json['snapshot']
+    assert ('user_id' in snapshot) == (len(fields) > 1) and ('group_snapshot_id' in snapshot) == (len(fields) > 1)
+
+
+@pytest.mark.parametrize('version, code', [('3.61', 406), ('2.0', 400), ('x', 400), ('3.01', 400), ('3.' + '9' * 9, 400)])
+def test_a_version_that_is_none(tmp_path, version, code):
+    alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), None, None)))
+    answer = alice('GET', '/v3/volumes', headers={'OpenStack-API-Version': f'volume {version}'})
+    assert (answer.status, answer.headers['openstack-api-version']) == (code, 'volume 3.0')
+
+
 def test_lists_of_the_face(tmp_path):
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)

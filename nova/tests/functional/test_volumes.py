@@ -229,6 +229,14 @@ def test_boot_from_volumes_of_every_source(cloud, user, image_id):
     assert status(user, data, 'available') and status(user, found[2]['volumeId'], 'available')
 
 
+def test_boot_from_a_blank_volume(user, image_id):
+    """What boots then is another disk, or a rescue image."""
+    server_id = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='blank')])
+    assert user.wait_for(server_id)['image'] == ''
+    root, = attachments(user, server_id)
+    assert (root['device'], show(user, root['volumeId'])['bootable']) == ('/dev/vda', 'false')
+
+
 def test_boot_from_a_volume_in_either_form(user, image_id):
     for version in ('2.1', '2.36'):
         root = volume(user, imageRef=image_id)
@@ -261,7 +269,6 @@ def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
 @pytest.mark.parametrize('devices, words', [
     ([_boot_device(source_type='image', volume_size=None)], 'size'),
     ([{'source_type': 'blank', 'destination_type': 'volume', 'boot_index': 0}], 'size'),
-    ([_boot_device(source_type='blank')], 'blank'),
     ([_boot_device(source_type='image'), _boot_device(source_type='image')], 'Boot sequence'),
     ([_boot_device(source_type='image', boot_index=1)], 'Boot sequence'),
     ([_boot_device(source_type='volume', destination_type='local')], 'local'),

@@ -20,6 +20,7 @@ class Counter:
         self.counts, self.seen, self.open = collections.Counter(), [], False
         for database in databases:
             sa.event.listen(database.engine, 'before_cursor_execute', self._statement)
+            sa.event.listen(database.engine, 'commit', lambda _conn: self._count('write transactions', 'COMMIT'))
         send = inprocess.Driver.send
 
         def counted(driver, target, ctxt, message, *args, **kwargs):
@@ -28,9 +29,7 @@ class Counter:
         monkeypatch.setattr(inprocess.Driver, 'send', counted)
 
     def _statement(self, _conn, _cursor, statement, *_more):
-        if statement.startswith('BEGIN IMMEDIATE'):
-            self._count('write transactions', statement)
-        elif not statement.startswith(('BEGIN', 'PRAGMA')):
+        if not statement.startswith('PRAGMA'):
             self._count('statements', statement)
 
     def _count(self, what, detail):

@@ -40,7 +40,7 @@ def statements(database, function):
     seen = []
 
     def note(_conn, _cursor, statement, *_more):
-        if not statement.startswith(('BEGIN', 'PRAGMA')):
+        if not statement.startswith('PRAGMA'):
             seen.append(statement)
     sa.event.listen(database.engine, 'before_cursor_execute', note)
     function()

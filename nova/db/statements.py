@@ -1,0 +1,69 @@
+"""Statements that are made once: to make one takes several times as long as to run it.
+
+What every request or message runs is kept: here where its conditions are columns that equal a value, in its own module
+as a constant with ``sa.bindparam`` where they are others.
+
+    row = statements.first(conn, flavors, flavor_id='1')
+    statements.update(conn, instances, {'task_state': None}, uuid=uuid)
+
+Values compared with are never None, and those written are plain ones, no expressions.
+"""
+import functools
+
+import sqlalchemy as sa
+
+insert = functools.cache(sa.insert)           # of a table; the rows are the parameters
+
+
+def equal(table, names):
+    """The condition that these columns equal the parameters that ``keys`` makes."""
+    return sa.and_(sa.true(), *(table.c[name] == sa.bindparam(_key(name)) for name in names))
+
+
+def keys(match):
+    """Parameters of a statement for {column: value}; not named as columns, because an UPDATE sets those."""
+    return {_key(name): value for name, value in match.items()}
+
+
+def _key(name):
+    return 'key_' + name
+
+
+@functools.cache
+def _select(table, names, order):
+    return sa.select(table).where(equal(table, names)).order_by(*(table.c[name] for name in order))
+
+
+@functools.cache
+def _update(table, names):
+    return sa.update(table).where(equal(table, names))
+
+
+@functools.cache
+def _delete(table, names):
+    return sa.delete(table).where(equal(table, names))
+
+
+def rows(conn, table, order=(), **match):
+    """The rows whose columns equal ``match``, as dicts.
+
+    :param order: names of the columns that they are sorted by, a tuple
+    """
+    found = conn.execute(_select(table, tuple(match), order), keys(match))
+    return [dict(row) for row in found.mappings()]
+
+
+def first(conn, table, **match):
+    """One row whose columns equal ``match`` as a dict, None when there is none."""
+    row = conn.execute(_select(table, tuple(match), ()), keys(match)).mappings().first()
+    return None if row is None else dict(row)
+
+
+def update(conn, table, values, **match):
+    """UPDATE the rows whose columns equal ``match``; their number."""
+    return conn.execute(_update(table, tuple(match)), {**values, **keys(match)}).rowcount
+
+
+def delete(conn, table, **match):
+    """DELETE the rows whose columns equal ``match``; their number."""
+    return conn.execute(_delete(table, tuple(match)), keys(match)).rowcount

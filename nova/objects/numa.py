@@ -1,0 +1,236 @@
+"""Topologies of hosts and of guests: their NUMA cells, CPUs, memory and pages, as data.
+
+Both are stored, and travel, as JSON of the form ``{"nova_object.name": …, "nova_object.data": {…}}``; what has its
+default value is stored only where a reader of that form expects it. ``load`` takes text or decoded JSON, also with
+the version and namespace that other writers add.
+"""
+import dataclasses
+
+from nova import utils
+
+NAME, DATA = 'nova_object.name', 'nova_object.data'
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages:
+    """The memory pages of one size in a host cell.
+
+    size_kb    KiB
+    total      pages that there are; reserved: those of them that are not for guests; used: those guests have
+    """
+
+    size_kb: int
+    total: int
+    used: int = 0
+    reserved: int = 0
+
+    @property
+    def free(self):
+        return self.total - self.used - self.reserved
+
+
+@dataclasses.dataclass(frozen=True)
+class HostCell:
+    """One NUMA node of a host.
+
+    cpuset        CPUs that guests share
+    pcpuset       CPUs that are kept for pinning; None: guests are pinned to CPUs of ``cpuset``, where nobody shares
+    siblings      sets of CPUs that are threads of one core, where a core has more than one
+    memory        MiB, large pages included
+    cpu_usage     vCPUs of guests that share
+    memory_usage  MiB of guests
+    pinned_cpus   CPUs that one guest has for itself, or that stay idle beside one that is isolated
+    socket        number of the processor package, None: not known
+    distances     {cell id: relative distance, 10 being its own}, empty: not known
+    """
+
+    id: int
+    cpuset: frozenset
+    memory: int
+    cpu_usage: int = 0
+    memory_usage: int = 0
+    pinned_cpus: frozenset = frozenset()
+    siblings: tuple = ()
+    mempages: tuple = ()
+    pcpuset: frozenset | None = None
+    socket: int | None = None
+    distances: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def cpus(self):
+        """All CPUs that guests may have."""
+        return self.cpuset | (self.pcpuset or frozenset())
+
+    @property
+    def pinnable(self):
+        """CPUs for pinning, whether taken or not."""
+        return self.cpuset if self.pcpuset is None else self.pcpuset
+
+
+@dataclasses.dataclass(frozen=True)
+class HostTopology:
+    cells: tuple
+
+    def cell(self, number):
+        """The HostCell of that id; None when there is none."""
+        return next((cell for cell in self.cells if cell.id == number), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class GuestCell:
+    """One NUMA node of a guest; its number in the guest is its position in the topology.
+
+    id            the host's cell, once it has been placed (before, its own number)
+    cpuset        all its vCPUs
+    memory        MiB
+    pcpuset       those of its vCPUs that are pinned each to a CPU of its own
+    pagesize      KiB; before it is placed also 'small', 'large' or 'any'; None: it does not matter
+    cpu_topology  {'sockets', 'cores', 'threads'} that its pinned CPUs form
+    cpu_pinning   {vCPU: CPU of the host}, once it has been placed
+    reserved_cpus CPUs of the host that the emulator's threads have for themselves
+    """
+
+    id: int
+    cpuset: frozenset
+    memory: int
+    pcpuset: frozenset = frozenset()
+    pagesize: int | str | None = None
+    cpu_topology: dict | None = None
+    cpu_pinning: dict | None = None
+    reserved_cpus: frozenset = frozenset()
+
+    @property
+    def shared(self):
+        """The vCPUs that are not pinned."""
+        return self.cpuset - self.pcpuset
+
+
+@dataclasses.dataclass(frozen=True)
+class GuestTopology:
+    """
+    cpu_policy               'dedicated', 'shared', 'mixed'
+    cpu_thread_policy        'prefer', 'isolate', 'require'; None: prefer
+    emulator_threads_policy  'isolate', 'share'; None: where the vCPUs are
+    realtime                 vCPUs that are scheduled as real-time threads
+    """
+
+    cells: tuple
+    instance_uuid: str | None = None
+    cpu_policy: str = 'shared'
+    cpu_thread_policy: str | None = None
+    emulator_threads_policy: str | None = None
+    realtime: frozenset = frozenset()
+
+
+# ---- their stored form -------------------------------------------------------
+
+def dump_host(topology):
+    """A HostTopology as JSON values."""
+    return _object('NUMATopology', {'cells': [_host_cell(cell) for cell in topology.cells]})
+
+
+def load_host(stored):
+    """The HostTopology of text or JSON values."""
+    return HostTopology(tuple(_load_host_cell(_data(cell)) for cell in _data(_decoded(stored))['cells']))
+
+
+def dump_guest(topology):
+    """A GuestTopology as JSON values."""
+    data = {'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}
+    if topology.cpu_policy != 'shared':
+        data['cpu_policy'] = topology.cpu_policy
+    for name in ('cpu_thread_policy', 'emulator_threads_policy'):
+        if getattr(topology, name) is not None:
+            data[name] = getattr(topology, name)
+    if topology.realtime:
+        data['realtime'] = sorted(topology.realtime)
+    return _object('InstanceNUMATopology', data)
+
+
+def load_guest(stored):
+    """The GuestTopology of text or JSON values."""
+    data = _data(_decoded(stored))
+    return GuestTopology(
+        cells=tuple(_load_guest_cell(_data(cell)) for cell in data['cells']),
+        instance_uuid=data.get('instance_uuid'), cpu_policy=data.get('cpu_policy') or 'shared',
+        cpu_thread_policy=data.get('cpu_thread_policy'),
+        emulator_threads_policy=data.get('emulator_threads_policy'), realtime=frozenset(data.get('realtime') or ()))
+
+
+def shown(topology):
+    """A placed GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78)."""
+    sizes = {cell.pagesize for cell in topology.cells}
+    return {
+        'nodes': [{'vcpu_set': sorted(cell.cpuset), 'siblings': _sibling_vcpus(cell), 'memory_mb': cell.memory,
+                   'host_node': cell.id,
+                   'cpu_pinning': {str(vcpu): cpu for vcpu, cpu in sorted((cell.cpu_pinning or {}).items())}}
+                  for cell in topology.cells],
+        'pagesize_kb': sizes.pop() if len(sizes) == 1 else None}
+
+
+def _sibling_vcpus(cell):
+    """Lists of the cell's vCPUs that are threads of one core of the guest."""
+    threads = (cell.cpu_topology or {}).get('threads', 1)
+    vcpus = sorted(cell.cpuset)
+    return [vcpus[first:first + threads] for first in range(0, len(vcpus), threads)] if threads > 1 else []
+
+
+def _object(name, data):
+    return {NAME: name, DATA: data}
+
+
+def _data(value):
+    return value[DATA]
+
+
+def _decoded(stored):
+    return utils.load_json(stored) if isinstance(stored, (str, bytes)) else stored
+
+
+def _host_cell(cell):
+    pages = [{'total': pages.total, 'used': pages.used, 'size_kb': pages.size_kb,
+              **({'reserved': pages.reserved} if pages.reserved else {})} for pages in cell.mempages]
+    data = {'cpu_usage': cell.cpu_usage, 'memory_usage': cell.memory_usage, 'cpuset': sorted(cell.cpuset),
+            'pinned_cpus': sorted(cell.pinned_cpus), 'siblings': sorted(sorted(group) for group in cell.siblings),
+            'memory': cell.memory, 'mempages': [_object('NUMAPagesTopology', each) for each in pages], 'id': cell.id}
+    if cell.pcpuset is not None:
+        data['pcpuset'] = sorted(cell.pcpuset)
+    if cell.socket is not None:
+        data['socket'] = cell.socket
+    if cell.distances:
+        data['distances'] = {str(number): distance for number, distance in sorted(cell.distances.items())}
+    return _object('NUMACell', data)
+
+
+def _load_host_cell(data):
+    pcpuset = data.get('pcpuset')
+    return HostCell(
+        id=data['id'], cpuset=frozenset(data['cpuset']), memory=data['memory'], cpu_usage=data['cpu_usage'],
+        memory_usage=data['memory_usage'], pinned_cpus=frozenset(data['pinned_cpus']),
+        siblings=tuple(sorted((frozenset(group) for group in data['siblings']), key=min)),
+        mempages=tuple(Pages(each['size_kb'], each['total'], each['used'], each.get('reserved', 0))
+                       for each in map(_data, data['mempages'])),
+        pcpuset=None if pcpuset is None else frozenset(pcpuset), socket=data.get('socket'),
+        distances={int(number): distance for number, distance in (data.get('distances') or {}).items()})
+
+
+def _guest_cell(cell):
+    topology = cell.cpu_topology and _object('VirtCPUTopology', dict(cell.cpu_topology))
+    pinning = cell.cpu_pinning and {str(vcpu): cpu for vcpu, cpu in sorted(cell.cpu_pinning.items())}
+    data = {'cpu_topology': topology, 'pagesize': cell.pagesize, 'cpuset': sorted(cell.cpuset),
+            'memory': cell.memory, 'cpu_pinning_raw': pinning, 'id': cell.id}
+    if cell.pcpuset:
+        data['pcpuset'] = sorted(cell.pcpuset)
+    if cell.reserved_cpus:
+        data['cpuset_reserved'] = sorted(cell.reserved_cpus)
+    return _object('InstanceNUMACell', data)
+
+
+def _load_guest_cell(data):
+    topology, pinning = data.get('cpu_topology'), data.get('cpu_pinning_raw')
+    return GuestCell(
+        id=data['id'], cpuset=frozenset(data['cpuset']), memory=data['memory'],
+        pcpuset=frozenset(data.get('pcpuset') or ()), pagesize=data.get('pagesize'),
+        cpu_topology=topology and dict(_data(topology)),
+        cpu_pinning=pinning and {int(vcpu): cpu for vcpu, cpu in pinning.items()},
+        reserved_cpus=frozenset(data.get('cpuset_reserved') or ()))

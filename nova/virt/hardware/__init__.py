@@ -1,0 +1,4 @@
+"""Arithmetic of hosts' and guests' hardware, without I/O: what a flavor and an image ask for (``wanted``,
+``cpu_topology``), where on a host it fits (``fit``, ``pinning``), what it then takes (``usage``), and PCI devices
+(``pci_spec``, ``pci_pools``). The shapes are in nova/objects/numa.py and nova/objects/pci.py.
+"""

@@ -1,0 +1,70 @@
+"""Sets of CPUs, and sizes of memory pages, as people write them.
+
+``0-3,^2,8`` is 0, 1, 3 and 8; see the extra specs in
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
+"""
+import re
+
+LIMIT = 1 << 16                # a CPU's number: a range is written out, so a typing error must not fill the memory
+_PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
+_SIZE = re.compile(r'([0-9]{1,12}) ?([kmgt])?(?:i?b)?\Z', re.IGNORECASE)
+_UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
+
+
+def parse(text):
+    """The frozenset of CPUs that the text names.
+
+    :raises ValueError: it is no such text
+    """
+    named, excluded = _named(text)
+    return named - excluded
+
+
+def mask(text, vcpus):
+    """The CPUs that the text names of a guest that has ``vcpus``; one that only excludes means all others.
+
+    :raises ValueError: it is no such text, or names a CPU that the guest does not have
+    """
+    named, excluded = _named(text)
+    everything = frozenset(range(vcpus))
+    if not named | excluded <= everything:
+        raise ValueError(f'{text!r} names CPUs beyond the {vcpus} of the guest')
+    return (named or everything) - excluded
+
+
+def show(cpus):
+    """The set as text, with ranges: ``0-3,8``."""
+    ranges = []
+    for cpu in sorted(cpus):
+        if ranges and ranges[-1][1] == cpu - 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in ranges)
+
+
+def page_size(text):
+    """'small', 'large' or 'any', or KiB, of the value of ``hw:mem_page_size``: KiB, or a number with a unit (2MB).
+
+    :raises ValueError: it is no page size
+    """
+    word = str(text).strip().lower()
+    if word in ('small', 'large', 'any'):
+        return word
+    match = _SIZE.match(word)
+    if not match or not int(match[1]):
+        raise ValueError(f'{text!r} is not a page size')
+    return int(match[1]) * _UNITS[(match[2] or '').lower()]
+
+
+def _named(text):
+    named, excluded = set(), set()
+    for part in str(text).split(','):
+        match = _PART.match(part.strip())
+        if not match:
+            raise ValueError(f'{text!r} is not a set of CPUs')
+        first, last = int(match[2]), int(match[3] or match[2])
+        if first > last or last >= LIMIT:
+            raise ValueError(f'{text!r} has a range that is none')
+        (excluded if match[1] else named).update(range(first, last + 1))
+    return frozenset(named), frozenset(excluded)

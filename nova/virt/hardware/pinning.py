@@ -1,0 +1,86 @@
+"""Which CPUs of a host cell the pinned vCPUs of a guest cell get."""
+import dataclasses
+import math
+
+
+@dataclasses.dataclass(frozen=True)
+class Pinned:
+    """
+    cpus      {vCPU: CPU of the host}
+    reserved  CPUs for the emulator's threads
+    threads   vCPUs, in order, that share a core, as many in each
+    """
+
+    cpus: dict
+    reserved: frozenset
+    threads: int
+
+
+def pin(cell, vcpus, policy, reserve=0):
+    """A Pinned, or None when there is no room.
+
+    prefer   whole cores as far as they go, so that as few as possible are broken
+    require  only cores with several threads; the last of an odd number of vCPUs may have a thread by itself
+    isolate  one vCPU a core, whose other threads stay idle
+
+    The choice depends on nothing but the arguments.
+
+    :param cell: HostCell
+    :param policy: as in GuestTopology.cpu_thread_policy
+    :param reserve: how many CPUs the emulator's threads get
+    """
+    vcpus = sorted(vcpus)
+    free = cell.pinnable - cell.pinned_cpus
+    cores = _cores(cell)
+    if policy == 'isolate':
+        taken = [core[:1] for core in cores if free.issuperset(core)][:len(vcpus) + reserve]
+        return _made(vcpus, taken, reserve, threads=1) if len(taken) == len(vcpus) + reserve else None
+    if policy == 'require':
+        cores = [core for core in cores if len(core) > 1]
+    left = [usable for usable in (tuple(cpu for cpu in core if cpu in free) for core in cores) if usable]
+    taken = _pack(left, len(vcpus), together=policy == 'require')
+    if taken is None:
+        return None
+    threads = math.gcd(*map(len, taken)) if taken else 1
+    gone = {cpu for part in taken for cpu in part}
+    left = [rest for rest in (tuple(cpu for cpu in core if cpu not in gone) for core in left) if rest]
+    spare = _pack(left, reserve)
+    return None if spare is None else _made(vcpus, [*taken, *spare], reserve, threads)
+
+
+def blocked(cell, cpus, policy):
+    """What pinning to these CPUs takes from others: with ``isolate`` the other threads of their cores as well."""
+    if policy != 'isolate':
+        return frozenset(cpus)
+    return frozenset(cpus).union(*(group for group in cell.siblings if not group.isdisjoint(cpus)))
+
+
+def _cores(cell):
+    """[the CPUs of one core, in order]; a core none of whose CPUs is for pinning is left out."""
+    grouped = frozenset().union(*cell.siblings)
+    groups = [*cell.siblings, *({cpu} for cpu in cell.pinnable - grouped)]
+    return sorted(tuple(sorted(group)) for group in groups if not cell.pinnable.isdisjoint(group))
+
+
+def _pack(cores, need, together=False):
+    """Parts of cores that add up to ``need`` CPUs, breaking few; None when there are too few.
+
+    :param together: no part is a single CPU, but for the last of an odd number
+    """
+    taken, cores = [], list(cores)
+    while need:
+        usable = [core for core in cores if len(core) > 1] if together and need > 1 else cores
+        fitting = [core for core in usable if len(core) <= need]
+        if not usable:
+            return None
+        core = min(fitting, key=lambda core: (-len(core), core)) if fitting else min(
+            usable, key=lambda core: (len(core), core))
+        taken.append(core[:need])
+        cores.remove(core)
+        need -= len(taken[-1])
+    return taken
+
+
+def _made(vcpus, parts, reserve, threads):
+    cpus = [cpu for part in parts for cpu in part]
+    return Pinned(cpus=dict(zip(vcpus, cpus)), reserved=frozenset(cpus[len(vcpus):]), threads=threads)
