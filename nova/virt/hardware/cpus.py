@@ -5,7 +5,7 @@ https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
 """
 import re
 
-LIMIT = 1 << 16                # a CPU's number: a range is written out, so a typing error must not fill the memory
+LIMIT = 1 << 13                # of a CPU's number: sets are written out, and must not fill the memory
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
 _SIZE = re.compile(r'([0-9]{1,12}) ?([kmgt])?(?:i?b)?\Z', re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
@@ -26,10 +26,20 @@ def mask(text, vcpus):
     :raises ValueError: it is no such text, or names a CPU that the guest does not have
     """
     named, excluded = _named(text)
-    everything = frozenset(range(vcpus))
+    everything = guest(vcpus)
     if not named | excluded <= everything:
         raise ValueError(f'{text!r} names CPUs beyond the {vcpus} of the guest')
     return (named or everything) - excluded
+
+
+def guest(vcpus):
+    """The vCPUs of a guest.
+
+    :raises ValueError: they are more than any guest has
+    """
+    if vcpus > LIMIT:
+        raise ValueError(f'{vcpus} vCPUs are more than {LIMIT}')
+    return frozenset(range(vcpus))
 
 
 def show(cpus):

@@ -28,28 +28,31 @@ def free(host, guest):
 def recount(host, guests):
     """The HostTopology as these placed guests add up, whatever it says now (an audit).
 
-    What they have is counted even where it is more than there is: they run.
+    What they have is counted even where it is more than there is: they run. Cells that are gone are left out.
     """
     cells = tuple(dataclasses.replace(
         cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
         mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells)
     empty = dataclasses.replace(host, cells=cells)
+    known = {cell.id for cell in cells}
     for guest in guests:
-        empty = _changed(empty, guest, 1, None)
+        here = tuple(part for part in guest.cells if part.id in known)
+        empty = _changed(empty, dataclasses.replace(guest, cells=here), 1, None)
     return empty
 
 
-def floating_cell(host, vcpus, memory_mb, floating=None):
+def floating_cell(host, vcpus, memory_mb, floating=None, limits=fit.Limits()):
     """The cell whose CPUs a guest without topology may run on; None when it fits in none: all that are shared.
 
     Such a guest is kept within one cell but takes nothing of it in the stored topology. It goes where least is used
     of the CPUs, then to the smallest: large cells are kept for guests that ask for them.
 
     :param floating: {cell id: (vCPUs, MiB)} of the guests that are kept in each already
+    :param limits: of memory alone; CPUs are only compared
     """
     taken = {cell.id: (floating or {}).get(cell.id, (0, 0)) for cell in host.cells}
-    usable = [cell for cell in host.cells
-              if vcpus <= len(shared_cpus(cell)) and memory_mb <= fit.free_memory(cell) - taken[cell.id][1]]
+    room = {cell.id: min(cell.memory, fit.free_memory(cell, limits) - taken[cell.id][1]) for cell in host.cells}
+    usable = [cell for cell in host.cells if vcpus <= len(shared_cpus(cell)) and memory_mb <= room[cell.id]]
 
     def rank(cell):
         size = len(shared_cpus(cell))
@@ -78,7 +81,7 @@ def _check(cell, part, guest, limits):
     wrong = None
     if len(part.shared) > min(len(cell.cpuset), fit.free_cpus(cell, limits)):
         wrong = 'CPUs'
-    elif not taken <= cell.pinnable or taken & cell.pinned_cpus or (
+    elif set(part.cpu_pinning or ()) != part.pcpuset or not taken <= cell.pinnable or taken & cell.pinned_cpus or (
             taken and cell.pcpuset is None and (cell.cpu_usage or part.shared)):
         wrong = 'CPUs to pin to'
     elif part.pagesize is None:

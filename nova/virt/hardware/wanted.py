@@ -93,7 +93,7 @@ def topology(flavor, properties):
         raise _invalid('emulator_threads_policy isolate needs cpu_policy dedicated or mixed.')
     realtime = _realtime(asked, vcpus, policy, emulator)
     pinned = _pinned(asked, vcpus, policy, realtime)
-    pages = page_size(asked)
+    pages = _page_size(asked)
     cells = _cells(asked, vcpus, flavor['memory_mb'], needed=bool(pinned or pages))
     if cells is None:
         return None
@@ -103,7 +103,7 @@ def topology(flavor, properties):
         cpu_policy=policy, cpu_thread_policy=threads, emulator_threads_policy=emulator, realtime=realtime)
 
 
-def page_size(asked):
+def _page_size(asked):
     """'small', 'large', 'any', KiB or None. An image may choose only where the flavor leaves it: large or any."""
     found = []
     for value in (asked.flavor('mem_page_size'), asked.image('mem_page_size')):
@@ -136,7 +136,7 @@ def _realtime(asked, vcpus, policy, emulator):
     elif policy == 'mixed' and asked.flavor('cpu_dedicated_mask'):
         found = _masked('cpu_dedicated_mask', asked.flavor('cpu_dedicated_mask'), vcpus)
     else:
-        found = frozenset(range(vcpus))
+        found = _all(vcpus)
     if not found:
         raise _invalid('cpu_realtime_mask leaves no real-time CPU.')
     if len(found) == vcpus and not emulator:
@@ -151,7 +151,7 @@ def _pinned(asked, vcpus, policy, realtime):
     if policy != 'mixed':
         if mask:
             raise _invalid('cpu_dedicated_mask needs cpu_policy mixed.')
-        return frozenset(range(vcpus)) if policy == 'dedicated' else frozenset()
+        return _all(vcpus) if policy == 'dedicated' else frozenset()
     if not mask and not realtime:
         raise _invalid('cpu_policy mixed needs cpu_dedicated_mask or cpu_realtime_mask.')
     pinned = _masked('cpu_dedicated_mask', mask, vcpus) if mask else realtime
@@ -160,6 +160,13 @@ def _pinned(asked, vcpus, policy, realtime):
     if not realtime <= pinned:
         raise _invalid('real-time CPUs must be pinned ones.')
     return pinned
+
+
+def _all(vcpus):
+    try:
+        return cpus.guest(vcpus)
+    except ValueError as error:
+        raise _invalid(f'{error}.')
 
 
 def _masked(name, text, vcpus):
@@ -176,8 +183,8 @@ def _cells(asked, vcpus, memory_mb, needed):
     if text is None:
         if keys['cpus'] | keys['mem']:
             raise _invalid('numa_cpus and numa_mem need numa_nodes.')
-        return [(frozenset(range(vcpus)), memory_mb)] if needed else None
-    nodes = _positive('numa_nodes', text)
+        return [(_all(vcpus), memory_mb)] if needed else None
+    everything, nodes = _all(vcpus), _positive('numa_nodes', text)
     if nodes > min(vcpus, MAX_NODES):
         raise _invalid(f'numa_nodes is {nodes}; it may be at most {min(vcpus, MAX_NODES)} for {vcpus} vCPUs.')
     if not keys['cpus'] | keys['mem']:
@@ -187,7 +194,7 @@ def _cells(asked, vcpus, memory_mb, needed):
         if numbers != names:
             raise _invalid(f'numa_cpus and numa_mem are given for all nodes, 0 to {nodes - 1}, or for none; '
                            f'numa_{kind} is given for: {", ".join(sorted(numbers)) or "none"}.')
-    return _given(asked, nodes, vcpus, memory_mb)
+    return _given(asked, nodes, everything, memory_mb)
 
 
 def _even(nodes, vcpus, memory_mb):
@@ -198,7 +205,7 @@ def _even(nodes, vcpus, memory_mb):
     return [(frozenset(range(number * each, (number + 1) * each)), memory_mb // nodes) for number in range(nodes)]
 
 
-def _given(asked, nodes, vcpus, memory_mb):
+def _given(asked, nodes, everything, memory_mb):
     cells, taken = [], set()
     for number in range(nodes):
         name = f'numa_cpus.{number}'
@@ -214,8 +221,8 @@ def _given(asked, nodes, vcpus, memory_mb):
             raise _invalid(f'{name} names CPUs that another node has: {cpus.show(cpuset & taken)}.')
         taken |= cpuset
         cells.append((cpuset, memory))
-    if taken != set(range(vcpus)):
-        raise _invalid(f'numa_cpus must name each of the vCPUs 0 to {vcpus - 1}; they name {cpus.show(taken)}.')
+    if taken != everything:
+        raise _invalid(f'numa_cpus must name each of the vCPUs {cpus.show(everything)}; they name {cpus.show(taken)}.')
     if sum(memory for _, memory in cells) != memory_mb:
         raise _invalid(f"numa_mem adds up to {sum(memory for _, memory in cells)} MiB; the flavor's is {memory_mb}.")
     return cells

@@ -1,0 +1,74 @@
+"""PCI devices that guests may have, pools of them, and what a guest asks for, as data."""
+import dataclasses
+
+AVAILABLE, CLAIMED, UNAVAILABLE = 'available', 'claimed', 'unavailable'
+PCI, PHYSICAL, VIRTUAL = 'type-PCI', 'type-PF', 'type-VF'
+TYPES = (PCI, PHYSICAL, VIRTUAL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """One function of a device on a host.
+
+    address      'domain:bus:slot.function', hexadecimal, small letters
+    parent_addr  of a virtual function: its physical function
+    devname      name of its network interface; of a virtual function: that of its physical function
+    tags         what the configuration says of it: physical_network, trusted, remote_managed, resource_class, …
+    status       'unavailable': a physical function whose virtual ones are claimed, or the other way round
+    """
+
+    address: str
+    vendor_id: str
+    product_id: str
+    dev_type: str = PCI
+    numa_node: int | None = None
+    parent_addr: str | None = None
+    devname: str | None = None
+    tags: dict = dataclasses.field(default_factory=dict)
+    status: str = AVAILABLE
+    instance_uuid: str | None = None
+    request_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """How many devices of one kind are available on a host; ``tags`` has their dev_type, too."""
+
+    vendor_id: str
+    product_id: str
+    numa_node: int | None
+    count: int
+    tags: dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """
+    count        devices
+    spec         alternatives, each {'vendor_id', 'product_id', 'dev_type', and tags}, whatever matters
+    numa_policy  'required', 'preferred', 'legacy' or 'socket'
+    alias_name   what a flavor asked for; request_id: the port that did
+    """
+
+    count: int
+    spec: tuple
+    numa_policy: str = 'legacy'
+    alias_name: str | None = None
+    request_id: str | None = None
+
+
+def dump(values):
+    """Devices, pools or requests as JSON values."""
+    return [dataclasses.asdict(value) for value in values]
+
+
+def load_devices(values):
+    return [Device(**value) for value in values]
+
+
+def load_pools(values):
+    return [Pool(**value) for value in values]
+
+
+def load_requests(values):
+    return [Request(**dict(value, spec=tuple(value['spec']))) for value in values]

@@ -1,0 +1,191 @@
+"""What a flavor and an image ask for together: every rule, and every refusal."""
+import pytest
+
+from nova import exception
+from nova.virt.hardware import wanted
+
+
+def flavor(vcpus=4, memory_mb=1024, **specs):
+    """Extra specs of the hw namespace; two underscores are a full stop."""
+    return {'vcpus': vcpus, 'memory_mb': memory_mb,
+            'extra_specs': {'hw:' + name.replace('__', '.'): value for name, value in specs.items()}}
+
+
+def image(**properties):
+    return {'hw_' + name.replace('__', '.'): value for name, value in properties.items()}
+
+
+def cells(topology):
+    return [(sorted(cell.cpuset), cell.memory) for cell in topology.cells]
+
+
+@pytest.mark.parametrize('specs, properties', [
+    ({}, {}), ({'cpu_policy': 'shared'}, {}), ({}, {'cpu_policy': 'shared'}), ({'cpu_sockets': '2'}, {}),
+    ({'emulator_threads_policy': 'share'}, {}), ({'cpu_realtime': 'no', 'cpu_realtime_mask': '^0'}, {}),
+    ({'numa_nodes': ''}, {'cpu_policy': ' '})])
+def test_nothing_is_asked_for(specs, properties):
+    assert wanted.topology(flavor(**specs), image(**properties)) is None
+
+
+@pytest.mark.parametrize('specs, properties, expected', [
+    ({'numa_nodes': '1'}, {}, [([0, 1, 2, 3], 1024)]),
+    ({'numa_nodes': '2'}, {}, [([0, 1], 512), ([2, 3], 512)]),
+    ({}, {'numa_nodes': 2}, [([0, 1], 512), ([2, 3], 512)]),
+    ({'numa_nodes': '2', 'numa_cpus__0': '0', 'numa_cpus__1': '1-3', 'numa_mem__0': '256', 'numa_mem__1': '768'}, {},
+     [([0], 256), ([1, 2, 3], 768)]),
+    ({'numa_nodes': '2'}, {'numa_cpus__0': '0,2', 'numa_cpus__1': '1,3', 'numa_mem__0': '1000', 'numa_mem__1': '24'},
+     [([0, 2], 1000), ([1, 3], 24)]),
+    ({'numa_nodes': '2', 'numa_cpus__0': '0', 'numa_cpus__1': '1-3'}, {'numa_mem__0': '256', 'numa_mem__1': '768'},
+     [([0], 256), ([1, 2, 3], 768)]),
+    ({'mem_page_size': 'large'}, {}, [([0, 1, 2, 3], 1024)]),
+    ({'cpu_policy': 'dedicated'}, {}, [([0, 1, 2, 3], 1024)])])
+def test_cells(specs, properties, expected):
+    assert cells(wanted.topology(flavor(**specs), image(**properties))) == expected
+
+
+GIVEN = {'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3', 'numa_mem__0': '512', 'numa_mem__1': '512'}
+
+
+@pytest.mark.parametrize('specs, properties, words', [
+    ({'numa_nodes': '0'}, {}, 'numa_nodes'), ({'numa_nodes': 'x'}, {}, 'numa_nodes'),
+    ({'numa_nodes': '-1'}, {}, 'numa_nodes'),
+    ({}, {'numa_nodes': '1.5'}, 'numa_nodes'), ({'numa_nodes': '5'}, {}, 'at most 4'),
+    ({'numa_nodes': '3'}, {}, 'evenly'),
+    ({'numa_nodes': '9' * 40}, {}, 'numa_nodes'),
+    ({'numa_nodes': '2'}, {'numa_nodes': '2'}, 'override'),
+    ({'numa_cpus__0': '0-3'}, {}, 'need numa_nodes'), ({}, {'numa_mem__0': '1024'}, 'need numa_nodes'),
+    ({**GIVEN, 'numa_mem__1': '511'}, {}, '1023'),
+    ({**GIVEN, 'numa_mem__1': '0'}, {}, 'positive'), ({**GIVEN, 'numa_mem__1': 'all'}, {}, 'positive'),
+    ({**GIVEN, 'numa_cpus__1': '2'}, {}, 'each of the vCPUs'),
+    ({**GIVEN, 'numa_cpus__1': '2-4'}, {}, 'each of the vCPUs'),
+    ({**GIVEN, 'numa_cpus__1': '1-3'}, {}, 'another node has: 1'), ({**GIVEN, 'numa_cpus__1': 'x'}, {}, 'not a set'),
+    ({**GIVEN, 'numa_cpus__1': ''}, {}, 'not a set'), ({**GIVEN, 'numa_cpus__1': '^2'}, {}, 'names no CPU'),
+    ({**GIVEN, 'numa_cpus__2': '3'}, {}, '0 to 1'), ({**GIVEN, 'numa_mem__x': '3'}, {}, '0 to 1'),
+    ({'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3'}, {}, 'numa_mem is given for: none'),
+    ({'numa_nodes': '2', 'numa_mem__0': '512', 'numa_mem__1': '512'}, {}, 'numa_cpus is given for: none'),
+    (GIVEN, {'numa_cpus__0': '0,1'}, 'override'), (GIVEN, {'numa_mem__0': '512'}, 'override')])
+def test_cells_that_are_refused(specs, properties, words):
+    with pytest.raises(exception.InvalidInput, match=words):
+        wanted.topology(flavor(**specs), image(**properties))
+
+
+def test_memory_must_divide_evenly():
+    with pytest.raises(exception.InvalidInput):
+        wanted.topology(flavor(memory_mb=1025, numa_nodes='2'), {})
+
+
+# ---- policies ----------------------------------------------------------------
+
+POLICIES = (None, 'shared', 'dedicated', 'mixed')
+
+
+@pytest.mark.parametrize('ours', POLICIES)
+@pytest.mark.parametrize('theirs', POLICIES)
+def test_cpu_policy_of_both(ours, theirs):
+    """What both say must be the same; what one says holds."""
+    specs = {'cpu_policy': ours, 'numa_nodes': '1'}
+    if 'mixed' in (ours, theirs):
+        specs['cpu_dedicated_mask'] = '0'
+    if ours and theirs and ours != theirs:
+        with pytest.raises(exception.InvalidInput):
+            wanted.topology(flavor(**specs), image(cpu_policy=theirs))
+    else:
+        found = wanted.topology(flavor(**specs), image(cpu_policy=theirs))
+        assert found.cpu_policy == (ours or theirs or 'shared')
+        assert len(found.cells[0].pcpuset) == {'shared': 0, 'dedicated': 4, 'mixed': 1}[found.cpu_policy]
+
+
+@pytest.mark.parametrize('specs, properties, expected', [
+    ({'cpu_thread_policy': 'isolate'}, {}, 'isolate'), ({}, {'cpu_thread_policy': 'require'}, 'require'),
+    ({'cpu_thread_policy': 'prefer'}, {'cpu_thread_policy': 'prefer'}, 'prefer'), ({}, {}, None)])
+def test_thread_policy(specs, properties, expected):
+    found = wanted.topology(flavor(cpu_policy='dedicated', **specs), image(**properties))
+    assert found.cpu_thread_policy == expected
+
+
+@pytest.mark.parametrize('mask, nodes, expected', [
+    ('2-3', '1', [[2, 3]]), ('^0', '2', [[1], [2, 3]]), ('0', '2', [[0], []])])
+def test_mixed(mask, nodes, expected):
+    found = wanted.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask=mask, numa_nodes=nodes), {})
+    assert [sorted(cell.pcpuset) for cell in found.cells] == expected
+    assert [cell.shared for cell in found.cells] == [cell.cpuset - cell.pcpuset for cell in found.cells]
+
+
+@pytest.mark.parametrize('specs, properties, realtime, pinned', [
+    ({'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0'}, {}, {1, 2, 3}, {0, 1, 2, 3}),
+    ({'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0'}, {'cpu_realtime_mask': '^0-1'}, {2, 3}, {0, 1, 2, 3}),
+    ({'cpu_policy': 'dedicated', 'emulator_threads_policy': 'isolate'}, {}, {0, 1, 2, 3}, {0, 1, 2, 3}),
+    ({'cpu_policy': 'mixed', 'cpu_realtime_mask': '2-3'}, {}, {2, 3}, {2, 3}),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '1-3'}, {}, {1, 2, 3}, {1, 2, 3}),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '1-3', 'cpu_realtime_mask': '3'}, {}, {3}, {1, 2, 3})])
+def test_realtime(specs, properties, realtime, pinned):
+    found = wanted.topology(flavor(cpu_realtime='yes', **specs), image(**properties))
+    assert found.realtime == realtime and found.cells[0].pcpuset == pinned
+
+
+@pytest.mark.parametrize('specs, properties, words', [
+    ({'cpu_policy': 'most'}, {}, 'cpu_policy'), ({}, {'cpu_policy': 'most'}, 'cpu_policy'),
+    ({'cpu_thread_policy': 'isolate'}, {}, 'needs cpu_policy dedicated'),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0', 'cpu_thread_policy': 'isolate'}, {}, 'needs cpu_policy'),
+    ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'require'}, {'cpu_thread_policy': 'isolate'},
+     'is not the flavor'),
+    ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'x'}, {}, 'cpu_thread_policy'),
+    ({'emulator_threads_policy': 'isolate'}, {}, 'needs cpu_policy'),
+    ({'cpu_policy': 'dedicated', 'emulator_threads_policy': 'x'}, {}, 'emulator_threads_policy'),
+    ({'cpu_policy': 'mixed'}, {}, 'needs cpu_dedicated_mask'),
+    ({'cpu_policy': 'dedicated', 'cpu_dedicated_mask': '0'}, {}, 'needs cpu_policy mixed'),
+    ({'cpu_dedicated_mask': '0'}, {}, 'needs cpu_policy mixed'),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-3'}, {}, 'both pinned and shared'),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '^0-3'}, {}, 'both pinned and shared'),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-9'}, {}, 'beyond the 4'),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': 'x'}, {}, 'not a set'),
+    ({'cpu_realtime': 'true'}, {}, 'needs cpu_policy'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated'}, {}, 'not real-time'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0-3'}, {}, 'no real-time'),
+    ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '9'}, {}, 'beyond'),
+    ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0', 'cpu_realtime_mask': '1'}, {}, 'pinned')])
+def test_policies_that_are_refused(specs, properties, words):
+    with pytest.raises(exception.InvalidInput, match=words):
+        wanted.topology(flavor(**specs), image(**properties))
+
+
+# ---- pages and devices -------------------------------------------------------
+
+@pytest.mark.parametrize('ours, theirs, expected', [
+    ('large', None, 'large'), ('small', None, 'small'), ('any', None, 'any'), ('2MB', None, 2048),
+    ('2048', None, 2048), ('large', '1GB', 1048576), ('any', '2048', 2048), ('any', 'small', 'small')])
+def test_page_size(ours, theirs, expected):
+    found = wanted.topology(flavor(numa_nodes='2', mem_page_size=ours), image(mem_page_size=theirs))
+    assert [cell.pagesize for cell in found.cells] == [expected] * 2
+
+
+@pytest.mark.parametrize('ours, theirs', [
+    (None, '2048'), ('small', '2048'), ('2048', '1GB'), ('2048', '2048'), ('large', 'x'), ('0', None), ('huge', None)])
+def test_page_sizes_that_are_refused(ours, theirs):
+    with pytest.raises(exception.InvalidInput, match='mem_page_size'):
+        wanted.topology(flavor(mem_page_size=ours), image(mem_page_size=theirs))
+
+
+@pytest.mark.parametrize('ours, theirs, expected', [
+    (None, None, None), ('socket', None, 'socket'), (None, 'required', 'required'), ('legacy', 'legacy', 'legacy')])
+def test_pci_policy(ours, theirs, expected):
+    assert wanted.pci_policy(flavor(pci_numa_affinity_policy=ours), image(pci_numa_affinity_policy=theirs)) == expected
+
+
+@pytest.mark.parametrize('ours, theirs', [('required', 'preferred'), ('x', None), (None, 'x')])
+def test_pci_policies_that_are_refused(ours, theirs):
+    with pytest.raises(exception.InvalidInput, match='pci_numa_affinity_policy'):
+        wanted.pci_policy(flavor(pci_numa_affinity_policy=ours), image(pci_numa_affinity_policy=theirs))
+
+
+def test_a_hostile_value_is_quoted_and_refused():
+    with pytest.raises(exception.InvalidInput):
+        wanted.topology(flavor(numa_nodes={'a': 1}), {})
+
+
+@pytest.mark.parametrize('specs', [{'numa_nodes': '1'}, {'cpu_policy': 'dedicated'}, {'mem_page_size': 'any'}, {
+    'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0'}, {'cpu_realtime': '1', 'cpu_policy': 'dedicated'}])
+def test_a_flavor_of_absurd_size_is_refused_and_not_written_out(specs):
+    with pytest.raises(exception.InvalidInput, match='more than 8192'):
+        wanted.topology(flavor(vcpus=2 ** 31 - 1, memory_mb=2 ** 31 - 1, **specs), {})
+    assert wanted.topology(flavor(vcpus=2 ** 31 - 1), {}) is None

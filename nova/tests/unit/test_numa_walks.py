@@ -1,0 +1,127 @@
+"""The three walks on a host of 4+2+2 CPUs: what is stored and what libvirt is told, to the letter."""
+import json
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova.objects import numa
+from nova.tests import numa_seed
+from nova.virt.hardware import cpu_topology
+from nova.virt.hardware import fit
+from nova.virt.hardware import usage
+from nova.virt.hardware import wanted
+from nova.virt.libvirt import capabilities
+from nova.virt.libvirt import placement
+
+ONE_CELL = {
+    'vcpu': '<vcpu placement="static">4</vcpu>',
+    'cputune': '''<cputune>
+  <vcpupin vcpu="0" cpuset="0-3" />
+  <vcpupin vcpu="1" cpuset="0-3" />
+  <vcpupin vcpu="2" cpuset="0-3" />
+  <vcpupin vcpu="3" cpuset="0-3" />
+  <emulatorpin cpuset="0-3" />
+</cputune>''',
+    'cpu': '''<cpu>
+  <topology sockets="4" cores="1" threads="1" />
+  <numa>
+    <cell id="0" cpus="0-3" memory="1048576" />
+  </numa>
+</cpu>''',
+    'numatune': '''<numatune>
+  <memory mode="strict" nodeset="0" />
+  <memnode cellid="0" mode="strict" nodeset="0" />
+</numatune>'''}
+TWO_CELLS = {
+    'vcpu': ONE_CELL['vcpu'],
+    'cputune': '''<cputune>
+  <vcpupin vcpu="0" cpuset="0-3" />
+  <vcpupin vcpu="1" cpuset="0-3" />
+  <vcpupin vcpu="2" cpuset="4-5" />
+  <vcpupin vcpu="3" cpuset="4-5" />
+  <emulatorpin cpuset="0-5" />
+</cputune>''',
+    'cpu': '''<cpu>
+  <topology sockets="4" cores="1" threads="1" />
+  <numa>
+    <cell id="0" cpus="0-1" memory="524288" />
+    <cell id="1" cpus="2-3" memory="524288" />
+  </numa>
+</cpu>''',
+    'numatune': '''<numatune>
+  <memory mode="strict" nodeset="0-1" />
+  <memnode cellid="0" mode="strict" nodeset="0" />
+  <memnode cellid="1" mode="strict" nodeset="1" />
+</numatune>'''}
+
+
+def stored_cell(number, cpus, memory):
+    return {'nova_object.name': 'InstanceNUMACell', 'nova_object.data': {
+        'cpu_topology': None, 'pagesize': None, 'cpuset': cpus, 'memory': memory, 'cpu_pinning_raw': None,
+        'id': number}}
+
+
+STORED_ONE = [stored_cell(0, [0, 1, 2, 3], 1024)]
+STORED_TWO = [stored_cell(0, [0, 1], 512), stored_cell(1, [2, 3], 512)]
+
+
+def text(element):
+    etree.indent(element)
+    return etree.tostring(element, encoding='unicode')
+
+
+def flavor(**specs):
+    return {'vcpus': 4, 'memory_mb': 1024, 'extra_specs': {'hw:' + name: value for name, value in specs.items()}}
+
+
+def test_the_host_is_stored_in_its_form():
+    found = capabilities.topology(etree.fromstring(numa_seed.CAPABILITIES))
+    stored = numa.dump_host(found)
+    for each, expected in zip(stored['nova_object.data']['cells'], numa_seed.STORED['nova_object.data']['cells']):
+        extra = set(each['nova_object.data']) - set(expected['nova_object.data'])
+        assert extra <= {'socket'}
+        for name in extra:
+            del each['nova_object.data'][name]
+    assert json.dumps(stored) == json.dumps(numa_seed.STORED)
+
+
+def test_what_is_stored_is_read_again():
+    assert json.dumps(numa.dump_host(numa_seed.host())) == json.dumps(numa_seed.STORED)
+
+
+def test_other_writers_forms_are_read():
+    versioned = {'nova_object.version': '1.2', 'nova_object.namespace': 'nova', 'nova_object.changes': ['cells'],
+                 **numa_seed.STORED}
+    assert numa.load_host(json.dumps(versioned)) == numa_seed.host()
+
+
+def test_without_topology_the_guest_is_kept_on_the_third_node():
+    asked = {'vcpus': 1, 'memory_mb': 512, 'extra_specs': {}}
+    assert wanted.topology(asked, {}) is None
+    cell = usage.floating_cell(numa_seed.host(), 1, 512)
+    assert text(placement.vcpu(1, usage.shared_cpus(cell))) == '<vcpu placement="static" cpuset="6-7">1</vcpu>'
+    assert text(placement.cpu(cpu_topology.choose(asked, {}))) == (
+        '<cpu>\n  <topology sockets="1" cores="1" threads="1" />\n</cpu>')
+
+
+@pytest.mark.parametrize('nodes, expected, stored', [('1', ONE_CELL, STORED_ONE), ('2', TWO_CELLS, STORED_TWO)])
+@pytest.mark.parametrize('before', [(), ('1',)])
+@pytest.mark.parametrize('pack', [False, True])
+@pytest.mark.parametrize('ratio', [4.0, 16.0])
+def test_with_topology(nodes, expected, stored, before, pack, ratio):
+    """The same whether or not the guest of the walk before is still there."""
+    host, limits = numa_seed.host(), fit.Limits(cpu_ratio=ratio)
+    for other in before:
+        there = wanted.topology(flavor(numa_nodes=other), {})
+        host = usage.claim(host, fit.fit(host, there, limits, pack=pack).topology, limits)
+    asked = flavor(numa_nodes=nodes)
+    guest = fit.fit(host, wanted.topology(asked, {}), limits, pack=pack).topology
+    host = usage.claim(host, guest, limits)
+    made = {'vcpu': placement.vcpu(4), 'cputune': placement.cputune(host, guest),
+            'cpu': placement.cpu(cpu_topology.choose(asked, {}, guest), guest), 'numatune': placement.numatune(guest)}
+    assert {name: text(element) for name, element in made.items()} == expected
+    assert placement.memory_backing(host, guest) is None
+    data = numa.dump_guest(guest)
+    assert data == {'nova_object.name': 'InstanceNUMATopology',
+                    'nova_object.data': {'instance_uuid': None, 'cells': stored}}
+    assert list(data['nova_object.data']['cells'][0]['nova_object.data']) == list(stored[0]['nova_object.data'])

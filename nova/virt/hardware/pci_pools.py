@@ -1,0 +1,188 @@
+"""PCI devices of a host: what is available, whether it does for a guest, which it gets, and what it gives back."""
+import collections
+import dataclasses
+
+from nova.objects import pci
+
+MAX_TRIES = 10000                  # choices that are looked at; what is wanted is nearly always among the first
+
+
+def pools(devices):
+    """[Pool] of the available devices, in an order that depends on them alone."""
+    counts = collections.Counter(_kind(device) for device in devices if device.status == pci.AVAILABLE)
+    return [pci.Pool(vendor_id=vendor, product_id=product, numa_node=node, count=count, tags=dict(tags))
+            for (vendor, product, node, tags), count in sorted(counts.items(), key=lambda item: _sortable(item[0]))]
+
+
+def supports(available, requests, host=None, cells=None):
+    """Whether the pools have all that is asked for: necessary for choose(), and all that a scheduler can know.
+
+    :param available: [Pool]
+    :param host: HostTopology, and cells: the ids of its cells that the guest is on; None: it has no topology
+    """
+    units = [request for request in requests for _ in range(request.count)]
+    allowed = [[position for position, pool in enumerate(available)
+                if _matches(pool, request) and _near(pool.numa_node, request.numa_policy, host, cells)]
+               for request in units]
+    owners = {position: [] for position in range(len(available))}
+
+    def assign(unit, tried):
+        for position in allowed[unit]:
+            if position in tried:
+                continue
+            tried.add(position)
+            mine = owners[position]
+            if len(mine) < available[position].count:
+                mine.append(unit)
+                return True
+            for other in mine:
+                if assign(other, tried):
+                    mine.remove(other)
+                    mine.append(unit)
+                    return True
+        return False
+    return all(assign(unit, set()) for unit in range(len(units)))
+
+
+def choose(devices, requests, host=None, cells=None):
+    """The devices that a guest gets: {address: index of the request}, or None when there are not enough.
+
+    Near ones first, then virtual functions of devices that are in use already, then by address.
+    """
+    if not supports(pools(devices), requests, host, cells):
+        return None
+    # the choosiest first, so that others do not take what it needs
+    units = sorted((index for index, request in enumerate(requests) for _ in range(request.count)),
+                   key=lambda index: sum(_admits(device, requests[index], host, cells) for device in devices))
+    used = {device.parent_addr for device in devices if device.status == pci.CLAIMED}
+    chosen, tries = {}, 0
+
+    def candidates(request):
+        fit = [device for device in devices if _admits(device, request, host, cells) and _compatible(device, chosen)]
+        return sorted(fit, key=lambda device: (not _near(device.numa_node, 'required', host, cells),
+                                               device.parent_addr not in used, device.address))
+
+    def search(position):
+        nonlocal tries
+        if position == len(units):
+            return True
+        seen = set()
+        for device in candidates(requests[units[position]]):
+            alike = (_kind(device)[:3], _kind(device)[3], device.parent_addr)
+            if device.dev_type != pci.PHYSICAL and alike in seen:
+                continue                     # one as good has been tried
+            seen.add(alike)
+            tries += 1
+            if tries > MAX_TRIES:
+                return False
+            chosen[device.address] = (device, units[position])
+            if search(position + 1):
+                return True
+            del chosen[device.address]
+        return False
+    if not search(0):
+        return None
+    return {address: index for address, (_, index) in sorted(chosen.items())}
+
+
+def claim(devices, requests, chosen, instance_uuid):
+    """The devices when the guest has got ``chosen`` (see choose()).
+
+    :raises ValueError: one of them is not available
+    """
+    changed = []
+    for device in devices:
+        if device.address in chosen:
+            if device.status != pci.AVAILABLE:
+                raise ValueError(f'PCI device {device.address} is {device.status}')
+            device = dataclasses.replace(device, status=pci.CLAIMED, instance_uuid=instance_uuid,
+                                         request_id=requests[chosen[device.address]].request_id)
+        changed.append(device)
+    missing = set(chosen) - {device.address for device in devices}
+    if missing:
+        raise ValueError(f'there is no PCI device {", ".join(sorted(missing))}')
+    _exclusive(changed)
+    return settled(changed)
+
+
+def release(devices, instance_uuid, request_id=None):
+    """The devices when the guest has gone, or has given back those of one port."""
+    return settled([
+        dataclasses.replace(device, status=pci.AVAILABLE, instance_uuid=None, request_id=None)
+        if device.instance_uuid == instance_uuid and request_id in (None, device.request_id) else device
+        for device in devices])
+
+
+def settled(devices):
+    """The devices with ``unavailable`` where it belongs: a function shares its fate with its parent or children."""
+    claimed = {device.address for device in devices if device.status == pci.CLAIMED}
+    parents = {device.parent_addr for device in devices if device.status == pci.CLAIMED and device.parent_addr}
+    found = []
+    for device in devices:
+        if device.status != pci.CLAIMED:
+            barred = device.address in parents or device.parent_addr in claimed
+            device = dataclasses.replace(device, status=pci.UNAVAILABLE if barred else pci.AVAILABLE)
+        found.append(device)
+    return found
+
+
+def _exclusive(devices):
+    claimed = {device.address for device in devices if device.status == pci.CLAIMED}
+    for device in devices:
+        if device.address in claimed and device.parent_addr in claimed:
+            raise ValueError(f'PCI devices {device.address} and {device.parent_addr} exclude each other')
+
+
+def _kind(device):
+    tags = tuple(sorted({**device.tags, 'dev_type': device.dev_type}.items()))
+    return device.vendor_id, device.product_id, device.numa_node, tags
+
+
+def _sortable(kind):
+    vendor, product, node, tags = kind
+    return vendor, product, -1 if node is None else node, tags
+
+
+def _matches(pool, request):
+    facts = {'vendor_id': pool.vendor_id, 'product_id': pool.product_id, **pool.tags}
+    return any(_agrees(facts, spec) for spec in request.spec)
+
+
+def _agrees(facts, spec):
+    # remote-managed functions are for ports that say so alone
+    if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
+        return False
+    for name, value in spec.items():
+        if name == 'traits':
+            if not set(filter(None, value.split(','))) <= set((facts.get(name) or '').split(',')):
+                return False
+        elif facts.get(name) != value:
+            return False
+    return True
+
+
+def _near(node, policy, host, cells):
+    """Whether a device at this node will do for a guest on these cells."""
+    if cells is None or policy == 'preferred':
+        return True
+    if policy == 'legacy':
+        return node is None or node in cells
+    if policy == 'required':
+        return node in cells
+    sockets = {host.cell(number).socket for number in cells} - {None}
+    place = host.cell(node)
+    return place is not None and place.socket in sockets
+
+
+def _admits(device, request, host, cells):
+    if device.status != pci.AVAILABLE or not _near(device.numa_node, request.numa_policy, host, cells):
+        return False
+    facts = {'vendor_id': device.vendor_id, 'product_id': device.product_id, **device.tags,
+             'dev_type': device.dev_type}
+    return any(_agrees(facts, spec) for spec in request.spec)
+
+
+def _compatible(device, chosen):
+    """Neither chosen already, nor parent or child of one that is."""
+    return device.address not in chosen and device.parent_addr not in chosen and all(
+        other.parent_addr != device.address for other, _ in chosen.values())

@@ -1,0 +1,69 @@
+"""A host's hardware as libvirt describes it, read from its XML: pure functions.
+
+https://libvirt.org/formatcaps.html and https://libvirt.org/formatnode.html describe the elements.
+"""
+from nova.objects import numa
+from nova.objects import pci
+from nova.virt.hardware import cpus
+
+
+def topology(capabilities):
+    """The HostTopology, nobody on it; None when libvirt knows no cells.
+
+    :param capabilities: root element of the capabilities
+    """
+    cells = [_cell(element) for element in capabilities.findall('./host/topology/cells/cell')]
+    cells = [cell for cell in cells if cell.cpuset]                   # there are nodes of memory alone
+    return numa.HostTopology(tuple(sorted(cells, key=lambda cell: cell.id))) if cells else None
+
+
+def device(node, parents=None):
+    """The pci.Device of a node device (root element); None when it is none that a guest could have.
+
+    :param parents: {address of a physical function: name of its network interface}
+    """
+    capability = node.find("./capability[@type='pci']")
+    if capability is None or capability.find("./capability[@type='pci-bridge']") is not None:
+        return None
+    address = _address(capability)
+    physical = capability.find("./capability[@type='phys_function']/address")
+    virtual = capability.find("./capability[@type='virt_functions']")
+    parent = _address_of(physical) if physical is not None else None
+    element = capability.find('numa')
+    return pci.Device(
+        address=address, vendor_id=_identifier(capability, 'vendor'), product_id=_identifier(capability, 'product'),
+        dev_type=pci.VIRTUAL if parent else pci.PHYSICAL if virtual is not None else pci.PCI,
+        numa_node=int(element.get('node')) if element is not None else None, parent_addr=parent,
+        devname=(parents or {}).get(parent or address))
+
+
+def _cell(element):
+    memory = element.find('memory')
+    listed = element.findall('./cpus/cpu')
+    online = [cpu for cpu in listed if cpu.get('core_id') is not None] or listed
+    sockets = {cpu.get('socket_id') for cpu in online}
+    socket = sockets.pop() if len(sockets) == 1 else None
+    groups = {cpus.parse(cpu.get('siblings')) for cpu in online if cpu.get('siblings')}
+    pages = ((int(page.get('size')), int(page.text)) for page in element.findall('pages'))
+    return numa.HostCell(
+        id=int(element.get('id')), cpuset=frozenset(int(cpu.get('id')) for cpu in online),
+        memory=int(memory.text) // 1024 if memory is not None else 0,
+        siblings=tuple(sorted((group for group in groups if len(group) > 1), key=min)),
+        mempages=tuple(numa.Pages(size_kb=size, total=total) for size, total in sorted(pages)),
+        socket=int(socket) if socket is not None else None,
+        distances={int(sibling.get('id')): int(sibling.get('value'))
+                   for sibling in element.findall('./distances/sibling')})
+
+
+def _address(capability):
+    domain, bus, slot, function = (int(capability.findtext(part)) for part in ('domain', 'bus', 'slot', 'function'))
+    return f'{domain:04x}:{bus:02x}:{slot:02x}.{function:x}'
+
+
+def _address_of(element):
+    domain, bus, slot, function = (int(element.get(part), 16) for part in ('domain', 'bus', 'slot', 'function'))
+    return f'{domain:04x}:{bus:02x}:{slot:02x}.{function:x}'
+
+
+def _identifier(capability, name):
+    return f'{int(capability.find(name).get("id"), 16):04x}'

@@ -1,0 +1,116 @@
+"""The elements of a domain that say where on the host a guest is: pure functions beside xml.py.
+
+https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree; None for one that is
+not needed.
+"""
+import re
+from xml.etree import ElementTree as etree
+
+from nova.virt.hardware import cpus
+
+REALTIME_PRIORITY = 1              # the lowest above ordinary threads; the host's own real-time work stays ahead
+_ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
+
+
+def vcpu(count, cell_cpus=None):
+    """The number of vCPUs, and for a guest without topology the CPUs that they may run on (usage.floating_cell)."""
+    element = etree.Element('vcpu', placement='static')
+    if cell_cpus:
+        element.set('cpuset', cpus.show(cell_cpus))
+    element.text = str(count)
+    return element
+
+
+def cputune(host, guest):
+    """Where the vCPUs and the emulator's threads run, and which are real-time.
+
+    :param host: HostTopology, guest: GuestTopology placed on it
+    """
+    root = etree.Element('cputune')
+    places = _places(host, guest)
+    for number, place in sorted(places.items()):
+        _add(root, 'vcpupin', vcpu=number, cpuset=cpus.show(place))
+    _add(root, 'emulatorpin', cpuset=cpus.show(_emulator(host, guest, places)))
+    if guest.realtime:
+        _add(root, 'vcpusched', vcpus=cpus.show(guest.realtime), scheduler='fifo', priority=REALTIME_PRIORITY)
+    return root
+
+
+def cpu(topology, guest=None, mode=None):
+    """The processor that the guest sees.
+
+    :param topology: {'sockets', 'cores', 'threads'} (hardware.cpu_topology)
+    """
+    root = etree.Element('cpu', {'mode': mode} if mode else {})
+    _add(root, 'topology', **topology)
+    if guest is not None:
+        nodes = _add(root, 'numa')
+        for number, cell in enumerate(guest.cells):
+            _add(nodes, 'cell', id=number, cpus=cpus.show(cell.cpuset), memory=cell.memory * 1024)
+    return root
+
+
+def numatune(guest):
+    """From which nodes of the host the guest's memory is: strictly from those."""
+    root = etree.Element('numatune')
+    _add(root, 'memory', mode='strict', nodeset=cpus.show({cell.id for cell in guest.cells}))
+    for number, cell in enumerate(guest.cells):
+        _add(root, 'memnode', cellid=number, mode='strict', nodeset=cell.id)
+    return root
+
+
+def memory_backing(host, guest):
+    """Large pages, and memory that never leaves: None for a guest that needs neither."""
+    sizes = {}
+    for number, cell in enumerate(guest.cells):
+        smallest = min((pages.size_kb for pages in host.cell(cell.id).mempages), default=0)
+        if cell.pagesize and cell.pagesize > smallest:
+            sizes.setdefault(cell.pagesize, set()).add(number)
+    if not sizes and not guest.realtime:
+        return None
+    root = etree.Element('memoryBacking')
+    if sizes:
+        pages = _add(root, 'hugepages')
+        for size, nodes in sorted(sizes.items()):
+            _add(pages, 'page', size=size, nodeset=cpus.show(nodes), unit='KiB')
+    if guest.realtime:
+        _add(root, 'nosharepages')
+        _add(root, 'locked')
+    return root
+
+
+def hostdev(device):
+    """A PCI device of the host (pci.Device) given to the guest. libvirt takes it from the host's driver and back,
+    unless its tag ``managed`` says that somebody else does."""
+    root = etree.Element('hostdev', mode='subsystem', type='pci',
+                         managed='no' if device.tags.get('managed') == 'false' else 'yes')
+    domain, bus, slot, function = _ADDRESS.match(device.address).groups()
+    _add(_add(root, 'source'), 'address', domain=f'0x{domain}', bus=f'0x{bus}', slot=f'0x{slot}',
+         function=f'0x{function}')
+    return root
+
+
+def _places(host, guest):
+    """{vCPU: CPUs of the host that it may run on}."""
+    found = {}
+    for cell in guest.cells:
+        shared = host.cell(cell.id).cpuset
+        for number in cell.cpuset:
+            found[number] = {cell.cpu_pinning[number]} if number in cell.pcpuset else shared
+    return found
+
+
+def _emulator(host, guest, places):
+    """Its own CPUs, or the host's for guests that share, or those of the vCPUs, real-time ones left out."""
+    if guest.emulator_threads_policy == 'isolate':
+        return frozenset().union(*(cell.reserved_cpus for cell in guest.cells))
+    if guest.emulator_threads_policy == 'share':
+        shared = frozenset().union(*(cell.cpuset for cell in host.cells if cell.pcpuset is not None))
+        if shared:
+            return shared
+    ordinary = [place for number, place in places.items() if number not in guest.realtime]
+    return frozenset().union(*(ordinary or places.values()))
+
+
+def _add(parent, tag, **attributes):
+    return etree.SubElement(parent, tag, {name: str(value) for name, value in attributes.items()})
