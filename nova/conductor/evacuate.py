@@ -133,7 +133,7 @@ def _end(conn, migration, event, host, fault, traceback=None):
     instances.lock(conn, uuid)
     if not server_migrations.release(conn, migration['id'], 'error', {'status': ['accepted', 'pre-migrating']}):
         return
-    if instances.set_where(conn, uuid, {'task_state': None, 'fault': fault}, instances.expectations(
-            {'task_state': states.REBUILDING, 'host': migration['source_compute']})):
+    if instances.set_where(conn, uuid, {'task_state': None, 'fault': fault},
+                           {'task_state': states.REBUILDING, 'host': migration['source_compute']}):
         instance_actions.finish(conn, uuid, event, host=host, error=fault['message'],
                                 traceback=traceback or fault['details'], beside=False)

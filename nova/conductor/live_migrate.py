@@ -207,8 +207,8 @@ class LiveMigrator:
             migration = self._noted(conn, migration_id, values)
             done, total = values.get('memory_processed_bytes'), values.get('memory_total_bytes')
             progress = {'progress': 100 * done // total} if total else {}
-            if not instances.set_where(conn, migration['instance_uuid'], progress, instances.expectations(
-                    {'task_state': states.MIGRATING, 'host': host})):
+            if not instances.set_where(conn, migration['instance_uuid'], progress,
+                                       {'task_state': states.MIGRATING, 'host': host}):
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             instance_actions.take(conn, migration['instance_uuid'], f'compute:{host}', deadline_s)
             return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}

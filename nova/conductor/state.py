@@ -1,8 +1,6 @@
 """The writes of services that hold no database credentials; each is one transaction with its conditions."""
 import logging
 
-import sqlalchemy as sa
-
 from nova import exception
 from nova import objects
 from nova import states
@@ -19,7 +17,6 @@ from nova.db import request_specs
 from nova.db import security_groups
 from nova.db import server_migrations
 from nova.db import services
-from nova.db.tables_api import instance_mappings
 from nova.image import unfinished
 
 LOG = logging.getLogger(__name__)
@@ -90,7 +87,7 @@ class StateWriter:
                     groups = security_groups.of_devices(api, [instance_uuid]).get(instance_uuid, [])
                 values['security_groups'] = [group['name'] for group in groups]
             if values:
-                instances.set_where(conn, instance_uuid, values, instances.expectations({'host': host}))
+                instances.set_where(conn, instance_uuid, values, {'host': host})
             instance_actions.finish(conn, instance_uuid, event, host=host, error=error, traceback=traceback,
                                     request_id=ctx.request_id)
         self._cell_db.run(write)
@@ -203,7 +200,7 @@ class StateWriter:
                     LOG.info('Server %s is %s: its guest has power state %s.', uuid, vm_state, states[uuid])
                 self._cell_db.run(
                     instances.set_where, uuid, {'vm_state': vm_state, 'power_state': states[uuid]},
-                    instances.expectations({'host': host, 'task_state': None, 'vm_state': row['vm_state']}))
+                    {'host': host, 'task_state': None, 'vm_state': row['vm_state']})
                 if states[uuid] not in _WITH_CONSOLE:
                     self._cell_db.run(console_tokens.delete, uuid)
 
@@ -218,7 +215,7 @@ class StateWriter:
 
 
 def _update(conn, uuid, values, expect):
-    row = instances.update_where(conn, uuid, instances.merged(conn, uuid, values), instances.expectations(expect))
+    row = instances.update_where(conn, uuid, instances.merged(conn, uuid, values), expect)
     if row is None:
         instances.get(conn, uuid)
         raise exception.InstanceChanged(instance_id=uuid)
@@ -227,5 +224,5 @@ def _update(conn, uuid, values, expect):
 
 def forget(conn, uuids):
     """Remove what the API database has of servers."""
-    conn.execute(sa.delete(instance_mappings).where(instance_mappings.c.instance_uuid.in_(uuids)))
+    mappings.delete_many(conn, uuids)
     request_specs.delete_many(conn, uuids)

@@ -4,8 +4,12 @@ import uuid as uuidlib
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db import statements
 from nova.db.tables_cell import block_device_mappings
 from nova.db.tables_cell import instances
+
+_OF_MANY = sa.select(block_device_mappings).where(block_device_mappings.c.instance_uuid.in_(
+    sa.bindparam('uuids', expanding=True))).order_by(block_device_mappings.c.id)
 
 
 def insert(conn, instance_uuid, devices):
@@ -20,40 +24,34 @@ def insert(conn, instance_uuid, devices):
 def by_instances(conn, uuids):
     """{instance uuid: [row]} of several servers; each has an entry."""
     found = {uuid: [] for uuid in uuids}
-    statement = (sa.select(block_device_mappings).where(block_device_mappings.c.instance_uuid.in_(uuids))
-                 .order_by(block_device_mappings.c.id))
-    for row in conn.execute(statement).mappings():
+    for row in conn.execute(_OF_MANY, {'uuids': list(uuids)}).mappings():
         found[row['instance_uuid']].append(dict(row))
     return found
 
 
 def by_instance(conn, uuid):
     """Rows of one server, in the order of their making."""
-    return by_instances(conn, [uuid])[uuid]
+    return statements.rows(conn, block_device_mappings, ('id',), instance_uuid=uuid)
 
 
 def by_volume(conn, volume_id):
     """Rows of all servers that a volume is attached to."""
-    statement = (sa.select(block_device_mappings).where(block_device_mappings.c.volume_id == volume_id)
-                 .order_by(block_device_mappings.c.id))
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return statements.rows(conn, block_device_mappings, ('id',), volume_id=volume_id)
 
 
 def get(conn, uuid):
     """The row of a device, None when it is gone."""
-    row = conn.execute(sa.select(block_device_mappings).where(block_device_mappings.c.uuid == uuid)).mappings().first()
-    return dict(row) if row else None
+    return statements.first(conn, block_device_mappings, uuid=uuid)
 
 
 def update(conn, uuid, values):
     """Write columns of a device; False when it is gone."""
-    return bool(conn.execute(sa.update(block_device_mappings).where(block_device_mappings.c.uuid == uuid)
-                             .values(**values)).rowcount)
+    return bool(statements.update(conn, block_device_mappings, values, uuid=uuid))
 
 
 def delete(conn, uuid):
     """Remove a device; False when it was gone."""
-    return bool(conn.execute(sa.delete(block_device_mappings).where(block_device_mappings.c.uuid == uuid)).rowcount)
+    return bool(statements.delete(conn, block_device_mappings, uuid=uuid))
 
 
 def shown(rows):
@@ -65,6 +63,5 @@ def shown(rows):
 def show_volumes(conn, instance_uuid):
     """Write into a server's row which volumes it has; the rows of its devices."""
     rows = by_instance(conn, instance_uuid)
-    conn.execute(sa.update(instances).where(instances.c.uuid == instance_uuid).values(
-        volumes=shown(rows), updated_at=utils.utcnow()))
+    statements.update(conn, instances, {'volumes': shown(rows), 'updated_at': utils.utcnow()}, uuid=instance_uuid)
     return rows

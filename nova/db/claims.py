@@ -3,6 +3,7 @@
 The condition is the only judge: whatever a scheduler believed, two claims can never overcommit a node. The
 server's host and the node's usage change in one transaction, which the caller holds.
 """
+import functools
 import logging
 
 import sqlalchemy as sa
@@ -33,31 +34,46 @@ def resources(row):
     return {'vcpus': row['vcpus'], 'memory_mb': row['memory_mb'], 'local_gb': disk}
 
 
-def _room(asked):
-    """Conditions under which a node takes ``asked``: within what is free, and no more than the node has."""
+def _room(names):
+    """Conditions under which a node takes what is asked: within what is free, and no more than the node has."""
     c = compute_nodes.c
     limits = {
         'vcpus': (c.vcpus, c.vcpus * c.cpu_allocation_ratio),
         'memory_mb': (c.memory_mb, (c.memory_mb - c.reserved_memory_mb) * c.ram_allocation_ratio),
         'local_gb': (c.local_gb, (c.local_gb - c.reserved_disk_gb) * c.disk_allocation_ratio),
     }
-    for name, (total, capacity) in limits.items():
-        if asked[name]:
-            yield c[name + '_used'] + asked[name] <= capacity
-            yield total >= asked[name]
+    for name in names:
+        total, capacity = limits[name]
+        yield c[name + '_used'] + sa.bindparam('by_' + name) <= capacity
+        yield total >= sa.bindparam('by_' + name)
 
 
-def _change(asked, sign):
-    values = {name + '_used': compute_nodes.c[name + '_used'] + sign * asked[name] for name in RESOURCES}
-    values['running_vms'] = compute_nodes.c.running_vms + sign
-    values['changed'] = utils.change_number()
-    return values
+def _changing(*conditions):
+    """An UPDATE of nodes by the numbers that ``_by`` gives."""
+    return sa.update(compute_nodes).where(*conditions).values({
+        name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
+        for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
+
+
+def _by(asked, sign):
+    return {'changed': utils.change_number(), 'by_running_vms': sign,
+            **{'by_' + name: sign * asked[name] for name in RESOURCES}}
+
+
+_NUMBER = compute_nodes.c.id == sa.bindparam('key_id')
+_OF_NUMBER = _changing(_NUMBER)
+_OF_NAME = _changing(compute_nodes.c.host == sa.bindparam('key_host'), compute_nodes.c.node == sa.bindparam('key_node'))
+
+
+@functools.cache
+def _claim_of(names):
+    return _changing(_NUMBER, *_room(names))
 
 
 def claim(conn, node_id, asked):
     """Take ``asked`` (see resources()) of the node with this number; False when it has no room."""
-    conditions = [compute_nodes.c.id == node_id, *_room(asked)]
-    return bool(conn.execute(sa.update(compute_nodes).where(*conditions).values(_change(asked, 1))).rowcount)
+    statement = _claim_of(tuple(name for name in RESOURCES if asked[name]))
+    return bool(conn.execute(statement, {'key_id': node_id, **_by(asked, 1)}).rowcount)
 
 
 def free(conn, row):
@@ -72,13 +88,12 @@ def free(conn, row):
 
 def free_share(conn, host, node, asked):
     """Give back ``asked`` of a node; nothing when the node is gone."""
-    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host == host, compute_nodes.c.node == node)
-                 .values(_change(asked, -1)))
+    conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(asked, -1)})
 
 
 def free_node(conn, node_id, asked):
     """Give back a claim whose server turned out to need none."""
-    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node_id).values(_change(asked, -1)))
+    conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(asked, -1)})
 
 
 def _usage(conn, node=None):

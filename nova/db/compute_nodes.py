@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
+from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 
 USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written by claims alone
@@ -76,7 +77,7 @@ def list(conn, *, limit=None, after_id=None, node_like=None):
         statement = statement.where(compute_nodes.c.node.contains(node_like, autoescape=True))
     if limit is not None:
         statement = statement.limit(limit)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return statements.dicts(conn.execute(statement))
 
 
 def statistics(conn):

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
+from nova.db import statements
 from nova.db.tables_cell import instances
 from nova.db.tables_console import console_auth_tokens as table
 
@@ -40,7 +41,7 @@ def get(conn, token):
 
 def delete(conn, instance_uuid):
     """Nothing opens a console of this server any more."""
-    conn.execute(sa.delete(table).where(table.c.instance_uuid == instance_uuid))
+    statements.delete(conn, table, instance_uuid=instance_uuid)
 
 
 def expire(conn):

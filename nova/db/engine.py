@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 POOL_TIMEOUT_S = 30              # a request waits this long for a connection
+# MariaDB's default shows every SELECT the moment of the transaction's first one, which may lie before a lock.
+MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
 CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
 
@@ -36,7 +38,7 @@ class Database:
         self.url = sa.make_url(url)
         self.sqlite = self.url.get_backend_name() == 'sqlite'
         self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
-                       engines.create_engine(url, max_pool_size=pool_size, max_overflow=max_overflow,
+                       engines.create_engine(_server_url(self.url), max_pool_size=pool_size, max_overflow=max_overflow,
                                              pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800,
                                              max_retries=CONNECT_RETRIES, retry_interval=1))
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
@@ -45,13 +47,17 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self):
-        """A connection for SELECTs that see one moment."""
+        """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own."""
         with self._connection('BEGIN') as conn:
             yield conn
 
     @contextlib.contextmanager
     def writer(self):
-        """A connection in a transaction: committed at the end of the block, rolled back when it raises."""
+        """A connection in a transaction: committed at the end of the block, rolled back when it raises.
+
+        Each of its statements sees what was committed before it, so that what is read behind a lock is what the one
+        before has left.
+        """
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
             yield conn
             conn.commit()
@@ -97,6 +103,13 @@ class Database:
         while self._idle:
             self._idle.pop().close()
         self.engine.dispose()
+
+
+def _server_url(url):
+    """The URL as text, with what a new connection of MariaDB begins with."""
+    if url.get_backend_name() in ('mysql', 'mariadb'):
+        url = url.update_query_dict({'init_command': MYSQL_INIT})
+    return url.render_as_string(hide_password=False)
 
 
 _BEGIN = 'nova_begin'            # in the info of an SQLite connection: the statement of its next begin
@@ -150,14 +163,6 @@ def lock_row(conn, table, key):
     same = {name: new[name] for name in key}
     conn.execute(insert.on_duplicate_key_update(**same) if dialect == 'mysql' else
                  insert.on_conflict_do_update(index_elements=list(key), set_=same))
-
-
-def as_of_now(conn, statement):
-    """A SELECT that sees what others committed while this transaction waited for a lock.
-
-    In MariaDB a plain one sees the moment of the transaction's first one, which may lie before the lock.
-    """
-    return statement.with_for_update(read=True) if conn.dialect.name in ('mysql', 'mariadb') else statement
 
 
 def insert_ignore(conn, table, values):

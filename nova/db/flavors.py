@@ -22,16 +22,19 @@ def visible_to(project_id):
     return sa.or_(flavors.c.is_public.is_(True), flavors.c.flavor_id.in_(given))
 
 
+_GET = sa.select(flavors).where(flavors.c.flavor_id == sa.bindparam('key_flavor_id'))
+_GET_VISIBLE = _GET.where(visible_to(sa.bindparam('key_project_id')))
+
+
 def get(conn, flavor_id, project_id=None):
     """A flavor by the id that users know.
 
     :param project_id: only if this project may use it; None: in any case
     :raises FlavorNotFound:
     """
-    statement = sa.select(flavors).where(flavors.c.flavor_id == str(flavor_id))
-    if project_id is not None:
-        statement = statement.where(visible_to(project_id))
-    row = conn.execute(statement).mappings().first()
+    key = {'key_flavor_id': str(flavor_id)}
+    row = conn.execute(_GET, key).mappings().first() if project_id is None else conn.execute(
+        _GET_VISIBLE, {**key, 'key_project_id': project_id}).mappings().first()
     if row is None:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
     return dict(row)

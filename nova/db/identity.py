@@ -5,6 +5,7 @@ Every function takes an open connection of the API database and returns plain di
 import sqlalchemy as sa
 
 from nova.db import engine
+from nova.db import statements
 from nova.db import tables_identity as tables
 
 NOUNS = {
@@ -17,9 +18,7 @@ NOUNS = {
 
 def get(conn, noun, **match):
     """The one row of a noun whose columns equal ``match``, or None."""
-    table = NOUNS[noun]
-    row = conn.execute(sa.select(table).filter_by(**match)).mappings().first()
-    return dict(row) if row else None
+    return statements.first(conn, NOUNS[noun], **match)
 
 
 def rows(conn, noun, ids=None, **match):

@@ -23,10 +23,13 @@ def insert(conn, values, properties, tags):
     return True
 
 
+_GET = sa.select(t.images).where(t.images.c.id == sa.bindparam('key_id'))
+_LOCK = _GET.with_for_update()
+
+
 def get(conn, image_id, lock=False):
     """The image, or None; ``lock`` keeps its row for this transaction."""
-    query = sa.select(t.images).where(t.images.c.id == image_id)
-    row = conn.execute(query.with_for_update() if lock else query).mappings().first()
+    row = conn.execute(_LOCK if lock else _GET, {'key_id': image_id}).mappings().first()
     return _with_relations(conn, [row])[0] if row else None
 
 
@@ -117,21 +120,25 @@ def delete_member(conn, image_id, member):
 
 # ---- parts of the listing ----------------------------------------------------
 
+def _relations():
+    own, tags, ids = t.image_properties.c, t.image_tags.c, sa.bindparam('ids', expanding=True)
+    return sa.union_all(
+        sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(own.image_id.in_(ids)),
+        sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(ids))).order_by('position')
+
+
+_RELATIONS = _relations()
+
+
 def _with_relations(conn, rows):
     found = [dict(row, properties={}, tags=[]) for row in rows]
     by_id = {image['id']: image for image in found}
     if by_id:
-        own, tags = t.image_properties.c, t.image_tags.c
-        related = sa.union_all(
-            sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position'))
-            .where(own.image_id.in_(by_id)),
-            sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(by_id)))
-        for row in conn.execute(related.order_by('position')):
-            image = by_id[row.image_id]
-            if row.name is None:
-                image['tags'].append(row.value)
+        for image_id, name, value, _position in conn.execute(_RELATIONS, {'ids': list(by_id)}):
+            if name is None:
+                by_id[image_id]['tags'].append(value)
             else:
-                image['properties'][row.name] = row.value
+                by_id[image_id]['properties'][name] = value
     return found
 
 

@@ -1,11 +1,13 @@
 """Instance actions and their events: the record of what was done to a server, and of what is being done."""
 import datetime
+import functools
 
 import sqlalchemy as sa
 
 from nova import exception
 from nova import states
 from nova import utils
+from nova.db import statements
 from nova.db.tables_cell import instance_action_events
 from nova.db.tables_cell import instance_actions
 from nova.db.tables_cell import instances
@@ -17,7 +19,7 @@ def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=DEADLINE_S, o
            message=None):
     """Record an action on servers; it is open (in progress) unless ``finished``."""
     now = utils.utcnow()
-    conn.execute(sa.insert(instance_actions), [dict(
+    conn.execute(statements.insert(instance_actions), [dict(
         instance_uuid=uuid, action=action, request_id=ctx.request_id, project_id=ctx.project_id,
         user_id=ctx.user_id, started_at=now, updated_at=now, finished_at=now if finished else None,
         owner=owner, deadline=None if finished else now + datetime.timedelta(seconds=deadline_s),
@@ -25,18 +27,24 @@ def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=DEADLINE_S, o
 
 
 _MAIN = instance_actions.c.action.not_in(sorted(states.BESIDE))
+_OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), instance_actions.c.finished_at.is_(None))
+_OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
-def _open(uuid):
-    return sa.and_(instance_actions.c.instance_uuid == uuid, instance_actions.c.finished_at.is_(None))
-
-
-def _which(uuid, request_id=None, beside=True):
+def _which(of_request=False, beside=True):
     """Open actions of a server: all, only the one of a request, or all but those beside the main one."""
-    found = _open(uuid)
-    if request_id is not None:
-        found &= instance_actions.c.request_id == request_id
+    found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if beside else found & _MAIN
+
+
+def _of(uuid, request_id=None):
+    """The parameters of such a condition."""
+    return {'of_uuid': uuid} if request_id is None else {'of_uuid': uuid, 'of_request': request_id}
+
+
+@functools.cache
+def _update_of(of_request, beside):
+    return sa.update(instance_actions).where(_which(of_request, beside))
 
 
 def take(conn, uuid, owner, deadline_s=DEADLINE_S, request_id=None):
@@ -45,9 +53,37 @@ def take(conn, uuid, owner, deadline_s=DEADLINE_S, request_id=None):
     :param request_id: of the action beside others; None: the main one of the server
     """
     now = utils.utcnow()
-    return bool(conn.execute(
-        sa.update(instance_actions).where(_which(uuid, request_id, beside=request_id is not None)).values(
-            owner=owner, updated_at=now, deadline=now + datetime.timedelta(seconds=deadline_s))).rowcount)
+    one = request_id is not None
+    return bool(conn.execute(_update_of(one, one), {
+        'owner': owner, 'updated_at': now, 'deadline': now + datetime.timedelta(seconds=deadline_s),
+        **_of(uuid, request_id)}).rowcount)
+
+
+@functools.cache
+def _event_of(of_request, beside, named):
+    """An event of each of some actions, of all of them or of those with one name."""
+    columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
+        name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
+        for name in ('event', 'finished_at', 'result', 'details', 'traceback', 'host')}}
+    which = _which(of_request, beside)
+    if named:
+        which &= instance_actions.c.action == sa.bindparam('of_action')
+    return sa.insert(instance_action_events).from_select(
+        list(columns), sa.select(*columns.values()).where(which), include_defaults=False)
+
+
+def _event(event, now, host, error, traceback):
+    """The parameters of an event."""
+    return {'event_event': event, 'event_finished_at': now, 'event_host': host, 'event_details': error,
+            'event_result': 'Success' if error is None else 'Error', 'event_traceback': traceback}
+
+
+@functools.cache
+def _finish(of_request, beside, named, failed):
+    message = sa.literal('Error') if failed else instance_actions.c.message
+    if named:
+        message = sa.case((instance_actions.c.action == sa.bindparam('of_action'), message), else_=sa.literal('Error'))
+    return _update_of(of_request, beside).values(message=message)
 
 
 def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, action=None, request_id=None,
@@ -61,42 +97,24 @@ def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, act
     :param beside: False: not those that go on beside the main one
     """
     now = utils.utcnow()
-    failed = error is not None
-    which = _which(uuid, request_id, beside)
+    which = (request_id is not None, beside, action is not None)
+    of = _of(uuid, request_id) if action is None else {**_of(uuid, request_id), 'of_action': action}
     if event:
-        columns = {
-            'action_id': instance_actions.c.id, 'event': sa.literal(event, sa.String),
-            'started_at': instance_actions.c.updated_at, 'finished_at': sa.literal(now, sa.DateTime),
-            'result': sa.literal('Error' if failed else 'Success', sa.String),
-            'details': sa.literal(error, sa.Text), 'traceback': sa.literal(traceback, sa.Text),
-            'host': sa.literal(host, sa.String)}
-        named = sa.and_(which, instance_actions.c.action == action) if action else which
-        conn.execute(sa.insert(instance_action_events).from_select(
-            list(columns), sa.select(*columns.values()).where(named), include_defaults=False))
-    message = sa.literal('Error') if failed else instance_actions.c.message
-    if action:
-        message = sa.case((instance_actions.c.action == action, message), else_=sa.literal('Error'))
-    conn.execute(sa.update(instance_actions).where(which).values(
-        finished_at=now, updated_at=now, deadline=None, message=message,
-        arguments=None))               # nothing is done again; they may hold a password
+        conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
+    conn.execute(_finish(*which, error is not None), {
+        'finished_at': now, 'updated_at': now, 'deadline': None,
+        'arguments': None, **of})               # nothing is done again; they may hold a password
 
 
 def forget(conn, uuid, request_id):
     """Remove the open action of a request that was refused in the end."""
-    conn.execute(sa.delete(instance_actions).where(_open(uuid), instance_actions.c.request_id == request_id))
+    conn.execute(sa.delete(instance_actions).where(_OPEN, _OF_REQUEST), _of(uuid, request_id))
 
 
 def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
     """A step of the open action that has ended, while the action goes on."""
-    now = utils.utcnow()
-    columns = {
-        'action_id': instance_actions.c.id, 'event': sa.literal(event, sa.String),
-        'started_at': instance_actions.c.updated_at, 'finished_at': sa.literal(now, sa.DateTime),
-        'result': sa.literal('Success' if error is None else 'Error', sa.String),
-        'details': sa.literal(error, sa.Text), 'traceback': sa.literal(traceback, sa.Text),
-        'host': sa.literal(host, sa.String)}
-    conn.execute(sa.insert(instance_action_events).from_select(
-        list(columns), sa.select(*columns.values()).where(_open(uuid)), include_defaults=False))
+    conn.execute(_event_of(False, True, False), {
+        **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
 
 
 def by_instance(conn, uuid, *, limit=None, marker=None, changes_since=None, changes_before=None):
@@ -114,7 +132,7 @@ def by_instance(conn, uuid, *, limit=None, marker=None, changes_since=None, chan
     if changes_since is not None:
         statement = statement.where(table.c.updated_at >= changes_since)
     if changes_before is not None:
-        statement = statement.where(table.c.updated_at <= changes_before)
+        statement = statement.where(table.c.updated_at <= utils.end_of_second(changes_before))
     statement = statement.order_by(table.c.started_at.desc(), table.c.id.desc())
     if limit is not None:
         statement = statement.limit(limit)
@@ -145,16 +163,17 @@ def events(conn, action_id):
 
 def set_arguments(conn, uuid, arguments):
     """What the main open action of a server needs to be done again."""
-    conn.execute(sa.update(instance_actions).where(_which(uuid, beside=False)).values(arguments=arguments))
+    conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
+
+
+_ARGUMENTS_OF_OPEN = sa.select(instance_actions.c.instance_uuid, instance_actions.c.arguments).where(
+    instance_actions.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)),
+    instance_actions.c.finished_at.is_(None), _MAIN).order_by(instance_actions.c.id)
 
 
 def arguments_of_open(conn, uuids):
     """{instance uuid: arguments} of the newest open action of each that has one."""
-    table = instance_actions
-    statement = (sa.select(table.c.instance_uuid, table.c.arguments)
-                 .where(table.c.instance_uuid.in_(uuids), table.c.finished_at.is_(None), _MAIN)
-                 .order_by(table.c.id))
-    return {row.instance_uuid: row.arguments for row in conn.execute(statement)}
+    return {row.instance_uuid: row.arguments for row in conn.execute(_ARGUMENTS_OF_OPEN, {'uuids': list(uuids)})}
 
 
 def beside_on_host(conn, host):
@@ -165,9 +184,12 @@ def beside_on_host(conn, host):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
+_ARGUMENTS = sa.select(instance_actions.c.arguments).where(_OPEN)
+
+
 def images_of_open(conn, uuid):
     """Ids of the images that open actions of a server make."""
-    rows = conn.execute(sa.select(instance_actions.c.arguments).where(_open(uuid))).scalars()
+    rows = conn.execute(_ARGUMENTS, _of(uuid)).scalars()
     return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
 
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext import compiler as sa_compiler
 
 from nova import states
+from nova import utils
 from nova.db import tables_cell
 from nova.db import types
 from nova.network import model
@@ -101,7 +102,7 @@ CONDITIONS = {
         columns.vm_state.in_((states.DELETED, states.SOFT_DELETED)) if shown
         else columns.vm_state != states.SOFT_DELETED),
     'changes-since': lambda columns, moment: columns.updated_at >= moment,
-    'changes-before': lambda columns, moment: columns.updated_at <= moment,
+    'changes-before': lambda columns, moment: columns.updated_at <= utils.end_of_second(moment),
     'tags': lambda columns, tags: sa.and_(*(_tag(columns, tag) for tag in tags)),
     'tags-any': lambda columns, tags: sa.or_(*(_tag(columns, tag) for tag in tags)),
     'not-tags': lambda columns, tags: sa.not_(sa.and_(*(_tag(columns, tag) for tag in tags))),
@@ -274,11 +275,13 @@ def page(conn, query, columns=COLUMNS, place=None):
     return _matched(conn, source, sort, place, query, matchers)
 
 
+_COMPUTES = sa.select(tables_cell.services).where(
+    tables_cell.services.c.host.in_(sa.bindparam('hosts', expanding=True)), tables_cell.services.c.topic == 'compute')
+
+
 def computes(conn, hosts):
     """Rows of the compute services of these hosts."""
-    services = tables_cell.services
-    statement = sa.select(services).where(services.c.host.in_(hosts), services.c.topic == 'compute')
-    return conn.execute(statement).mappings().all()
+    return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
 
 def merge(pages, query):

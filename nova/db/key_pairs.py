@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables_api import key_pairs
 
 
@@ -12,11 +13,10 @@ def get(conn, user_id, name):
 
     :raises KeypairNotFound:
     """
-    row = conn.execute(sa.select(key_pairs).where(
-        key_pairs.c.user_id == user_id, key_pairs.c.name == name)).mappings().first()
+    row = statements.first(conn, key_pairs, user_id=user_id, name=name)
     if row is None:
         raise exception.KeypairNotFound(name=name, user_id=user_id)
-    return dict(row)
+    return row
 
 
 def page(conn, user_id, *, marker=None, limit=None):

@@ -60,8 +60,7 @@ def end(conn, migration, status, *, event, host, fault=None, traceback=None):
         return False
     server_migrations.release(conn, row['id'], status=status)
     values = {'task_state': None, 'progress': 0, **({'fault': fault} if fault else {})}
-    if instances.set_where(conn, uuid, values, instances.expectations(
-            {'task_state': states.MIGRATING, 'host': row['source_compute']})):
+    if instances.set_where(conn, uuid, values, {'task_state': states.MIGRATING, 'host': row['source_compute']}):
         instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'], traceback=traceback,
                                 beside=False)
     return True

@@ -1,8 +1,12 @@
 """Instance mappings: which servers there are, in all cells."""
 import sqlalchemy as sa
 
+from nova.db import statements
 from nova.db.tables_api import host_mappings
 from nova.db.tables_api import instance_mappings
+
+_DELETE_MANY = sa.delete(instance_mappings).where(
+    instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
 def uuids(conn):
@@ -16,6 +20,10 @@ def queued(conn):
         instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
 
 
+def delete_many(conn, uuids):
+    conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
+
+
 def is_queued(conn, uuid):
     return bool(conn.execute(sa.select(instance_mappings.c.queued_for_delete).where(
         instance_mappings.c.instance_uuid == uuid)).scalar())
@@ -23,8 +31,7 @@ def is_queued(conn, uuid):
 
 def set_queued(conn, uuid, value):
     """Let the quota leave out a server, or count it."""
-    conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
-        queued_for_delete=value))
+    statements.update(conn, instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
 
 
 def get(conn, uuid):

@@ -1,7 +1,10 @@
 """Networks, subnets and addresses."""
+import functools
+
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db import statements
 from nova.db import tables_network as t
 
 
@@ -13,8 +16,7 @@ def stamped(values):
 
 def get(conn, table, ident):
     """The row of an id as a dict, or None."""
-    row = conn.execute(sa.select(table).where(table.c.id == ident)).mappings().first()
-    return dict(row) if row else None
+    return statements.first(conn, table, id=ident)
 
 
 def lock(conn, table, ident):
@@ -23,18 +25,21 @@ def lock(conn, table, ident):
     return dict(row) if row else None
 
 
+@functools.cache
+def _many(table, column):
+    return sa.select(table).where(table.c[column].in_(sa.bindparam('idents', expanding=True)))
+
+
 def many(conn, table, idents, column='id'):
     """Rows whose column is one of the values, as dicts; no statement when there are none."""
     idents = list(idents)
-    if not idents:
-        return []
-    return [dict(row) for row in conn.execute(sa.select(table).where(table.c[column].in_(idents))).mappings()]
+    return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
 
 
 def insert(conn, table, rows):
     """Insert rows (dicts of the same keys) in one statement."""
     if rows:
-        conn.execute(sa.insert(table), [stamped(row) for row in rows])
+        conn.execute(statements.insert(table), [stamped(row) for row in rows])
 
 
 def update(conn, table, ident, values):
@@ -55,6 +60,22 @@ def visible(context):
     return sa.or_(t.networks.c.project_id == (context.project_id or ''), t.networks.c.shared)
 
 
+def _with_subnets(condition):
+    """A SELECT of networks beside their subnets, and one that locks the subnets.
+
+    An outer join cannot be locked on PostgreSQL, so the lock comes first and by itself.
+    """
+    both = sa.select(t.networks, *[c.label('subnet_' + c.name) for c in t.subnets.c]).select_from(
+        t.networks.outerjoin(t.subnets, t.subnets.c.network_id == t.networks.c.id)).where(condition)
+    locked = sa.select(t.subnets.c.id).where(t.subnets.c.network_id.in_(
+        sa.select(t.networks.c.id).where(condition))).order_by(t.subnets.c.id).with_for_update()
+    return both.order_by(t.networks.c.id, t.subnets.c.created_at, t.subnets.c.id), locked
+
+
+_USABLE = _with_subnets(sa.or_(t.networks.c.project_id == sa.bindparam('of_project'), t.networks.c.shared))
+_NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True)))
+
+
 def usable(conn, project_id, idents=None, lock=False):
     """{network id: (network, [subnet])} that a project may use.
 
@@ -62,24 +83,17 @@ def usable(conn, project_id, idents=None, lock=False):
     :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not
             collide
     """
-    condition = sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
-    if idents is not None:
-        condition = t.networks.c.id.in_(list(idents))
-    both = sa.select(t.networks, *[c.label('subnet_' + c.name) for c in t.subnets.c]).select_from(
-        t.networks.outerjoin(t.subnets, t.subnets.c.network_id == t.networks.c.id)).where(condition)
-    # an outer join cannot be locked on PostgreSQL, so the lock comes first and by itself
-    locked = sa.select(t.subnets.c.id).where(t.subnets.c.network_id.in_(
-        sa.select(t.networks.c.id).where(condition))).order_by(t.subnets.c.id).with_for_update()
+    both, locked = _USABLE if idents is None else _NAMED
+    asked = {'of_project': project_id} if idents is None else {'idents': list(idents)}
     if lock and conn.dialect.name != 'sqlite':           # SQLite has one writer
-        conn.execute(locked).all()
+        conn.execute(locked, asked).all()
+    names, subnet_names = t.networks.c.keys(), t.subnets.c.keys()
     found = {}
-    for row in conn.execute(
-        both.order_by(t.networks.c.id, t.subnets.c.created_at, t.subnets.c.id)
-    ).mappings():
-        network = {column.name: row[column.name] for column in t.networks.c}
+    for row in conn.execute(both, asked).all():
+        network, subnet = dict(zip(names, row)), dict(zip(subnet_names, row[len(names):]))
         entry = found.setdefault(network['id'], (network, []))
-        if row['subnet_id'] is not None:
-            entry[1].append({column.name: row['subnet_' + column.name] for column in t.subnets.c})
+        if subnet['id'] is not None:
+            entry[1].append(subnet)
     return found
 
 

@@ -4,14 +4,13 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db import networks
 from nova.db import security_groups
+from nova.db import statements
 from nova.db import tables_network as t
 
 
 def of_device(conn, device_id):
     """The ports of a server, in its order, as dicts."""
-    c = t.ports.c
-    return [dict(row) for row in conn.execute(
-        sa.select(t.ports).where(c.device_id == device_id).order_by(c.position, c.id)).mappings()]
+    return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
 def of_ids(conn, idents):
@@ -74,9 +73,13 @@ def leave(conn, device_id, host):
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
+_TO_GIVE_BACK = sa.select(t.ports.c.id, t.ports.c.made_for_server).with_for_update()
+_OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
+
+
 def give_back(conn, device_ids):
     """Remove the ports made for these servers, unbind the users' own; return how many ports there were."""
-    return _give_back(conn, t.ports.c.device_id.in_(device_ids))
+    return _given_back(conn, conn.execute(_OF_DEVICES, {'device_ids': list(device_ids)}).all())
 
 
 def give_back_one(conn, ident, device_id, attached_by=None):
@@ -88,12 +91,11 @@ def give_back_one(conn, ident, device_id, attached_by=None):
     condition = (c.id == ident) & (c.device_id == device_id)
     if attached_by is not None:
         condition &= c.attached_by == attached_by
-    return _give_back(conn, condition)
+    return _given_back(conn, conn.execute(_TO_GIVE_BACK.where(condition)).all())
 
 
-def _give_back(conn, condition):
+def _given_back(conn, rows):
     c = t.ports.c
-    rows = conn.execute(sa.select(c.id, c.made_for_server).where(condition).with_for_update()).all()
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
     if made:

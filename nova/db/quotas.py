@@ -23,9 +23,15 @@ COUNTED = ('instances', 'cores', 'ram')
 UNLIMITED = -1
 
 
+def configured(conf):
+    """{resource: limit} of the configuration."""
+    options = conf.quota
+    return {name: options[name] for name in RESOURCES}
+
+
 def defaults(conn, conf):
     """{resource: limit} of a project that has none of its own: the default class, or the configuration."""
-    return {name: conf.quota[name] for name in RESOURCES} | class_limits(conn, DEFAULT_CLASS)
+    return configured(conf) | class_limits(conn, DEFAULT_CLASS)
 
 
 def class_limits(conn, class_name, resources=RESOURCES):
@@ -50,14 +56,17 @@ class Limits(dict):
         return {**self, **self.users.get(user_id, {})}
 
 
+_LIMITS = sa.union_all(
+    sa.select(quotas.c.resource, quotas.c.hard_limit, quotas.c.user_id, sa.literal(1).label('rank'))
+    .where(quotas.c.project_id == sa.bindparam('of_project')),
+    sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
+    .where(quota_classes.c.class_name == DEFAULT_CLASS))
+
+
 def limits_of(conn, conf, project_id, user_id=None):
     """The Limits of a project, or {resource: limit} of one user in it."""
-    rows = conn.execute(sa.union_all(
-        sa.select(quotas.c.resource, quotas.c.hard_limit, quotas.c.user_id, sa.literal(1).label('rank'))
-        .where(quotas.c.project_id == project_id),
-        sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
-        .where(quota_classes.c.class_name == DEFAULT_CLASS)))
-    limits, users = {name: conf.quota[name] for name in RESOURCES}, {}
+    rows = conn.execute(_LIMITS, {'of_project': project_id})
+    limits, users = configured(conf), {}
     # What comes later wins: the default class, the project ('' as user).
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
@@ -96,42 +105,42 @@ def set_class_limits(conn, class_name, limits):
 
 def usage(conn, project_id, user_id=None):
     """{'instances', 'cores', 'ram'} that a project's servers use, or one user's in it."""
-    return _usage(conn, project_id, user_id, latest=False)
+    return _usage(conn, project_id, user_id)
 
 
 def project_usage(conn, project_id, user_id=None):
     """{resource: number in use} of everything that is counted; key pairs belong to users alone."""
-    used = _usage(conn, project_id, user_id, latest=False)
+    used = _usage(conn, project_id, user_id)
     if user_id is not None:
         used['key_pairs'] = key_pair_usage(conn, user_id)
     used['server_groups'] = server_group_usage(conn, project_id, user_id)
     return used
 
 
-def server_group_usage(conn, project_id, user_id=None, latest=False):
+def server_group_usage(conn, project_id, user_id=None):
     statement = sa.select(sa.func.count()).select_from(server_groups).where(
         server_groups.c.project_id == project_id)
     if user_id is not None:
         statement = statement.where(server_groups.c.user_id == user_id)
-    return conn.execute(engine.as_of_now(conn, statement) if latest else statement).scalar()
+    return conn.execute(statement).scalar()
 
 
-def key_pair_usage(conn, user_id, latest=False):
+def key_pair_usage(conn, user_id):
     statement = sa.select(sa.func.count()).select_from(key_pairs).where(key_pairs.c.user_id == user_id)
-    return conn.execute(engine.as_of_now(conn, statement) if latest else statement).scalar()
+    return conn.execute(statement).scalar()
 
 
-def _usage(conn, project_id, user_id, latest):
-    table = instance_mappings
-    statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.vcpus), 0),
-                          sa.func.coalesce(sa.func.sum(table.c.memory_mb), 0)
-                          ).where(table.c.project_id == project_id,
-                                  table.c.queued_for_delete.is_(sa.false()))
-    if user_id is not None:
-        statement = statement.where(table.c.user_id == user_id)
-    if latest:
-        statement = engine.as_of_now(conn, statement)
-    return dict(zip(COUNTED, map(int, conn.execute(statement).one())))
+_USED = sa.select(
+    sa.func.count(), sa.func.coalesce(sa.func.sum(instance_mappings.c.vcpus), 0),
+    sa.func.coalesce(sa.func.sum(instance_mappings.c.memory_mb), 0)).where(
+    instance_mappings.c.project_id == sa.bindparam('of_project'), instance_mappings.c.queued_for_delete.is_(sa.false()))
+_USED_BY = _USED.where(instance_mappings.c.user_id == sa.bindparam('of_user'))
+
+
+def _usage(conn, project_id, user_id):
+    statement = _USED if user_id is None else _USED_BY
+    of = {'of_project': project_id} if user_id is None else {'of_project': project_id, 'of_user': user_id}
+    return dict(zip(COUNTED, map(int, conn.execute(statement, of).one())))
 
 
 def lock(conn, project_id):
@@ -171,11 +180,11 @@ def fit(conn, limits, project_id, user_id, least, most, vcpus_each, memory_mb_ea
 
 def _bounds(conn, limits, project_id, user_id):
     """[(limits, usage)] of the project and, where the user has limits of its own there, of the user in it."""
-    found = [(limits, _usage(conn, project_id, None, latest=True))]
+    found = [(limits, _usage(conn, project_id, None))]
     own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
     if own.keys() & set(COUNTED):
         bounds = {name: own.get(name, UNLIMITED) for name in COUNTED}
-        found.append((bounds, _usage(conn, project_id, user_id, latest=True)))
+        found.append((bounds, _usage(conn, project_id, user_id)))
     return found
 
 
@@ -224,7 +233,7 @@ def check_server_groups(conn, limits, project_id, user_id):
     for limit, owner in ((limits['server_groups'], None), (own, user_id)):
         if limit >= 0:
             lock(conn, project_id)
-            if server_group_usage(conn, project_id, owner, latest=True) >= limit:
+            if server_group_usage(conn, project_id, owner) >= limit:
                 raise exception.LimitExceeded(resource='server groups', limit=limit)
 
 
@@ -236,5 +245,5 @@ def check_key_pairs(conn, limits, user_id):
     if limits['key_pairs'] < 0:
         return
     lock(conn, f'user:{user_id}'[:255])
-    if key_pair_usage(conn, user_id, latest=True) >= limits['key_pairs']:
+    if key_pair_usage(conn, user_id) >= limits['key_pairs']:
         raise exception.LimitExceeded(resource='key pairs', limit=limits['key_pairs'])

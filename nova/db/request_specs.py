@@ -6,7 +6,11 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import objects
+from nova.db import statements
 from nova.db.tables_api import request_specs
+
+_OF_THEM = request_specs.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
+_MANY, _DELETE_MANY = sa.select(request_specs).where(_OF_THEM), sa.delete(request_specs).where(_OF_THEM)
 
 
 def _kept(spec):
@@ -16,13 +20,13 @@ def _kept(spec):
 
 def insert(conn, specs):
     """Store objects.RequestSpec, one a server."""
-    conn.execute(sa.insert(request_specs), [
+    conn.execute(statements.insert(request_specs), [
         {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
 
 
 def get_many(conn, uuids):
     """{instance uuid: RequestSpec} of those that exist."""
-    rows = conn.execute(sa.select(request_specs).where(request_specs.c.instance_uuid.in_(uuids)))
+    rows = conn.execute(_MANY, {'uuids': list(uuids)})
     return {row.instance_uuid: objects.RequestSpec.obj_from_primitive(row.spec) for row in rows}
 
 
@@ -39,9 +43,8 @@ def get(conn, uuid):
 
 def update(conn, spec):
     """Store a spec again: where building has failed already, a new image after a rebuild."""
-    conn.execute(sa.update(request_specs).where(request_specs.c.instance_uuid == spec.instance_uuid)
-                 .values(spec=_kept(spec)))
+    statements.update(conn, request_specs, {'spec': _kept(spec)}, instance_uuid=spec.instance_uuid)
 
 
 def delete_many(conn, uuids):
-    conn.execute(sa.delete(request_specs).where(request_specs.c.instance_uuid.in_(uuids)))
+    conn.execute(_DELETE_MANY, {'uuids': list(uuids)})

@@ -92,14 +92,14 @@ def room(conn, limits, project_id, group_id, least, most):
     """
     mine = sa.select(server_groups.c.id).where(server_groups.c.uuid == group_id,
                                                server_groups.c.project_id == project_id)
-    if conn.execute(engine.as_of_now(conn, mine)).first() is None:
+    if conn.execute(mine).first() is None:
         raise exception.BadRequest(f'Server group {group_id} could not be found.')
     limit = limits['server_group_members']
     if limit < 0:
         return most
     members = sa.select(sa.func.count()).select_from(instance_mappings).where(
         instance_mappings.c.server_group_id == group_id)
-    left = limit - conn.execute(engine.as_of_now(conn, members)).scalar()
+    left = limit - conn.execute(members).scalar()
     if left < least:
         raise exception.LimitExceeded(resource='servers in group', limit=limit)
     return min(most, left)
@@ -135,7 +135,7 @@ def hosts(conn, group_id, but=None):
         migrations.c.held_host.is_not(None))
     found = set()
     for statement in (here, coming):
-        found.update(tuple(row) for row in conn.execute(engine.as_of_now(conn, statement)))
+        found.update(tuple(row) for row in conn.execute(statement))
     return collections.Counter(host for uuid, host in found if uuid != but)
 
 

@@ -33,6 +33,9 @@ COLD = (RESIZE, MIGRATION)
 OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
 # A live migration in one of these is in progress.
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
+_AND_MOVING = sa.select(table, sa.exists().where(
+    migrations.c.instance_uuid == table.c.uuid, migrations.c.status.not_in(OVER)).label('moving')).where(
+    table.c.uuid == sa.bindparam('key_uuid'))
 _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0}
 
 
@@ -79,8 +82,7 @@ def instance_and_moving(conn, uuid):
 
     :raises InstanceNotFound:
     """
-    moving = sa.exists().where(migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER))
-    row = conn.execute(sa.select(table, moving.label('moving')).where(table.c.uuid == uuid)).mappings().first()
+    row = conn.execute(_AND_MOVING, {'key_uuid': uuid}).mappings().first()
     if row is None:
         raise exception.InstanceNotFound(instance_id=uuid)
     row = dict(row)
@@ -134,7 +136,7 @@ def page(conn, filters=None, *, host=None, limit=None, after=None, changes_since
     if changes_since is not None:
         statement = statement.where(c.updated_at >= changes_since)
     if changes_before is not None:
-        statement = statement.where(c.updated_at <= changes_before)
+        statement = statement.where(c.updated_at <= utils.end_of_second(changes_before))
     if limit is not None:
         statement = statement.limit(limit)
     return [dict(row) for row in conn.execute(statement).mappings()]
@@ -185,8 +187,7 @@ def swap(conn, migration, *, forward, expect, values=None, status=None, argument
     place = {'host': migration[f'{end}_compute'], 'node': migration[f'{end}_node'],
              'availability_zone': _zone_of(conn, migration[f'{end}_compute'])}
     held = {f'held_{name}': value for name, value in claims.resources(row).items()}
-    changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})},
-                                     instances.expectations(expect))
+    changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
     console_tokens.delete(conn, uuid)
     new = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward}
     if status is not None:

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import services
 
@@ -18,18 +19,17 @@ def report(conn, host, binary, topic, zone, version):
     The nodes of a host that was away are marked as changed, so that the schedulers see at once that it is back.
     """
     now = utils.utcnow()
-    mine = sa.select(services).where(services.c.host == host, services.c.binary == binary)
-    row = conn.execute(mine).mappings().first()
+    mine = {'host': host, 'binary': binary}
+    row = statements.first(conn, services, **mine)
     if row is None:
         engine.insert_ignore(conn, services, dict(
             uuid=str(uuidlib.uuid4()), host=host, binary=binary, topic=topic, availability_zone=zone,
             version=version, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
     else:
-        conn.execute(sa.update(services).where(services.c.id == row['id'])
-                     .values(last_seen_at=now, version=version, topic=topic))
+        statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
     if topic == 'compute' and (row is None or (now - row['last_seen_at']).total_seconds() > AWAY_S):
         _touch_nodes(conn, host)
-    return dict(conn.execute(mine).mappings().one())
+    return statements.first(conn, services, **mine)
 
 
 def _touch_nodes(conn, host):
@@ -90,5 +90,4 @@ def is_up(row, down_time, now):
 def list(conn, **filters):
     """Services whose columns equal the filters, oldest first."""
     conditions = [services.c[name] == value for name, value in filters.items() if value is not None]
-    rows = conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)).mappings()
-    return [dict(row) for row in rows]
+    return statements.dicts(conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)))

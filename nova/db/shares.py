@@ -1,9 +1,8 @@
 """Shares of servers."""
 import uuid as uuidlib
 
-import sqlalchemy as sa
-
 from nova import utils
+from nova.db import statements
 from nova.db.tables_cell import share_mappings
 
 
@@ -11,15 +10,13 @@ def insert(conn, values):
     """Add a mapping and return it as a dict."""
     now = utils.utcnow()
     row = {'uuid': str(uuidlib.uuid4()), 'created_at': now, 'updated_at': now, **values}
-    conn.execute(sa.insert(share_mappings).values(**row))
+    conn.execute(statements.insert(share_mappings), row)
     return row
 
 
 def by_instance(conn, instance_uuid):
     """Mappings of a server, oldest first."""
-    statement = sa.select(share_mappings).where(share_mappings.c.instance_uuid == instance_uuid).order_by(
-        share_mappings.c.id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
 
 
 def get(conn, instance_uuid, share_id):
@@ -29,9 +26,8 @@ def get(conn, instance_uuid, share_id):
 
 def update(conn, uuid, values):
     """Write columns of a mapping; False when it is gone."""
-    return bool(conn.execute(sa.update(share_mappings).where(share_mappings.c.uuid == uuid).values(
-        updated_at=utils.utcnow(), **values)).rowcount)
+    return bool(statements.update(conn, share_mappings, {'updated_at': utils.utcnow(), **values}, uuid=uuid))
 
 
 def delete(conn, uuid):
-    conn.execute(sa.delete(share_mappings).where(share_mappings.c.uuid == uuid))
+    statements.delete(conn, share_mappings, uuid=uuid)

@@ -44,13 +44,18 @@ def _delete(table, names):
     return sa.delete(table).where(equal(table, names))
 
 
+def dicts(result):
+    """All rows of a result as dicts; for many of them several times as fast as its mappings."""
+    names = tuple(result.keys())
+    return [dict(zip(names, row)) for row in result.all()]
+
+
 def rows(conn, table, order=(), **match):
     """The rows whose columns equal ``match``, as dicts.
 
     :param order: names of the columns that they are sorted by, a tuple
     """
-    found = conn.execute(_select(table, tuple(match), order), keys(match))
-    return [dict(row) for row in found.mappings()]
+    return dicts(conn.execute(_select(table, tuple(match), order), keys(match)))
 
 
 def first(conn, table, **match):

@@ -118,6 +118,7 @@ idempotency_keys = table(
     sa.Column('key_hash', sa.String(64), primary_key=True),
     sa.Column('request_hash', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('tried_at', types.DateTime, nullable=False),   # when the last attempt to serve it began
     sa.Column('answer', types.LongText),                     # NULL while the request is being served
     sa.Index('ix_idempotency_keys_created', 'created_at'),
 )

@@ -1,15 +1,8 @@
 """The beginning of an action on a server: one check-and-set UPDATE and the open action row."""
-import sqlalchemy as sa
-
 from nova import exception
 from nova import states
 from nova.db import instance_actions
 from nova.db import instances
-from nova.db.tables_cell import instances as table
-
-
-def _allowed(column, values):
-    return [] if values is states.ANY else instances.expectations({column: values})
 
 
 def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
@@ -21,15 +14,16 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     :returns: the instance's row as it is now
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
     """
-    conditions = _allowed('vm_state', action.vm_states) + _allowed('task_state', action.task_states)
+    expect = {column: allowed for column, allowed in (
+        ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not states.ANY}
     if action.locked and not admin:
-        conditions.append(table.c.locked.is_(sa.false()))
+        expect['locked'] = False
     if _needs_host(action):
-        conditions.append(table.c.host.is_not(None))
+        expect['host'] = instances.SET
     values = dict(values or {})
     if action.running is not None:
         values['task_state'] = action.running
-    row = instances.update_where(conn, uuid, values, conditions)
+    row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
     instance_actions.insert(conn, ctx, [uuid], action.event or action.name, arguments=arguments,
@@ -39,7 +33,7 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
 
 def cancel(conn, ctx, uuid, action):
     """Take back what ``begin`` wrote in the same request, when no other service was told of it yet."""
-    instances.set_where(conn, uuid, {'task_state': None}, instances.expectations({'task_state': action.running}))
+    instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 
 

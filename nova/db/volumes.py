@@ -54,6 +54,11 @@ def attachments(conn, *, volume_ids=None, instance_uuid=None):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
+def delete_snapshots(conn, volume_id):
+    """Remove all snapshots of a volume."""
+    conn.execute(sa.delete(volume_snapshots).where(volume_snapshots.c.volume_id == volume_id))
+
+
 def has_snapshots(conn, volume_id):
     table = volume_snapshots
     return conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).limit(1)).first() is not None

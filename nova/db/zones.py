@@ -6,7 +6,6 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.db import engine
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import instances
 from nova.db.tables_cell import migrations
@@ -23,7 +22,7 @@ def of(conn, hosts=None):
     statement = sa.select(services.c.host, services.c.availability_zone).where(_COMPUTE)
     if hosts is not None:
         statement = statement.where(services.c.host.in_(hosts))
-    return {host: zone for host, zone in conn.execute(engine.as_of_now(conn, statement))}
+    return {host: zone for host, zone in conn.execute(statement)}
 
 
 def move(conn, wanted):
@@ -40,7 +39,7 @@ def move(conn, wanted):
                  .order_by(compute_nodes.c.id).with_for_update())
     for column in (instances.c.host, migrations.c.held_host):        # servers, and those on their way
         busy = sa.select(column).where(column.in_(list(changing))).limit(1)
-        found = conn.execute(engine.as_of_now(conn, busy)).scalar()
+        found = conn.execute(busy).scalar()
         if found is not None:
             raise exception.HostHasServers(host=found)
     _write(conn, changing)

@@ -92,14 +92,18 @@ class API:
         return request
 
     def check_security_groups(self, context, names):
-        """Check that names or ids are groups of the caller's project.
+        """Names of the groups of the caller's project that names or ids mean, as servers show them.
 
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
         """
         wanted = [name for name in names or () if name != security_groups.DEFAULT]
-        if wanted:
-            with self.api_db.reader() as conn:
-                security.pick(security_groups.of_project(conn, context.project_id), wanted)
+        if not wanted:
+            return list(names or ())
+        with self.api_db.reader() as conn:
+            rows = security_groups.of_project(conn, context.project_id)
+        security.pick(rows, wanted)
+        known = {row['id']: row['name'] for row in rows}
+        return list(dict.fromkeys(known.get(name, name) for name in names))
 
     def security_groups_for(self, context, instance_uuids):
         """{instance uuid: [{'id', 'name', 'description', 'project_id', …}]} of servers with ports, by

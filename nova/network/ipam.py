@@ -19,10 +19,10 @@ from nova.db import networks
 WINDOW = 256            # addresses looked at in one statement
 
 
-def parse_cidr(text):
-    """An IPv4 network, or InvalidInput: host bits set, no room for a guest, not an address."""
+def parse_cidr(text, strict=True):
+    """An IPv4 network, or InvalidInput: no room for a guest, not an address, host bits set while ``strict``."""
     try:
-        network = ipaddress.ip_network(text)
+        network = ipaddress.ip_network(text, strict)
     except ValueError as error:
         raise exception.InvalidInput(reason=f"'{text}' is not a valid network: {error}")
     if network.version != 4:

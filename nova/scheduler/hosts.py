@@ -9,6 +9,7 @@ import time
 import numpy as np
 import sqlalchemy as sa
 
+from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import services
 
@@ -93,6 +94,11 @@ class Hosts:
             self.members = self.members + (self.host == self.host[position])
 
 
+_ALL = sa.select(*[compute_nodes.c[name] for name in _NODE], *[services.c[name] for name in _SERVICE]).select_from(
+    compute_nodes.outerjoin(services, sa.and_(services.c.host == compute_nodes.c.host, services.c.topic == 'compute')))
+_CHANGED = _ALL.where(compute_nodes.c.changed >= sa.bindparam('since'))
+
+
 class HostTable:
     """Follows one cell's compute nodes and their services.
 
@@ -127,14 +133,9 @@ class HostTable:
             return self._view
 
     def _read(self, since):
-        joined = compute_nodes.outerjoin(services, sa.and_(
-            services.c.host == compute_nodes.c.host, services.c.topic == 'compute'))
-        statement = sa.select(*[compute_nodes.c[name] for name in _NODE],
-                              *[services.c[name] for name in _SERVICE]).select_from(joined)
-        if since is not None:
-            statement = statement.where(compute_nodes.c.changed >= since)
         with self._db.reader() as conn:
-            rows = [dict(row) for row in conn.execute(statement).mappings()]
+            found = conn.execute(_ALL) if since is None else conn.execute(_CHANGED, {'since': since})
+            rows = statements.dicts(found)
         fresh = {row['id']: row for row in rows}
         if since is not None:
             different = {key: row for key, row in fresh.items() if self._rows.get(key) != row}

@@ -121,7 +121,7 @@ class SchedulerManager(moves.Moves):
     def _claim(self, conn, hosts, request, rankings, instance_uuids):
         """Claim in one transaction: node and server together, the next candidate when one has no room."""
         cell, take = self._cells.default.uuid, self._taker(conn, hosts, request)
-        waiting = instances.expectations({'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host': None})
+        waiting = {'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host': None}
         found = []
         for uuid, ranking in zip(instance_uuids, rankings, strict=True):
             taken = next((number for number, position in enumerate(ranking) if take(position)), None)

@@ -54,8 +54,7 @@ class Moves:
         with self._cells.default.db.reader() as conn:
             row = instances.get(conn, instance_uuid)
         request = self._place(spec, row, [], target, False)
-        waiting = instances.expectations({'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING,
-                                          'host': None})
+        waiting = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING, 'host': None}
 
         def claim(conn, hosts, ranking):
             take = self._taker(conn, hosts, request)

@@ -4,18 +4,22 @@
 usage: tools/bench/all_in_one.py [--servers 1000] [--concurrency 8] [--thread-model native|eventlet] [--json FILE]
 
 Prints a row a measurement: median and 95th percentile in milliseconds, the rate, and the processor time of the cloud
-per request, which a busy machine changes least. Standard library only; run it with any Python, nova-all is taken from
-PATH or from the tree's virtual environment.
+per request, which a busy machine changes least. What a thousand requests would be needed for (hosts, volumes and
+addresses of servers) is written into the database of the cell. Standard library only; run it with any Python, nova-all
+is taken from PATH or from the tree's virtual environment.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import statistics
 import sys
 import threading
 import time
 import urllib.parse
+import uuid
 from concurrent import futures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -24,6 +28,7 @@ from local_cloud import LocalCloud
 NEWEST = '2.104'
 ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1',
         '[fake]', 'vcpus = 100000', 'memory_mb = 100000000', 'local_gb = 10000000')
+MANY = 1000                  # flavors and hypervisors present for their lists
 POLL = 0.05                  # seconds between two looks at servers that change
 
 
@@ -64,8 +69,8 @@ class Bench:
                     p95_ms=round(samples[int(len(samples) * 0.95)], 2), per_s=round(len(samples) / wall, 1),
                     cpu_ms=round((self.cloud.cpu_s() - cpu) * 1000 / len(samples), 2), failed=len(failed))
 
-    def create(self, name, count=1):
-        server = {'name': name, 'flavorRef': self.flavor, 'imageRef': self.image, 'networks': 'none'}
+    def create(self, name, count=1, **values):
+        server = {'name': name, 'flavorRef': self.flavor, 'imageRef': self.image, 'networks': 'none', **values}
         if count > 1:
             server.update(min_count=count, max_count=count)
         return self.cloud.call('POST', '/servers', {'server': server}, version='2.37')
@@ -114,10 +119,11 @@ class Bench:
         wall = time.perf_counter() - begin
         self.record(f'{label}{count} servers until all are ACTIVE', servers_per_s=round(count / wall, 1),
                     cpu_ms_per_server=round((self.cloud.cpu_s() - cpu) * 1000 / count, 1))
-        begin = time.perf_counter()
+        cpu, begin = self.cloud.cpu_s(), time.perf_counter()
         self.delete('bench-many-')
         self.record(f'{label}{count} deletes until all are gone',
-                    servers_per_s=round(count / (time.perf_counter() - begin), 1))
+                    servers_per_s=round(count / (time.perf_counter() - begin), 1),
+                    cpu_ms_per_server=round((self.cloud.cpu_s() - cpu) * 1000 / count, 1))
         begin = time.perf_counter()
         self.create('bench-batch', 100)
         self.settle('bench-batch')
@@ -144,6 +150,71 @@ class Bench:
                 self.measure(f'GET /servers/detail?limit=1000 {version}', lambda _: get(
                     'GET', '/servers/detail?limit=1000', version=version), 30, concurrency)
             self.measure('GET /servers?limit=1000 2.1', lambda _: get('GET', '/servers?limit=1000'), 60, concurrency)
+        self.full_reads()
+
+    def full_reads(self):
+        """Lists of servers that have everything, and of many flavors and hypervisors."""
+        get = self.cloud.call
+        self.fill_servers()
+        for limit, count in ((100, 100), (1000, 30)):
+            for concurrency in (1, self.concurrency):
+                self.measure(f'GET /servers/detail?limit={limit} {NEWEST}, with all relations', lambda _: get(
+                    'GET', f'/servers/detail?limit={limit}', version=NEWEST), count, concurrency)
+        for number in range(MANY):
+            self.cloud.json('POST', '/flavors', {'flavor': {
+                'name': f'many-{number}', 'ram': 64, 'vcpus': 1, 'disk': 1}})
+        with self.hypervisors():
+            for path in ('/flavors/detail', '/os-hypervisors/detail'):
+                for concurrency in (1, self.concurrency):
+                    self.measure(f'GET {path} of {MANY} {NEWEST}', lambda _: get(
+                        'GET', path, version=NEWEST), 30, concurrency)
+
+    @contextlib.contextmanager
+    def cell(self):
+        """The database of the cell, in a transaction."""
+        database = sqlite3.connect(self.cloud.state / 'cell1.sqlite', timeout=60)
+        database.row_factory = sqlite3.Row
+        with contextlib.closing(database), database:
+            yield database
+
+    def fill_servers(self):
+        """Metadata, tags, a server group, addresses and a volume for every server, each of its own."""
+        self.create('bench-net', networks='auto')
+        self.settle('bench-net')
+        with self.cell() as database:
+            text = database.execute("SELECT network_info FROM instances WHERE display_name = 'bench-net'").fetchone()[0]
+            port = json.loads(text)[0]
+            address = port['network']['subnets'][0]['ips'][0]['address']
+            for row in database.execute('SELECT id FROM instances').fetchall():
+                number, own = row['id'], str(uuid.uuid4())
+                database.execute(
+                    'UPDATE instances SET metadata = ?, tags = ?, server_group_id = ?, network_info = ?, volumes = ? '
+                    'WHERE id = ?', (
+                        json.dumps({'role': 'web', 'number': str(number)}), f',web,n{number % 50},',
+                        str(uuid.UUID(int=number % 10)),
+                        text.replace(port['id'], own).replace(address, f'10.{number >> 16}.{number >> 8 & 255}.'
+                                                                       f'{number & 255}'),
+                        json.dumps([{'id': own, 'delete_on_termination': False}]), number))
+
+    @contextlib.contextmanager
+    def hypervisors(self):
+        """Hosts that are not there, disabled so that no server goes to one; removed afterwards."""
+        with self.cell() as database:
+            for table, condition in (('services', "topic = 'compute'"), ('compute_nodes', '1 = 1')):
+                row = dict(database.execute(f'SELECT * FROM {table} WHERE {condition} LIMIT 1').fetchone())
+                names = [name for name in row if name != 'id']
+                columns, marks = ', '.join(f'"{name}"' for name in names), ', '.join('?' * len(names))
+                for number in range(MANY - 1):
+                    made = {**row, 'uuid': str(uuid.uuid4()), 'host': f'bench-{number}', 'node': f'bench-{number}',
+                            'disabled': True}
+                    database.execute(f'INSERT INTO {table} ({columns}) VALUES ({marks})',
+                                     [made[name] for name in names])
+        try:
+            yield
+        finally:
+            with self.cell() as database:
+                for table in ('services', 'compute_nodes'):
+                    database.execute(f"DELETE FROM {table} WHERE host LIKE 'bench-%'")
 
 
 def main():

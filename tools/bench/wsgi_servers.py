@@ -38,12 +38,12 @@ SERVERS = {
                            '--blocking-threads', '1', '--no-log', MODULE], {}),
     'Granian, 8 threads': (['granian', '--interface', 'wsgi', '--port', '{port}', '--workers', '1',
                             '--blocking-threads', '8', '--no-log', MODULE], {}),
-    'uWSGI, 1 thread': (['uwsgi', '--http11-socket', '127.0.0.1:{port}', '--master', '--processes', '1',
-                         '--enable-threads', '--disable-logging', '--add-header', 'Connection: keep-alive',
-                         '--wsgi', MODULE], {}),
-    'uWSGI, 8 threads': (['uwsgi', '--http11-socket', '127.0.0.1:{port}', '--master', '--processes', '1',
-                          '--threads', '8', '--enable-threads', '--disable-logging',
-                          '--add-header', 'Connection: keep-alive', '--wsgi', MODULE], {}),
+    # Behind its own router, which keeps the connections: a worker on --http11-socket serves one connection until it
+    # ends, and the other clients wait.
+    'uWSGI, 1 thread': (['uwsgi', '--http', '127.0.0.1:{port}', '--http-keepalive=75', '--master', '--processes', '1',
+                         '--enable-threads', '--disable-logging', '--wsgi', MODULE], {}),
+    'uWSGI, 8 threads': (['uwsgi', '--http', '127.0.0.1:{port}', '--http-keepalive=75', '--master', '--processes', '1',
+                          '--threads', '8', '--enable-threads', '--disable-logging', '--wsgi', MODULE], {}),
 }
 
 
@@ -107,7 +107,8 @@ def measure(name, cloud, server_id, given):
             wait_for(url, cloud.token)
             out = subprocess.run(['wrk', '-t1', f'-c{given.clients}', f'-d{given.seconds}s', '--latency',
                                   '-H', f'X-Auth-Token: {cloud.token}',
-                                  '-H', f'OpenStack-API-Version: compute {VERSION}', url], stdout=subprocess.PIPE, text=True, check=True).stdout
+                                  '-H', f'OpenStack-API-Version: compute {VERSION}', url],
+                                 stdout=subprocess.PIPE, text=True, check=True).stdout
             rate = re.search(r'Requests/sec:\s+([\d.]+)', out)[1]
             bad = re.search(r'Non-2xx or 3xx responses: (\d+)|Socket errors: (.*)', out)
             print(f'{name:26}{rate:>12}{percentile(out, 50):>12}{percentile(out, 99):>12}{rss(process.pid):>10}   '

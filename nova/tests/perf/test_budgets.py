@@ -1,15 +1,20 @@
 """What a request may cost, in calls and statements: these do not depend on the machine."""
 import sys
+import uuid
 
 import pytest
 import sqlalchemy as sa
 
+from nova.db import flavors
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
-CALLS_PER_SERVER = 90            # of a detail list; the architecture allows 250
-CALLS_PER_NAME = 15              # of a plain list
+CALLS_PER_SERVER = 60            # of a detail list; the architecture allows 250
+CALLS_PER_NAME = 3               # of a plain list
+CALLS_TO_SHOW = 800              # an administrator at the newest version
+CALLS_TO_CREATE = 4000           # until 202
+CALLS_TO_DELETE = 1400
 FEW, MANY = 100, 600
 
 
@@ -78,7 +83,72 @@ def test_statements_of_a_list(cloud, path, admin, expected):
     assert statements(cloud.api_db, lambda: client.get(path, version='2.104')) == []
 
 
+def least(function):
+    """The calls once everything is compiled and cached."""
+    return min(calls(function) for _ in range(3))
+
+
+def test_calls_of_one_server(cloud):
+    client, uuid = cloud.admin(project=base.PROJECT), cloud.add_server()
+    assert least(lambda: client.get(f'/servers/{uuid}', version='2.104')) <= CALLS_TO_SHOW
+    assert least(lambda: client.post('/servers', cloud.body())) <= CALLS_TO_CREATE
+    doomed = [cloud.add_server() for _ in range(3)]
+    assert least(lambda: client.delete(f'/servers/{doomed.pop()}')) <= CALLS_TO_DELETE
+
+
 def test_showing_a_server_is_one_select(cloud):
     uuid = cloud.add_server()
     seen = statements(cloud.cell_db, lambda: cloud.client().get(f'/servers/{uuid}', version='2.104'))
     assert len(seen) == 1
+
+
+# ---- lists of other things ---------------------------------------------------
+
+WHOLE_CALLS_PER_SERVER = 140     # with volumes, tags, networks and groups in their rows
+CALLS_PER_HYPERVISOR = 130
+CALLS_PER_FLAVOR = 70
+
+
+@pytest.fixture(scope='module')
+def full(tmp_path_factory):
+    """Servers that have all that a list shows; as many hosts and flavors."""
+    fixture = servers.Servers(tmp_path_factory.mktemp('full'))
+    fixture.add_servers(*(server_rows.row(
+        n, project_id=base.PROJECT, host=f'h{n}-', node=f'n{n}-', tags=',a,b,c,', metadata={'k': 'v', 'other': 'w'},
+        server_group_id=str(uuid.uuid4()), scheduler_hints={'group': [str(uuid.uuid4())]},
+        security_groups=['default', 'web'], volumes=[
+            {'id': str(uuid.uuid4()), 'delete_on_termination': False} for _ in range(2)]) for n in range(MANY)))
+    with fixture.cell_db.writer() as conn:
+        for n in range(MANY):
+            fixture.add_host(conn, f'h{n}-', f'n{n}-')
+    with fixture.api_db.writer() as conn:
+        for n in range(MANY):
+            flavors.create(conn, {'flavor_id': f'f{n}', 'name': f'f{n}', 'memory_mb': n, 'vcpus': 1, 'root_gb': 1,
+                                  'extra_specs': {'hw:cpu_policy': 'shared'}})
+    yield fixture
+    fixture.close()
+
+
+# (path, what its list is called, calls per item, statements in the cell's database, in the API's)
+LISTS = (
+    ('/servers/detail', 'servers', WHOLE_CALLS_PER_SERVER, 2, 0),     # servers; services, whose state is shown
+    ('/os-hypervisors/detail', 'hypervisors', CALLS_PER_HYPERVISOR, 3, 0),      # nodes, services, workloads
+    ('/os-hypervisors/detail?with_servers=true', 'hypervisors', CALLS_PER_HYPERVISOR, 4, 0),     # and servers
+    ('/flavors/detail', 'flavors', CALLS_PER_FLAVOR, 0, 1),
+)
+
+
+@pytest.mark.parametrize('path, name, bound, cell, api', LISTS, ids=[row[0] for row in LISTS])
+def test_budget_of_a_list(full, path, name, bound, cell, api):
+    """One statement, and one a relation, however long the list is; so many calls an item."""
+    admin = full.admin(project=base.PROJECT, version='2.104')
+
+    def get(limit):
+        answer = admin.get(f'{path}{"&" if "?" in path else "?"}limit={limit}')
+        assert len(answer.json[name]) == limit, answer.body[:200]
+    get(FEW)
+    for limit in (FEW, MANY):
+        assert len(statements(full.cell_db, lambda: get(limit))) == cell
+        assert len(statements(full.api_db, lambda: get(limit))) == api
+    few, many = (calls(lambda limit=limit: get(limit)) for limit in (FEW, MANY))
+    assert (many - few) / (MANY - FEW) <= bound

@@ -38,6 +38,7 @@ def upgrade():
     sa.Column('key_hash', sa.String(length=64), nullable=False),
     sa.Column('request_hash', sa.String(length=64), nullable=False),
     sa.Column('created_at', sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mariadb').with_variant(mysql.DATETIME(fsp=6), 'mysql'), nullable=False),
+    sa.Column('tried_at', sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mariadb').with_variant(mysql.DATETIME(fsp=6), 'mysql'), nullable=False),
     sa.Column('answer', sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mariadb').with_variant(mysql.MEDIUMTEXT(), 'mysql'), nullable=True),
     sa.PrimaryKeyConstraint('project_id', 'key_hash'),
     mysql_charset='utf8mb4',

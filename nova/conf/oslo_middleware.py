@@ -1,0 +1,11 @@
+"""[oslo_middleware]: what the API believes of a proxy in front of it (the name is the one that operators know)."""
+from oslo_config import cfg
+
+GROUP = 'oslo_middleware'
+
+OPTIONS = [
+    cfg.BoolOpt('enable_proxy_headers_parsing', default=False,
+                help='Believe the headers Forwarded and X-Forwarded-*: scheme, host and path prefix of links, and the '
+                     'address of the client. Only behind a proxy that replaces those headers when a client sends '
+                     'them.'),
+]
