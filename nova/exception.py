@@ -223,7 +223,8 @@ class LimitExceeded(Forbidden):
 
 
 class TooManyDiskDevices(Forbidden):
-    template = 'The maximum allowed number of disk devices (%(maximum)d) to attach to a single instance has been exceeded.'
+    template = ('The maximum allowed number of disk devices (%(maximum)d) to attach to a single instance has been '
+                'exceeded.')
 
 
 # ---- 404 --------------------------------------------------------------------

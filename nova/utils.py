@@ -16,9 +16,14 @@ def from_timestamp(seconds):
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
 
 
+def end_of_second(moment):
+    """The last moment that is shown as this one: answers name times in whole seconds, and clients ask with those."""
+    return moment if moment.microsecond else moment.replace(microsecond=999999)
+
+
 def isotime(moment):
     """``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the form of the compute API."""
-    return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%SZ')
+    return None if moment is None else moment.isoformat(timespec='seconds') + 'Z'
 
 
 def change_number():

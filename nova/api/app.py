@@ -9,7 +9,6 @@ import importlib
 import logging
 import pkgutil
 import re
-import threading
 import weakref
 
 import orjson
@@ -26,9 +25,10 @@ from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.request import Response
 from nova.api.request import Stream
+from nova.api.request import Streams
 from nova.share import api as share_api
 
-__all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'offer', 'public')
+__all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'offer', 'offered', 'public')
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Services:
     shares     nova.share.api.Shares
     rates      nova.api.rate_limits.RateLimits; the Application sets it
     application   the Application itself, for operations that ask for others
-    streams    a semaphore: event streams that may still be opened
+    streams    request.Streams: the event streams that are open
     """
 
     conf: object
@@ -84,9 +84,14 @@ def offer(services):
     return name
 
 
+def offered(global_conf):
+    """The Services that whoever loads a pipeline has offered."""
+    return _offered[global_conf['api_services']]
+
+
 def factory(global_conf, **local):
-    """Paste's application factory; whoever loads the pipeline has offered the services."""
-    return Application(_offered[global_conf['api_services']])
+    """Paste's application factory."""
+    return Application(offered(global_conf))
 
 
 def public(environ):
@@ -124,7 +129,7 @@ class Application:
         self._root = routing.Tree([row for row in self.routes if not row.api])
         self._max_body = services.conf.api.max_request_body_size
         services.application = self
-        services.streams = threading.BoundedSemaphore(services.conf.api.event_streams)
+        services.streams = Streams(services.conf.api.event_streams)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
     def __call__(self, environ, start_response):

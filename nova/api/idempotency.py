@@ -1,7 +1,8 @@
 """Idempotency-Key: a request that creates something and is sent again gets the first answer again.
 
-The key is the client's secret. The database has its hash, and the answer, which may hold a password or a private
-key, encrypted with a key derived from it: who reads the database reads no answer. What was refused is not kept.
+The key is the client's secret. The database has hashes of it and of the request, made with it, and the answer, which
+may hold a password or a private key, encrypted with a key derived from it: who reads the database reads no answer.
+What was refused is not kept.
 
 A process that dies between its first write and its answer leaves a row without an answer. After ``ABANDONED_S``
 a request with the same key does the work again; ``Once.uuid`` then names the same servers as the first time, so that
@@ -9,7 +10,6 @@ what is there already is found (see server_create).
 """
 import base64
 import datetime
-import hashlib
 import hmac
 import logging
 import uuid
@@ -31,21 +31,25 @@ MAX_KEY = 255
 class Once:
     """One request with a key.
 
-    again    True where an earlier attempt may have been broken off half-way
+    again        True where an earlier attempt may have been broken off half-way
+    created_at   when its first attempt began
+    tried_at     when this attempt began
     """
 
-    def __init__(self, project_id, key, again=False):
-        self._project_id, self._secret, self.again = project_id, key.encode(), again
-        self.key_hash = self._derived(b'name').hex()
+    def __init__(self, project_id, key, now):
+        self._project_id, self._secret, self.again = project_id, key.encode(), False
+        self.created_at = self.tried_at = now
+        self.key_hash = self.derived(b'name').hex()
         self._made = 0
 
-    def _derived(self, purpose):
+    def derived(self, purpose):
         return hmac.digest(self._secret, purpose + b':' + self._project_id.encode(), 'sha256')
 
     def uuid(self):
-        """A new uuid, the same ones in the same order each time that this key is used."""
+        """A new uuid; the same ones in the same order at each attempt, others when the key's row was removed."""
         self._made += 1
-        return str(uuid.UUID(bytes=self._derived(b'uuid:%d' % self._made)[:16], version=4))
+        name = f'uuid:{self._made}:{self.created_at.isoformat()}'
+        return str(uuid.UUID(bytes=self.derived(name.encode())[:16], version=4))
 
     def seal(self, answer):
         return self._cipher().encrypt(answer).decode()
@@ -54,7 +58,7 @@ class Once:
         return self._cipher().decrypt(sealed.encode())
 
     def _cipher(self):
-        return fernet.Fernet(base64.urlsafe_b64encode(self._derived(b'answer')))
+        return fernet.Fernet(base64.urlsafe_b64encode(self.derived(b'answer')))
 
 
 def wanted(environ, row):
@@ -77,24 +81,24 @@ def serve(req, document, work):
     key = req.environ[HEADER]
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
         raise exception.BadRequest(f'The Idempotency-Key has 1 to {MAX_KEY} printable ASCII characters.')
-    req.once = once = Once(req.project_id, key)
     database, now = req.services.api_db, utils.utcnow()
-    mark = _mark(req, document)
+    req.once = once = Once(req.project_id, key, now)
+    mark = once.derived(_described(req, document)).hex()
     row = database.run(db.begin, req.project_id, once.key_hash, mark, now)
     if row is not None:
         if row['request_hash'] != mark:
             raise exception.IdempotencyKeyInUse('This Idempotency-Key was sent with another request before.')
         if row['answer'] is not None:
             return _replay(once, row['answer'])
-        if (row['created_at'] > now - datetime.timedelta(seconds=ABANDONED_S)
+        if (row['tried_at'] > now - datetime.timedelta(seconds=ABANDONED_S)
                 or not database.run(db.take_over, row, now)):
             raise exception.IdempotencyKeyInUse('The first request with this Idempotency-Key is still being served.',
                                                 retry_after=1)
-        once.again = True
+        once.again, once.created_at = True, row['created_at']
     try:
         answer = work()
     except BaseException:
-        database.run(db.forget, req.project_id, once.key_hash)
+        database.run(db.forget, req.project_id, once.key_hash, once.tried_at)
         raise
     _keep(req, once, answer)
     return answer
@@ -104,7 +108,7 @@ def _keep(req, once, answer):
     code, headers, body = answer
     sealed = once.seal(orjson.dumps([code, headers, body.decode()]))
     try:
-        req.services.api_db.run(db.finish, req.project_id, once.key_hash, sealed)
+        req.services.api_db.run(db.finish, req.project_id, once.key_hash, once.tried_at, sealed)
     except Exception:
         # What was asked for is done: a client that asks again finds it (see the module).
         LOG.exception('The answer of request %s could not be kept.', req.request_id)
@@ -115,8 +119,8 @@ def _replay(once, sealed):
     return code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')], body.encode()
 
 
-def _mark(req, document):
-    """What makes two requests the same: path, version and body."""
-    named = [req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''), req.version,
-             document]
-    return hashlib.sha256(orjson.dumps(named, option=orjson.OPT_SORT_KEYS)).hexdigest()
+def _described(req, document):
+    """What makes two requests the same: user, path, version and body. The answer may hold a secret of the user's."""
+    named = [req.user_id, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),
+             req.version, document]
+    return b'request:' + orjson.dumps(named, option=orjson.OPT_SORT_KEYS)

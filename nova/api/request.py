@@ -1,6 +1,8 @@
 """One request as handlers see it, and what they may answer."""
+import collections
 import dataclasses
 import io
+import threading
 import urllib.parse
 import uuid
 
@@ -45,6 +47,27 @@ class Stream:
         if end is not None:
             self._chunks.close()
             end()
+
+
+class Streams:
+    """How many streams are open: so many in all, and of one project no more than half of them."""
+
+    def __init__(self, most):
+        self._most, self._share = most, -(-most // 2)
+        self._open, self._lock = collections.Counter(), threading.Lock()
+
+    def acquire(self, owner):
+        """Whether one more may be opened; it counts until it is released."""
+        with self._lock:
+            if self._open.total() >= self._most or self._open[owner] >= self._share:
+                return False
+            self._open[owner] += 1
+            return True
+
+    def release(self, owner):
+        with self._lock:
+            self._open[owner] -= 1
+            self._open += collections.Counter()              # without those that have none
 
 
 class Request:

@@ -20,8 +20,9 @@ OPTIONS = [
                help='Seconds that a listing waits for a cell. One that does not answer by then counts as down: '
                     'its servers are left out, or shown with what the API database knows of them.'),
     cfg.IntOpt('event_streams', default=8, min=0, max=10000,
-               help='Event streams (GET /os-events) that one API process serves at once. Each holds a thread for as '
-                    'long as it is open, so that with native threads there must be fewer than [http] threads.'),
+               help='Event streams (GET /os-events) that one API process serves at once, half of them at most to one '
+                    'project. Each holds a thread for as long as it is open, so that with native threads there must '
+                    'be fewer than [http] threads.'),
     cfg.IntOpt('idempotency_key_lifetime', default=86400, min=60, max=2592000,
                help='Seconds for which the answer to a request with an Idempotency-Key is given again. Longer lets '
                     'clients repeat older requests safely, and keeps a row of each in the API database.'),

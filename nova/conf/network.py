@@ -1,7 +1,15 @@
 """[network]: addresses, bridges and filters of the servers' networks."""
+import ipaddress
+
 from oslo_config import cfg
 
 GROUP = 'network'
+
+
+def _range(text):
+    """An item's type: an IPv4 network."""
+    return str(ipaddress.IPv4Network(text))
+
 
 OPTIONS = [
     cfg.StrOpt('driver', default='linux', choices=['linux', 'fake'],
@@ -26,7 +34,7 @@ OPTIONS = [
     cfg.HostAddressOpt('metadata_host', version=4,
                        help='Where requests of guests to 169.254.169.254 go, at [metadata] port. Empty: '
                             'the gateway of the default network.'),
-    cfg.ListOpt('project_ranges', default=[], item_type=cfg.types.String(regex=r'^[0-9.]+/[0-9]+$'),
+    cfg.ListOpt('project_ranges', default=[], item_type=_range,
                 help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
                      'own. Empty: administrators make them, since a network is a part of the routing table of '
                      'every host.'),

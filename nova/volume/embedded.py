@@ -15,8 +15,12 @@ from nova.volume import api
 
 MAX_SIZE = 65536                                  # GiB of one volume
 GIB = 2 ** 30
-# The one type there is.
-TYPE = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'description': 'The default type'}
+TYPES = (
+    {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'description': 'The default type',
+     'extra_specs': {}},
+    {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach',
+     'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
+)
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 HELD = ('reserved', 'attaching', 'in-use')
 
@@ -55,9 +59,10 @@ class EmbeddedVolumes(api.Volumes):
 
     def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
                availability_zone=None, source_volume_id=None, multiattach=False, metadata=None):
+        kind = self.check_type(ctx, volume_type)
         values = {'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
                   'name': name or '', 'description': description, 'status': 'available', 'bootable': False,
-                  'multiattach': multiattach, 'volume_type': self.check_type(ctx, volume_type)['name'],
+                  'multiattach': multiattach or 'multiattach' in kind['extra_specs'], 'volume_type': kind['name'],
                   'availability_zone': availability_zone or self.conf.default_availability_zone,
                   'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
                   'metadata': metadata or {}, 'image_metadata': {}}
@@ -92,12 +97,15 @@ class EmbeddedVolumes(api.Volumes):
         return {'bootable': True, 'image_metadata': {
             **kept, **facts, 'image_id': image_id, 'image_name': image['name'] or ''}}
 
-    def delete(self, ctx, volume_id):
+    def delete(self, ctx, volume_id, cascade=False):
+        """See api.Volumes; ``cascade`` removes its snapshots, too."""
         def write(conn):
             row = self.row(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or row['status'] not in DELETABLE:
                 raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
                                                      f'attached; it is {row["status"]}.')
+            if cascade:
+                db.delete_snapshots(conn, row['id'])
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete(conn, volumes, row['id'])
@@ -131,9 +139,14 @@ class EmbeddedVolumes(api.Volumes):
         values = {**self._from_image(ctx, image_id, size), 'image_id': image_id}
         self.update(ctx, volume_id, lambda row: values)
 
+    def types(self):
+        """All types."""
+        return TYPES
+
     def check_type(self, ctx, name):
-        if name in (None, '', TYPE['id'], TYPE['name']):
-            return TYPE
+        for found in TYPES:
+            if not name or name in (found['id'], found['name']):
+                return found
         raise exception.VolumeTypeNotFound(name=str(name)[:255])
 
     def limits(self):

@@ -35,6 +35,9 @@ STREAM_S = 300
 RETRY_MS = 1000           # what a client that loses its stream waits
 BUSY_S = 10               # and one that found no free stream
 
+PAGE = 1000               # rows that a stream takes from a cell at once
+
+_MOMENT = datetime.timedelta(microseconds=1)
 _OVERLAP = datetime.timedelta(seconds=OVERLAP_S)
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -45,10 +48,10 @@ def follow(req):
         req.authorize(ALL)
     feed = _Feed(req.services, None if everything else req.project_id, _start(req))
     stopping = req.environ.get('nova.stopping') or threading.Event()
-    streams = req.services.streams
-    if not streams.acquire(blocking=False):
+    streams, owner = req.services.streams, req.project_id
+    if not streams.acquire(owner):
         raise exception.TooManyRequests(retry_after=BUSY_S)
-    return Response(Stream(_events(feed, stopping), 'text/event-stream', streams.release))
+    return Response(Stream(_events(feed, stopping), 'text/event-stream', lambda: streams.release(owner)))
 
 
 def _start(req):
@@ -83,17 +86,27 @@ class _Feed:
         """Rows that the client has not yet, oldest first."""
         start = self._reached if self._first else self._reached - _OVERLAP
         self._first = False
-        rows = []
-        for cell in self._cells.all():
-            with cell.db.reader() as conn:
-                rows += server_changes.since(conn, start, project_id=self._project_id)
-        rows.sort(key=lambda row: row['changed_at'])
-        fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
+        fresh = []
+        while start is not None and not fresh:
+            rows, start = self._page(start)
+            fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
         for row in fresh:
             self._told[row['uuid'], row['changed_at']] = None
             self._reached = max(self._reached, row['changed_at'])
         self._told = {key: None for key in self._told if key[1] >= self._reached - _OVERLAP}
         return fresh
+
+    def _page(self, start):
+        """(rows since a moment, oldest first; the moment from which there are more, None when these are all)"""
+        rows, horizon = [], datetime.datetime.max
+        for cell in self._cells.all():
+            with cell.db.reader() as conn:
+                found = server_changes.since(conn, start, project_id=self._project_id, limit=PAGE)
+            rows += found
+            if len(found) >= PAGE:           # of this cell nothing is known beyond
+                horizon = min(horizon, found[-1]['changed_at'])
+        rows = sorted((row for row in rows if row['changed_at'] <= horizon), key=lambda row: row['changed_at'])
+        return rows, None if horizon == datetime.datetime.max else horizon + _MOMENT
 
 
 def _events(feed, stopping):

@@ -70,7 +70,7 @@ def _action(name, protocol, req, id):
 
 
 def removed(req, id):
-    raise exception.Gone('RDP consoles have been removed.')
+    raise exception.BadRequest('RDP consoles have been removed.')
 
 
 def show_token(req, id):
@@ -113,7 +113,7 @@ _ERRORS = (400, 401, 403, 404, 409, 501)
 
 def _row(name, handler, body):
     return Route('POST', '/servers/{id}/action', handler, policy=RULE, until=5, status=200, action=name, body=body,
-                 errors=(*_ERRORS, 410) if handler is removed else _ERRORS)
+                 errors=_ERRORS)
 
 
 def _typed(name, protocol, *types):

@@ -4,7 +4,9 @@ from nova.api.routes import Route
 
 
 def gone(req, **_parts):
-    raise exception.Gone('This API was removed: what it worked on is not part of the compute service any more.')
+    # clients look for the second sentence
+    raise exception.Gone('What this API worked on is not part of the compute service any more. '
+                         'This resource is no longer available. No forwarding address is given.')
 
 
 _NAMES = 'os-floating-ip-dns/{domain_id}/entries/{id}'

@@ -1,7 +1,9 @@
 """POST /servers/action, an addition of this product: one action for many servers, and what became of each.
 
 Servers are named by ids in the body, or by the filters of GET /servers in the query. Each is asked for as if by a
-request of its own: the same rules, the same refusals; what is refused for one does not touch the others.
+request of its own: the same rules, the same refusals; what is refused for one does not touch the others. A filter
+that the list would leave out is refused, and one without a value: nobody means all of their servers by a key that is
+misspelt, or by a variable that is not set.
 """
 import urllib.parse
 
@@ -12,6 +14,7 @@ from nova.api.params import Array
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.request import Response
+from nova.api.resources import server_list
 from nova.api.resources import server_schemas
 from nova.api.routes import Route
 
@@ -19,6 +22,7 @@ KEY = 'os-bulk-action'
 MAX_SERVERS = 1000               # of one request; at some milliseconds a server a client waits that long
 DELETE = 'delete'                # no action of /servers/{id}/action, but often wanted for many servers
 
+_EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})
 _NO_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir'})
 
 BODY = Object(Param(KEY, Object(
@@ -32,8 +36,14 @@ def act(req):
     (name, value), = wanted['action'].items()
     _check_action(req, name)
     ids, more = wanted.get('ids'), False
-    if bool(ids) == bool(req.query.keys() - _NO_FILTERS):
+    given = dict(params.parse_query(req.environ['QUERY_STRING']))
+    filters = given.keys() - _NO_FILTERS
+    if bool(ids) == bool(filters):
         raise exception.BadRequest('Name the servers either by ids in the body or by filters in the query.')
+    unused = server_list.without_effect(req, filters) or sorted(
+        name for name in filters - _EMPTY_MEANS_TRUE if not given[name])
+    if unused:
+        raise exception.BadRequest(f'Not a filter here: {unused[0][:80]}')
     if not ids:
         code, found = req.ask('GET', '/servers', query=_page(req))
         if code != 200:

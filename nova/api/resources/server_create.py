@@ -23,6 +23,7 @@ from nova.db import key_pairs
 from nova.db import quotas
 from nova.db import request_specs
 from nova.db import server_groups
+from nova.db import statements
 from nova.db import tables_api
 from nova.db import tables_cell
 
@@ -61,10 +62,10 @@ def create(req):
     check_place(req, cell, server, place)
     groups = server_spec.security_groups(server.get('security_groups'))
     networks = server_spec.requested_networks(server.get('networks'), most)
-    _check_networks(req, 'auto' if server.get('networks') == 'auto' else networks, groups, most)
+    shown_groups = _check_networks(req, 'auto' if server.get('networks') == 'auto' else networks, groups, most)
 
     password = server.get('adminPass') or server_spec.password()
-    common = {**_common(req, server, flavor, image, key, place, hints, groups), **_disks(devices)}
+    common = {**_common(req, server, flavor, image, key, place, hints, shown_groups), **_disks(devices)}
     spec = {'project_id': req.project_id, 'user_id': req.user_id, 'flavor': flavor, 'image': image,
             'requested_networks': networks, 'security_groups': groups, 'injected_files': files,
             'block_devices': devices, 'hints': hints, 'retry_hosts': [], **place}
@@ -199,10 +200,13 @@ def check_place(req, cell, server, place):
 
 
 def _check_networks(req, networks, groups, count):
-    """:raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had"""
+    """Names of the groups.
+
+    :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had
+    """
     try:
         req.services.networks.validate_networks(req.context, networks, count)
-        req.services.networks.check_security_groups(req.context, groups)
+        return req.services.networks.check_security_groups(req.context, groups)
     except exception.NotFound as error:
         raise exception.BadRequest(error.message) from None
 
@@ -270,7 +274,7 @@ def _reserve(conn, cell, limits, spec, least, names):
     if group is not None:
         count = server_groups.room(conn, limits, spec['project_id'], group, least, count)
     uuids = names[:count]
-    conn.execute(sa.insert(tables_api.instance_mappings), [
+    conn.execute(statements.insert(tables_api.instance_mappings), [
         {'instance_uuid': uuid, 'cell_uuid': cell.uuid, 'project_id': spec['project_id'],
          'user_id': spec['user_id'], 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
          'created_at': utils.utcnow(), 'server_group_id': group} for uuid in uuids])

@@ -255,7 +255,8 @@ def check(req, devices, image, count):
         if device['destination_type'] != 'volume':
             continue
         try:
-            found = _CHECKS[device['source_type']](req, device, number == 0)
+            # with an image named besides, the volume may be one that does not boot yet
+            found = _CHECKS[device['source_type']](req, device, number == 0 and image is None)
         except exception.NotFound as error:
             raise Invalid(reason=error.message) from None
         if number == 0 and found:

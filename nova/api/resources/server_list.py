@@ -136,6 +136,17 @@ def to_query(req, all_tenants_rule):
                                 marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
 
 
+def without_effect(req, names):
+    """Those of these keys of a query that choose no servers, for this caller or at this version."""
+    privileged = req.allows(ALL_FILTERS)
+    chosen = {'status', *(name for name in FILTERS if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version)}
+    if privileged:
+        chosen |= {'deleted', 'soft_deleted'}
+    if 'all_tenants' in names:
+        chosen |= {'all_tenants', 'project_id', 'tenant_id'}
+    return sorted(set(names) - chosen)
+
+
 def _owner(req, all_tenants_rule):
     """The project whose servers are listed, None for all."""
     text = req.query.one('all_tenants')

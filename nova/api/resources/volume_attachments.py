@@ -144,7 +144,7 @@ def create(req, server_id):
               delete_on_termination=given.get('delete_on_termination', False))}
     row, device = cell.db.run(_begin, req, server_id, ATTACH, {'bdm_uuid': device['uuid']},
                               lambda conn: _add(conn, req, row, device))
-    device = _reserve(req, cell, server_id, device)
+    device = _reserve(req, cell, server_id, device, complete=not row['host'])
     if row['host']:
         server_actions.cast(req, row, ATTACH, bdm_uuid=device['uuid'])
     else:
@@ -180,11 +180,19 @@ def local_disks(row):
     return sum((bool(row['image_id']), bool(row['ephemeral_gb']), bool((row['flavor'] or {}).get('swap'))))
 
 
-def _reserve(req, cell, server_id, device):
-    """Let the block storage decide who has the volume; the device with its attachment."""
+def _reserve(req, cell, server_id, device, complete):
+    """Let the block storage decide who has the volume; the device with its attachment.
+
+    :param complete: no host will attach it now: the volume is the server's, and in use, without one
+    """
+    volumes, attachment_id = req.services.volumes, None
     try:
-        attachment_id = req.services.volumes.attach(req.context, device['volume_id'], server_id)
+        attachment_id = volumes.attach(req.context, device['volume_id'], server_id)
+        if complete:
+            volumes.complete(req.context, attachment_id)
     except Exception:
+        if attachment_id is not None:
+            volumes.detach(req.context, attachment_id)
         cell.db.run(_forget, req, server_id, device['uuid'])
         raise
     if not cell.db.run(block_devices.update, device['uuid'], {'attachment_id': attachment_id}):

@@ -132,7 +132,7 @@ def create_subnet(conn, face, context, values):
         raise exception.PolicyDenied(rule='create_subnet')
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
-    cidr = ipam.parse_cidr(values['cidr'])
+    cidr = ipam.parse_cidr(values['cidr'], strict=False)
     _check_range(face, context, cidr)
     _check_overlap(conn, cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']

@@ -2,8 +2,6 @@
 import dataclasses
 import typing
 
-from nova import exception
-
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
@@ -59,8 +57,3 @@ def times(row):
 
 def stamp(moment):
     return moment.strftime('%Y-%m-%dT%H:%M:%SZ')
-
-
-def require_admin(context, rule):
-    if not context.is_admin:
-        raise exception.PolicyDenied(rule=rule)

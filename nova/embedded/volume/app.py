@@ -26,6 +26,7 @@ _VERSION = re.compile('3[.](0|[1-9][0-9]{0,3})')
 class Request:
     """What a handler gets.
 
+    trusted          whether the caller is a service or an administrator
     context, store   the caller; nova.volume.embedded.EmbeddedVolumes
     query            {name: last value}
     given            what stands below the key of the body that the row names
@@ -36,6 +37,7 @@ class Request:
 
     def __init__(self, request, store, version):
         self.context, self.store, self.version = request.environ['nova.context'], store, version
+        self.trusted = _trusted(self.context)
         self.url, self.path = request.application_url, request.path_url
         self.query, self.given = _query(request), None
 

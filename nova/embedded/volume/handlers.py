@@ -60,6 +60,8 @@ _ATTACHMENT = {**_object(volume_uuid={'type': 'string'}, instance_uuid={'type': 
                          connector={'type': ['object', 'null']}), 'required': ['volume_uuid', 'instance_uuid']}
 _CONNECTOR = {**_object(connector={'type': 'object'}), 'required': ['connector']}
 _EXTEND = {**_object(new_size={**_SIZE, 'type': ['integer', 'string']}), 'required': ['new_size']}
+_REIMAGE = {**_object(image_id={'type': 'string', 'maxLength': 36}, reimage_reserved={'type': ['boolean', 'string']}),
+            'required': ['image_id']}
 _BOOTABLE = {**_object(bootable={'type': ['boolean', 'string']}), 'required': ['bootable']}
 _STATUS = {**_object(status={'enum': ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating',
                                       'deleting']}), 'required': ['status']}
@@ -145,7 +147,7 @@ def update_volume(request, ident):
 
 
 def delete_volume(request, ident):
-    request.store.delete(request.context, ident)
+    request.store.delete(request.context, ident, cascade=listing.true(request.query.get('cascade', '')))
 
 
 # ---- metadata of volumes -----------------------------------------------------
@@ -192,6 +194,18 @@ def set_bootable(request, ident):
 def reset_status(request, ident):
     status = request.given['status']
     request.store.update(request.context, ident, lambda row: {'status': status})
+
+
+def reimage(request, ident):
+    """A volume that a server has reserved is for services and administrators: they rebuild the server."""
+    status, allowed = request.store.get(request.context, ident)['status'], ['available', 'error']
+    if listing.true(request.given.get('reimage_reserved', False)):
+        if not request.trusted:
+            raise exception.PolicyDenied(rule='volume:reimage_reserved')
+        allowed.append('reserved')
+    if status not in allowed:
+        raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(allowed)}, but it is {status}.')
+    request.store.reimage(request.context, ident, request.given['image_id'])
 
 
 def begin_detaching(request, ident):
@@ -287,7 +301,7 @@ def delete_attachment(request, ident):
 # ---- types, limits and what clients ask beside -------------------------------
 
 def list_types(request):
-    return {'volume_types': [views.volume_type(request.store.check_type(request.context, None))]}
+    return {'volume_types': [views.volume_type(row) for row in request.store.types()]}
 
 
 def show_type(request, ident):
@@ -296,8 +310,7 @@ def show_type(request, ident):
 
 
 def show_extra_specs(request, ident):
-    request.store.check_type(request.context, ident)
-    return {'extra_specs': {}}
+    return {'extra_specs': request.store.check_type(request.context, ident)['extra_specs']}
 
 
 def _usage(request, project_id):
@@ -360,6 +373,7 @@ ROWS = (
     _action('volumes', 'os-extend', extend, schema=_EXTEND),
     _action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),
     _action('volumes', 'os-reset_status', reset_status, admin=True, schema=_STATUS),
+    _action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
     _action('volumes', 'os-begin_detaching', begin_detaching, admin=True),
     _action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
     Row('GET', ('snapshots',), list_snapshots),

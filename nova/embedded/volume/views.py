@@ -1,8 +1,9 @@
 """Documents of the Block Storage API v3."""
-MAX_VERSION = 60             # minor
+MAX_VERSION = 68             # minor
 # fields that came with a microversion -> its minor
-_VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48}
-_SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41}
+_VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48, 'cluster_name': 61,
+                 'volume_type_id': 63, 'consumes_quota': 65}
+_SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41, 'consumes_quota': 65}
 # what the answer to a create has not, and a later look at the volume has
 _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'os-vol-mig-status-attr:name_id',
             'os-vol-host-attr:host', 'volume_image_metadata')
@@ -42,14 +43,16 @@ def volume(row, request):
         'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'], 'metadata': row['metadata'],
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
-        'shared_targets': False, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
+        'volume_type_id': request.store.check_type(None, row['volume_type'])['id'], 'shared_targets': False,
+        'consumes_quota': True, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
         'links': links(request.url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
     if row['image_metadata']:
         shown['volume_image_metadata'] = row['image_metadata']
     if request.context.is_admin:
         shown.update({'os-vol-mig-status-attr:migstat': None, 'os-vol-mig-status-attr:name_id': None,
-                      'os-vol-host-attr:host': 'nova@embedded#default', 'migration_status': None})
+                      'os-vol-host-attr:host': 'nova@embedded#default', 'migration_status': None,
+                      'cluster_name': None})
     return _at(request.version, _VOLUME_SINCE, shown)
 
 
@@ -78,11 +81,12 @@ def snapshot(row, request):
         'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
         'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
         'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
-        _SNAPSHOT_LATER + 'project_id': row['project_id'], _SNAPSHOT_LATER + 'progress': '100%'})
+        'consumes_quota': True, _SNAPSHOT_LATER + 'project_id': row['project_id'],
+        _SNAPSHOT_LATER + 'progress': '100%'})
 
 
 def volume_type(row):
-    return {**row, 'is_public': True, 'os-volume-type-access:is_public': True, 'extra_specs': {},
+    return {**row, 'is_public': True, 'os-volume-type-access:is_public': True,
             'qos_specs_id': None}
 
 

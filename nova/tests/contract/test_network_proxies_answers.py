@@ -111,7 +111,7 @@ def test_a_life_of_a_group(api):
     client, other = api.client(), api.client(project='c' * 32)
     path = f'/os-security-groups/{_group(api)}'
     renamed = client.put(path, {'security_group': {'name': ' web ', 'description': 'w'}}).json['security_group']
-    assert (renamed['name'], renamed['description'], renamed['rules']) == ('web', 'w', [])
+    assert (renamed['name'], renamed['description'], renamed['rules']) == (' web ', 'w', [])
     made = client.post('/os-security-group-rules', {'security_group_rule': {
         'parent_group_id': renamed['id'], 'ip_protocol': 'ICMP', 'from_port': -1, 'to_port': -1, 'cidr': None}}).json
     assert made['security_group_rule'] == {

@@ -78,7 +78,7 @@ OPERATIONS = [
     ('GET /servers/{}/topology', '/servers/{server}/topology', None, 'active'),
 ]
 # other codes than that of success: RDP consoles are gone; until 2.30 tokens of theirs were the only ones shown
-CODES = {('POST /servers/{}/action os-getRDPConsole', version): 410 for version in range(1, 6)}
+CODES = {('POST /servers/{}/action os-getRDPConsole', version): 400 for version in range(1, 6)}
 CODES.update({('GET /os-console-auth-tokens/{}', version): 401 for version in range(1, 31)})
 
 

@@ -74,6 +74,20 @@ def test_what_is_refused(cloud, action, ids, query):
     assert cloud.compute.sent == []
 
 
+@pytest.mark.parametrize('query', ['host=host1', 'host=nowhere', 'project_id=x', 'deleted=true', 'nmae=x', 'tags=web',
+                                   'status=ACTIVE&host=nowhere', 'status=ACTIVE&nmae=web', 'uuid=x', 'name='])
+def test_a_filter_that_is_left_out_does_not_mean_all(cloud, query):
+    """A member asked for the servers of a host, and all of the project's were meant."""
+    assert bulk(cloud, {'delete': None}, query='?' + query)[0].status == 400
+    assert {cloud.row(uuid)['task_state'] for uuid in cloud.ids} == {None}
+
+
+def test_an_administrator_may_use_more_filters(cloud):
+    admin = cloud.admin(project=cloud.row(cloud.ids[0])['project_id'])
+    for query, found in (('host=nowhere', 0), ('host=host1', 3), ('all_tenants=1&project_id=x', 0)):
+        assert bulk(cloud, {'lock': None}, query='?' + query, client=admin)[1]['accepted'] == found
+
+
 def test_an_action_of_a_later_version_is_none(cloud):
     assert bulk(cloud, {'trigger_crash_dump': None}, cloud.ids[:1], version='2.16')[0].status == 400
 

@@ -8,6 +8,7 @@ from nova.compute import interface as compute_interface
 from nova.conductor import interface as conductor_interface
 from nova.network import interface as network_interface
 from nova.rpc import bus
+from nova.rpc import interface
 from nova.scheduler import interface as scheduler_interface
 from nova.tests import core
 
@@ -24,9 +25,11 @@ def cloud(tmp_path):
     conductor._compute, conductor._network = client['compute'], client['network']
     conductor._scheduler = client['scheduler']
     cloud.client = client
-    servers = [real.serve(interfaces[name].INTERFACE, manager, 'host1') for name, manager in (
-        ('compute', compute), ('conductor', conductor), ('network', cloud.network),
-        ('scheduler', cloud.scheduler))]
+    known = [row for row in network_interface.INTERFACE.methods.values() if hasattr(cloud.network, row.name)]
+    servers = [real.serve(interface_of, manager, 'host1') for interface_of, manager in (
+        (compute_interface.INTERFACE, compute), (conductor_interface.INTERFACE, conductor),
+        (interface.Interface('network', network_interface.INTERFACE.version, *known), cloud.network),
+        (scheduler_interface.INTERFACE, cloud.scheduler))]
     for server in servers:
         server.start()
     yield cloud

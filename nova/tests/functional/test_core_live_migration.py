@@ -231,6 +231,19 @@ def test_disks_that_are_not_shared_are_refused_without_block_migration(cloud):
     at_home(cloud, uuid, moves(cloud, uuid)[0]['id'], 'error')
 
 
+def test_a_server_on_volumes_has_no_disks_to_share(cloud):
+    """Refused as one with disks of its own, although nothing but its memory moves."""
+    uuid = boot(cloud)
+    driver = cloud.computes['host2'].driver
+    instance = cloud.conductor.instances_on_host(None, 'host1')[0]['instance']
+    assert instance.uuid == uuid and driver.check_destination(instance, None, False) == {'block_migration': True}
+    instance.image_id = None
+    assert driver.check_destination(instance, False, False) == {'block_migration': False}
+    instance.ephemeral_gb = 1
+    with pytest.raises(exception.MigrationPreCheckError, match='share no storage'):
+        driver.check_destination(instance, False, False)
+
+
 @pytest.mark.parametrize(('host', 'operation', 'status'), [
     ('host1', 'check_source', 'error'), ('host2', 'pre_live_migration', 'error'), ('host1', 'live_migrate', 'failed')])
 def test_what_fails_is_rolled_back(cloud, host, operation, status):

@@ -4,13 +4,16 @@ import json
 import socket
 import threading
 import time
+import types
 
 import pytest
 import requests
 
 from nova import utils
 from nova.api.resources import events
+from nova.db import engine
 from nova.db import instances
+from nova.db import migration
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
@@ -18,7 +21,7 @@ from nova.tests.functional import servers
 
 @pytest.fixture
 def running(tmp_path):
-    with whole.running(tmp_path, api__event_streams=2) as cloud:
+    with whole.running(tmp_path, api__event_streams=4) as cloud:
         yield cloud
 
 
@@ -97,6 +100,8 @@ def test_only_so_many_streams_and_they_are_given_back(running):
     followers = [Follower(client), Follower(client)]
     refused = client.get('/os-events')
     assert refused.status_code == 429 and refused.headers['Retry-After'] == str(events.BUSY_S)
+    others = [Follower(running.admin()), Follower(running.admin())]          # one project does not take all
+    assert [each.answer.status_code for each in others] == [200, 200]
     assert client.get('/servers').status_code == 200
     image = client.upload_image()
     followers[0].close()
@@ -187,6 +192,34 @@ def test_more_changes_than_a_page_at_one_moment(api):
     now = utils.utcnow()
     api.add_servers(*[servers.server_rows.row(n, project_id=base.PROJECT, updated_at=now) for n in range(1200)])
     assert len(read(api, number(now))) == 1200
+
+
+def test_more_changes_than_a_page_within_the_overlap(api):
+    """The page that is looked at again was full of what had been told, and nothing newer was ever found."""
+    start = utils.utcnow() - datetime.timedelta(seconds=60)
+    moments = [start + datetime.timedelta(milliseconds=n) for n in range(2500)]
+    api.add_servers(*[servers.server_rows.row(n, project_id=base.PROJECT, updated_at=moment)
+                      for n, moment in enumerate(moments)])
+    feed, told = events._Feed(api.services, None, start), []
+    while found := feed.new():
+        told += [row['changed_at'] for row in found]
+    assert told == moments
+
+
+def test_a_cell_with_many_changes_is_not_overtaken(api, tmp_path):
+    start = utils.utcnow() - datetime.timedelta(seconds=60)
+    second = engine.Database(f'sqlite:///{tmp_path}/second.sqlite')
+    migration.metadata('cell').create_all(second.engine)
+    api.add_servers(*[servers.server_rows.row(n, updated_at=start + datetime.timedelta(milliseconds=10 * n))
+                      for n in range(1500)])
+    last = servers.server_rows.row(1, updated_at=start + datetime.timedelta(seconds=50))
+    with second.writer() as conn:
+        servers.server_rows.insert(conn, [last])
+    first = api.services.cells.default
+    both = types.SimpleNamespace(all=lambda: [first, types.SimpleNamespace(db=second)])
+    feed = events._Feed(types.SimpleNamespace(cells=both, conf=api.conf), None, start)
+    assert sum(len(feed.new()) for _ in range(4)) == 1501
+    second.dispose()
 
 
 def test_a_reset_where_the_history_ends(api):

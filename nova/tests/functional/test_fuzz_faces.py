@@ -73,7 +73,7 @@ def routes():
     """(method, path with {names}, JSON schema of the body or None, content type)."""
     found = []
     for row in compute_app.all_routes():
-        if row.api:
+        if row.api and row.path != '/os-events':         # an answer without an end
             schema = row.body and row.body.schema(96)
             found += [(row.method, '/compute/v2.1' + row.path, schema, 'application/json'),
                       (row.method, '/compute/v2' + row.path, row.body and row.body.schema(1, True),
@@ -284,6 +284,19 @@ def attack(client, fuzz, rounds):
     return wrong, codes
 
 
+def test_another_projects_input_changes_nothing(cloud, admin):
+    """Before the administrator's, which may remove what every project needs."""
+    owner = isolation.add_user(admin, 'project-victim', 'member')
+    things = isolation.make_things(owner)
+    other = isolation.add_user(admin, 'project-other', 'member')
+    before = isolation.everything(owner, things)
+    known = known_of(things, other, {'user': owner.user_id, 'project': owner.project_id})
+    wrong, codes = attack(other, Fuzz(2, known), ROUNDS)
+    assert not wrong, '\n'.join(map(str, wrong[:20]))
+    assert {200, 400, 403, 404} <= codes
+    assert isolation.everything(owner, things) == before
+
+
 def test_administrators_input(cloud, admin, things):
     """Who may everything gets as far as input can get: still no error of the server, and the cloud lives on."""
     sacrifice = isolation.add_user(admin, 'sacrifice', 'member')
@@ -297,18 +310,6 @@ def test_administrators_input(cloud, admin, things):
     assert {200, 202, 204, 400, 404, 409} <= codes           # it did get somewhere
     assert admin.get('/servers/detail?all_tenants=1', version='2.96').status_code == 200
     assert admin.get('/image/v2/images').status_code == admin.get('/network/v2.0/ports').status_code == 200
-
-
-def test_another_projects_input_changes_nothing(cloud, admin):
-    owner = isolation.add_user(admin, 'project-victim', 'member')
-    things = isolation.make_things(owner)
-    other = isolation.add_user(admin, 'project-other', 'member')
-    before = isolation.everything(owner, things)
-    known = known_of(things, other, {'user': owner.user_id, 'project': owner.project_id})
-    wrong, codes = attack(other, Fuzz(2, known), ROUNDS)
-    assert not wrong, '\n'.join(map(str, wrong[:20]))
-    assert {200, 400, 403, 404} <= codes
-    assert isolation.everything(owner, things) == before
 
 
 def test_nobodys_input(cloud, admin, things):

@@ -5,6 +5,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
+from nova import exception
 from nova import utils
 from nova.api import idempotency
 from nova.api.resources import server_create
@@ -65,6 +66,16 @@ def test_projects_have_keys_of_their_own(cloud):
     first = create(cloud, 'one').json['server']['id']
     second = other.post('/servers', cloud.body(), headers={'Idempotency-Key': 'one'}).json['server']['id']
     assert first != second
+
+
+def test_users_are_not_given_each_others_answers(cloud):
+    """A private key went to whoever of the project sent the same name with the same key."""
+    body, headers = {'keypair': {'name': 'mine'}}, {'Idempotency-Key': 'one'}
+    mine = cloud.client().post('/os-keypairs', body, headers=headers)
+    other = cloud.client(user='o' * 32).post('/os-keypairs', body, headers=headers)
+    assert mine.json['keypair']['private_key'] and other.status == 409
+    assert create(cloud, 'two').status == 202
+    assert cloud.client(user='o' * 32).post('/servers', cloud.body(), headers={'Idempotency-Key': 'two'}).status == 409
 
 
 def test_a_refused_request_may_be_sent_again(cloud):
@@ -131,7 +142,7 @@ def break_off(cloud, monkeypatch, where):
     assert create(cloud, 'one').fault[2].endswith('still being served.')
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
-            created_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+            tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
 
 
 @pytest.mark.parametrize('where', ['send', '_accepted'])
@@ -158,3 +169,29 @@ def test_keys_expire(cloud):
         assert idempotency.db.expire(conn, utils.utcnow() - datetime.timedelta(seconds=5)) == 0
         assert idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5)) == 1
     assert rows(cloud) == []
+
+
+def test_an_expired_key_is_a_new_one(cloud):
+    """Also while the server of its first time is there."""
+    first = create(cloud, 'one').json['server']['id']
+    with cloud.api_db.writer() as conn:
+        idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5))
+    answer = create(cloud, 'one')
+    assert answer.status == 202 and answer.json['server']['id'] != first and len(uuids(cloud)) == 2
+
+
+def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
+    """A request that hangs is taken over; when it ends at last, the answer that was given stays."""
+    answers = []
+
+    def overtaken(*_args, **_kwargs):
+        monkeypatch.undo()
+        with cloud.api_db.writer() as conn:
+            conn.execute(sa.update(KEYS).values(
+                tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+        answers.append(create(cloud, 'one'))
+        raise exception.BadRequest('too late')
+    monkeypatch.setattr(server_create, '_from_api_db', overtaken)
+    assert create(cloud, 'one').status == 400
+    assert answers[0].status == 202 and create(cloud, 'one').body == answers[0].body
+    assert len(uuids(cloud)) == 1

@@ -234,6 +234,31 @@ def test_what_only_administrators_may(face):
         'admin', 'GET', f'networks/{face.network_id}').json()['network']
 
 
+def test_projects_make_networks_in_their_ranges(tmp_path):
+    """Clients that make a network and a subnet of their own first were refused altogether."""
+    face = Face(tmp_path, network__project_ranges=['10.128.0.0/9', '192.168.0.0/16'])
+    try:
+        network = face('demo', 'POST', 'networks', {'network': {'name': 'mine'}}).json()['network']
+        subnet = {'network_id': network['id'], 'cidr': '10.200.0.0/24'}
+        for user, values, code in (
+                ('demo', {'cidr': '10.44.9.0/24'}, 400), ('demo', {'cidr': '10.0.0.0/8'}, 400),
+                ('demo', {'network_id': face.network_id}, 403), ('other', {}, 404), ('demo', {}, 201),
+                ('demo', {}, 400), ('admin', {'cidr': '10.45.0.9/24'}, 201)):
+            answer = face(user, 'POST', 'subnets', {'subnet': {**subnet, **values}})
+            assert answer.status_code == code, (user, values, answer.text)
+        # an address in the network names it
+        assert answer.json()['subnet']['cidr'] == '10.45.0.0/24'
+        assert face('demo', 'POST', 'networks', {'network': {'shared': True}}).status_code == 403
+        path = f'networks/{network["id"]}'
+        assert face('demo', 'PUT', path, {'network': {'shared': True}}).status_code == 403
+        assert face('demo', 'PUT', path, {'network': {'name': 'x'}}).json()['network']['name'] == 'x'
+        for user, ident, code in (('demo', face.network_id, 403), ('other', network['id'], 404),
+                                  ('demo', network['id'], 204)):
+            assert face(user, 'DELETE', f'networks/{ident}').status_code == code
+    finally:
+        face.close()
+
+
 def test_another_projects_groups_and_networks_cannot_be_used(face):
     group = face('other', 'POST', 'security-groups', {'security_group': {'name': 'g'}}).json()[
         'security_group'
@@ -277,7 +302,6 @@ def test_bad_ports(face, port):
 
 
 BAD_SUBNETS = [
-    {'cidr': '10.9.0.1/24'},
     {'cidr': 'x'},
     {'cidr': '10.9.0.0/31'},
     {'cidr': '0.0.0.0/0'},

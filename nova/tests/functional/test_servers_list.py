@@ -214,3 +214,15 @@ def test_no_expression_takes_long(cloud, pattern):
     begin = time.monotonic()
     answer = cloud.client().get('/servers?' + urllib.parse.urlencode({'name': pattern, 'ip': pattern}))
     assert answer.status in (200, 400) and time.monotonic() - begin < 2
+
+
+def test_changes_before_names_the_second_that_servers_show(tmp_path):
+    """The client gives the time that a server shows, which has no fractions: the server is among the answers."""
+    fixture = servers.Servers(tmp_path)
+    moment = server_rows.START.replace(microsecond=700000)
+    fixture.add_servers(server_rows.row(1, project_id=base.PROJECT, updated_at=moment))
+    shown = fixture.client().get('/servers/detail').json['servers'][0]['updated']
+    found = [names(fixture.client(), f'changes-before={text}', '2.66')
+             for text in (shown, shown.replace('Z', '.600000Z'), shown.replace('Z', '.800000Z'))]
+    fixture.close()
+    assert found == [[1], [], [1]]

@@ -76,6 +76,10 @@ def test_a_volume_of_an_image(home, tmp_path):
     volume = home.create(alice, 2, image_id=image['id'])
     assert home.get(alice, volume['id'])['bootable'] is True
     assert home.get(alice, volume['id'])['image_metadata']['os_distro'] == 'x'
+    blank = home.create(alice, 2)
+    home.attach(system(), blank['id'], SERVER)
+    home.reimage(system(), blank['id'], image['id'])         # a rebuild's way: the server keeps its hold
+    assert home.get(alice, blank['id'])['bootable'] is True
     with pytest.raises(exception.BadRequest):
         home.create(alice, 1, image_id=image['id'])
     with pytest.raises(exception.NotFound):
@@ -161,6 +165,8 @@ def test_users_do_not_touch_attachments(tmp_path):
             ('PUT', f'/v3/attachments/{attachment}', {'attachment': {'connector': CONNECTOR}}),
             ('POST', '/v3/attachments', {'attachment': {'volume_uuid': volume['id'], 'instance_uuid': OTHER}}),
             ('POST', f'/v3/attachments/{attachment}/action', {'os-complete': None}),
+            ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-reimage': {
+                'image_id': ABSENT, 'reimage_reserved': True}}),
             ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-begin_detaching': {}}),
             ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-reset_status': {'status': 'available'}})):
         assert alice(method, path, body).status == 403
@@ -173,7 +179,7 @@ def test_users_do_not_touch_attachments(tmp_path):
 @pytest.mark.parametrize('version, fields', [
     (None, ()), ('3.0', ()), ('3.13', ('group_id',)), ('3.47', ('group_id', 'provider_id')),
     ('3.60', ('group_id', 'provider_id', 'service_uuid', 'shared_targets')),
-    ('latest', ('group_id', 'provider_id', 'service_uuid', 'shared_targets'))])
+    ('latest', ('group_id', 'provider_id', 'service_uuid', 'shared_targets', 'volume_type_id', 'consumes_quota'))])
 def test_fields_follow_the_microversion(tmp_path, version, fields):
     """A client that validates an answer met fields of versions that it had not asked for."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
@@ -181,21 +187,42 @@ def test_fields_follow_the_microversion(tmp_path, version, fields):
     alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)))
     headers = {'OpenStack-API-Version': f'compute 2.90, volume {version}'} if version else {}
     made = alice('POST', '/v3/volumes', {'volume': {'size': 1}}, headers=headers)
-    assert made.headers['openstack-api-version'] == f'volume {version or "3.0"}'.replace('latest', '3.60')
+    assert made.headers['openstack-api-version'] == f'volume {version or "3.0"}'.replace('latest', '3.68')
     shown = alice('GET', f'/v3/volumes/{made.json["volume"]["id"]}', headers=headers).json['volume']
     new = {'group_id', 'provider_id', 'service_uuid', 'shared_targets', 'volume_type_id', 'consumes_quota',
            'cluster_name', 'encryption_key_id'}
     assert new & shown.keys() == set(fields)
     assert shown.keys() - made.json['volume'].keys() == {'os-vol-tenant-attr:tenant_id'}
-    snapshot = alice('POST', '/v3/snapshots', {'snapshot': {'volume_id': shown['id']}}, headers=headers).json['snapshot']
+    snapshot = alice('POST', '/v3/snapshots', {'snapshot': {'volume_id': shown['id']}},
+                     headers=headers).json['snapshot']
     assert ('user_id' in snapshot) == (len(fields) > 1) and ('group_snapshot_id' in snapshot) == (len(fields) > 1)
 
 
-@pytest.mark.parametrize('version, code', [('3.61', 406), ('2.0', 400), ('x', 400), ('3.01', 400), ('3.' + '9' * 9, 400)])
+@pytest.mark.parametrize('version, code', [
+    ('3.69', 406), ('2.0', 400), ('x', 400), ('3.01', 400), ('3.' + '9' * 9, 400)])
 def test_a_version_that_is_none(tmp_path, version, code):
     alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), None, None)))
     answer = alice('GET', '/v3/volumes', headers={'OpenStack-API-Version': f'volume {version}'})
     assert (answer.status, answer.headers['openstack-api-version']) == (code, 'volume 3.0')
+
+
+def test_types_and_cascade(tmp_path):
+    """A volume that several servers may have is asked for by a type; its snapshots may go with it."""
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    tables_volume.volumes.metadata.create_all(db.engine)
+    store = embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)
+    alice = service.Client(Application(store))
+    types = {each['name']: each for each in alice('GET', '/v3/types').json['volume_types']}
+    assert types.keys() == {'__DEFAULT__', 'multiattach'}
+    ident = types['multiattach']['id']
+    assert alice('GET', f'/v3/types/{ident}/extra_specs').json['extra_specs'] == {'multiattach': '<is> True'}
+    made = alice('POST', '/v3/volumes', {'volume': {'size': 1, 'volume_type': ident}}).json['volume']
+    assert (made['volume_type'], made['multiattach']) == ('multiattach', True)
+    assert not alice('POST', '/v3/volumes', {'volume': {'size': 1}}).json['volume']['multiattach']
+    snapshot = alice('POST', '/v3/snapshots', {'snapshot': {'volume_id': made['id']}}).json['snapshot']
+    assert alice('DELETE', f'/v3/volumes/{made["id"]}').status == 400
+    assert alice('DELETE', f'/v3/volumes/{made["id"]}?cascade=True').status == 202
+    assert alice('GET', f'/v3/snapshots/{snapshot["id"]}').status == 404
 
 
 def test_lists_of_the_face(tmp_path):

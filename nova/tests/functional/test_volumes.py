@@ -237,6 +237,18 @@ def test_boot_from_a_blank_volume(user, image_id):
     assert (root['device'], show(user, root['volumeId'])['bootable']) == ('/dev/vda', 'false')
 
 
+def test_boot_from_an_empty_volume_beside_an_image(user, image_id):
+    """What openstacksdk's own test does: the image tells what the server is, the volume is its disk."""
+    root = volume(user)
+    refused = user.post('/servers', {'server': {
+        'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+            _boot_device(source_type='volume', uuid=root)]}}, version='2.67')
+    assert refused.status_code == 400 and 'not bootable' in refused.text
+    server_id = boot(user, image_id, block_device_mapping_v2=[_boot_device(source_type='volume', uuid=root)])
+    user.wait_for(server_id)
+    assert [each['volumeId'] for each in attachments(user, server_id)] == [root]
+
+
 def test_boot_from_a_volume_in_either_form(user, image_id):
     for version in ('2.1', '2.36'):
         root = volume(user, imageRef=image_id)
@@ -362,7 +374,8 @@ def test_volumes_follow_a_shelved_server(cloud, user, image_id):
     status(user, data, 'reserved')
     assert attach(user, server_id, more, version='2.19').status_code == 409
     assert attach(user, server_id, more).status_code == 200
-    status(user, more, 'reserved')
+    # a client waits for this: no host will ever take part in it
+    assert status(user, more, 'in-use')['attachments'][0]['server_id'] == server_id
     assert {each['volumeId'] for each in attachments(user, server_id)} == {data, more}
     user.post(f'/servers/{server_id}/action', {'unshelve': None})
     user.wait_for(server_id)

@@ -31,6 +31,7 @@ def cloud(database, tmp_path_factory):
     with fixture.running(tmp_path_factory.mktemp(kind) / 'state', ['host1', 'spare'],
                          api_database__connection=url_of('whole_api'),
                          database__connection=url_of('whole_cell')) as made:
+        made.admin().put('/os-services/disable', {'host': 'spare', 'binary': 'nova-compute'})      # gets no servers
         yield made
 
 

@@ -48,6 +48,15 @@ def _together(count, function):
         thread.join()
 
 
+def test_a_transaction_sees_what_another_left_before_its_lock(api_db):
+    """Also after a SELECT: the status of a volume came from attachments that were gone."""
+    found = sa.select(tables_api.quota_locks.c.project_id).where(tables_api.quota_locks.c.project_id.like('seen-%'))
+    with api_db.writer() as conn:
+        assert conn.execute(found).all() == []
+        api_db.run(quotas.lock, 'seen-1')
+        assert conn.execute(found).scalars().all() == ['seen-1']
+
+
 def test_a_rate_is_never_exceeded(api_db):
     """Rows are missing at first, so that the first requests race to make them."""
     now, taken = 1_800_000_000 * SECOND, []

@@ -111,6 +111,8 @@ def test_a_report_that_is_refused_leaves_the_guest_here(rig):
 
 
 def test_disks(rig):
+    assert rig.there.check_destination(rig.instance, False, False) == {'block_migration': False}     # it has none
+    rig.instance.image_id = '11111111-2222-3333-4444-555555555555'
     with pytest.raises(exception.MigrationPreCheckError):
         rig.there.check_destination(rig.instance, False, False)
     rig.there.shares_disks = True

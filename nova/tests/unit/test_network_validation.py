@@ -73,7 +73,10 @@ def test_ambiguous_and_none(rig):
 
 
 def test_security_groups(rig):
-    rig.api.check_security_groups(rig.user, ['default'])
+    assert rig.api.check_security_groups(rig.user, ['default']) == ['default']
+    group = rig.api.groups.create(rig.user.project_id, 'mine', '')
+    # a server that is asked for with a group's id shows the group's name
+    assert rig.api.check_security_groups(rig.user, [group['id'], 'default', 'mine']) == ['mine', 'default']
     with pytest.raises(exception.SecurityGroupNotFound):
         rig.api.check_security_groups(rig.user, ['default', 'x'])
     instance = unit.make_instance()

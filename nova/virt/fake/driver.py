@@ -5,13 +5,14 @@ fail; with a state file the guests outlive the process, as real ones do.
 """
 import contextlib
 import glob
-import json
 import os
 import pathlib
 import random
 import tempfile
 import threading
 import time
+
+import orjson
 
 from nova import exception
 from nova import states
@@ -59,7 +60,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                 path.unlink()            # of a snapshot that a crash ended
             if self._file.exists():
                 with self._lock:
-                    self._guests = json.loads(self._file.read_text())
+                    self._guests = orjson.loads(self._file.read_bytes())
 
     def resources(self):
         options = self.conf.fake
@@ -192,7 +193,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
     def _save(self):
         if self._file is not None:
             fresh = self._file.with_suffix('.new')
-            fresh.write_text(json.dumps(self._guests))
+            fresh.write_bytes(orjson.dumps(self._guests))
             os.replace(fresh, self._file)
 
 

@@ -34,10 +34,11 @@ class LiveMigration(driver.LiveMigration):
 
     def check_destination(self, instance, block_migration, disk_over_commit):
         with self._operation('check_destination', instance):
-            if block_migration is False and not self.shares_disks:
+            copied = not self.shares_disks and _has_local_disks(instance)
+            if block_migration is False and copied:
                 raise exception.MigrationPreCheckError(
                     reason='the hosts share no storage; a migration with its disks (block migration) is needed')
-            return {'block_migration': not self.shares_disks}
+            return {'block_migration': copied}
 
     def check_source(self, instance, facts):
         with self._operation('check_source', instance):
@@ -99,6 +100,11 @@ class LiveMigration(driver.LiveMigration):
     def rollback_live_migration(self, context, instance, network_info, facts):
         with self._operation('rollback_live_migration', instance), self._lock:
             self._expected.pop(instance.uuid, None)
+
+
+def _has_local_disks(instance):
+    """Whether a guest has disks that are no volumes."""
+    return bool(instance.image_id or instance.ephemeral_gb or (instance.flavor or {}).get('swap'))
 
 
 class _Job:

@@ -1,0 +1,53 @@
+"""The short form of tools/tempest.py and tools/client_suites.py: test suites that others wrote, unmodified."""
+import importlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+TEMPEST = (r'compute\.(servers\.test_(server_actions|server_group|server_rescue|servers|list_servers|attach_inter)'
+           r'|volumes\.test_attach|admin\.test_(live_migration|aggregates|servers)|keypairs|flavors)')
+# script, its options, tests that must have passed at least
+RUNS = (
+    ('tempest', ['--only', TEMPEST], 150),
+    ('client_suites', ['--suite', 'openstacksdk'], 14),
+    ('client_suites', ['--suite', 'novaclient', '--only', 'TestServersBootNovaClient or TestServerGroupClient'], 2),
+)
+SECONDS = 900
+
+
+def _module(name):
+    """A script of the tree."""
+    if not (TOOLS / f'{name}.py').exists():
+        pytest.skip(f'tools/{name}.py is not part of an installed nova')
+    sys.path.insert(0, str(TOOLS))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(TOOLS))
+
+
+def _environment(name, path):
+    """Skips, with the reason, when the suites are not installed and cannot be fetched."""
+    script = _module(name)
+    if _module('suites').is_installed(script.DIRECTORY, script.PACKAGES):
+        return
+    fetched = subprocess.run([sys.executable, '-m', 'pip', '--disable-pip-version-check', 'download', '-q', '--no-deps',
+                              '--retries', '1', '-d', path, script.PACKAGES[0]], capture_output=True, text=True)
+    if fetched.returncode:
+        pytest.skip(f'{script.PACKAGES[0]} cannot be fetched: {fetched.stderr.strip()[-200:]}')
+
+
+@pytest.mark.parametrize('script, options, least', RUNS, ids=[' '.join((run[0], run[1][1]))[:40] for run in RUNS])
+def test_suite(script, options, least, tmp_path):
+    _environment(script, tmp_path)
+    environ = {**os.environ, 'TMPDIR': str(tmp_path),
+               'PATH': f'{pathlib.Path(sys.executable).parent}:{os.environ["PATH"]}'}
+    done = subprocess.run([sys.executable, TOOLS / f'{script}.py', *options], env=environ, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert int(re.search(r'tests: (\d+) passed', done.stdout)[1]) >= least
