@@ -7,18 +7,24 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
+STAMP = 'installed'          # file that names what an environment was made of
+
 
 def install(directory, packages):
     """A virtual environment with exactly these requirements; its bin directory."""
-    stamp = directory / 'installed'
-    wanted = '\n'.join(packages)
-    if not stamp.exists() or stamp.read_text() != wanted:
+    if not is_installed(directory, packages):
         print(f'Installing {", ".join(packages)} into {directory} …', flush=True)
         subprocess.run([sys.executable, '-m', 'venv', '--clear', directory], check=True)
         subprocess.run([directory / 'bin' / 'pip', '-q', '--disable-pip-version-check', 'install', *packages],
                        check=True)
-        stamp.write_text(wanted)
+        (directory / STAMP).write_text('\n'.join(packages))
     return directory / 'bin'
+
+
+def is_installed(directory, packages):
+    """Whether an environment has what ``install`` would put there."""
+    stamp = directory / STAMP
+    return stamp.exists() and stamp.read_text() == '\n'.join(packages)
 
 
 def environ(directory, **more):

@@ -18,12 +18,13 @@ import local_cloud
 import suites
 
 EXPECTED = pathlib.Path(__file__).with_name('tempest-expected.tsv')
+DIRECTORY = pathlib.Path.home() / '.cache/nova-tempest'
 PACKAGES = ('tempest==47.0.0', 'python-subunit', 'junitxml')
 TESTS = r'^tempest\.api\.compute'
 
 CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0',
-         '[quota]', 'instances = 50', 'cores = 100',
-         'ram = 204800', '[serial_console]', 'base_url = ws://127.0.0.1:6083/',
+         '[quota]', 'instances = 50', 'cores = 100', 'ram = 204800',
+         '[serial_console]', 'base_url = ws://127.0.0.1:6083/',
          '[spice]', 'html5proxy_base_url = http://127.0.0.1:6082/spice_auto.html',
          'spice_direct_proxy_base_url = http://127.0.0.1:13002/nova']
 
@@ -92,6 +93,7 @@ nova = true
 [volume]
 min_microversion = 3.0
 max_microversion = latest
+volume_type_multiattach = multiattach
 build_interval = 0
 build_timeout = 60
 [network]
@@ -112,7 +114,7 @@ def main():
     parser.add_argument('--keep', action='store_true', help='leave logs and results in their directory')
     parser.add_argument('--concurrency', type=int, default=2, help='workers of tempest (%(default)s)')
     parser.add_argument('--only', default=TESTS, help='regular expression of the tests to run (%(default)s)')
-    parser.add_argument('--install', type=pathlib.Path, default=pathlib.Path.home() / '.cache/nova-tempest',
+    parser.add_argument('--install', type=pathlib.Path, default=DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
     directory = suites.install(given.install, PACKAGES)

@@ -41,6 +41,8 @@ if wants integration && [ $root = yes ]; then
 fi
 
 pytest() { "$venv/bin/python" -m pytest -q -p no:cacheprovider "$@"; }
+# What shares nothing with other tests runs on every core, file by file.
+side_by_side() { pytest -n auto --maxprocesses 8 --dist loadfile "$@"; }
 failed=()
 run() {
     local name=$1
@@ -51,11 +53,17 @@ run() {
 
 export PATH=$venv/bin:$PATH
 if wants pep8; then run "style and layers" "$here/check.sh"; fi
-if wants unit; then run "unit" pytest nova/tests/unit "$@"; fi
-if wants contract; then run "contract and budgets" pytest nova/tests/contract nova/tests/perf "$@"; fi
+if wants unit; then run "unit" side_by_side nova/tests/unit "$@"; fi
+if wants contract; then
+    run "contract" side_by_side nova/tests/contract "$@"
+    run "budgets" pytest nova/tests/perf "$@"
+fi
 if wants functional; then
-    run "functional, native threads" env NOVA_THREAD_MODEL=native "$venv/bin/python" -m pytest -q -p no:cacheprovider nova/tests/functional "$@"
-    run "functional, green threads" env NOVA_THREAD_MODEL=eventlet "$venv/bin/python" -m pytest -q -p no:cacheprovider nova/tests/functional "$@"
+    export NOVA_THREAD_MODEL=native
+    run "functional, native threads" side_by_side nova/tests/functional "$@"
+    NOVA_THREAD_MODEL=eventlet
+    run "functional, green threads" side_by_side nova/tests/functional "$@"
+    unset NOVA_THREAD_MODEL
 fi
 if wants integration; then run "integration" pytest -rs nova/tests/integration "$@"; fi
 
