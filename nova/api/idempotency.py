@@ -26,6 +26,7 @@ LOG = logging.getLogger(__name__)
 HEADER = 'HTTP_IDEMPOTENCY_KEY'
 ABANDONED_S = 60                 # longer than a request lasts: whoever began it is not at work any more
 MAX_KEY = 255
+OF_USERS = ('/os-keypairs',)     # a private key is nobody else's, not even the project's
 
 
 class Once:
@@ -120,7 +121,8 @@ def _replay(once, sealed):
 
 
 def _described(req, document):
-    """What makes two requests the same: user, path, version and body. The answer may hold a secret of the user's."""
-    named = [req.user_id, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),
+    """What makes two requests the same: path, version and body, and the user where what is made is the user's own."""
+    owner = req.user_id if req.route.path.startswith(OF_USERS) else None
+    named = [owner, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),
              req.version, document]
     return b'request:' + orjson.dumps(named, option=orjson.OPT_SORT_KEYS)

@@ -87,7 +87,7 @@ def create(req):
         instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec))
     if server.get('return_reservation_id'):
         return {'reservation_id': common['reservation_id']}
-    return _accepted(req, uuids[0], common, password)
+    return _accepted(req, uuids[0], common, password, groups)
 
 
 def _begun_before(req, cell, names, server):
@@ -105,13 +105,14 @@ def _begun_before(req, cell, names, server):
         return None
     if server.get('return_reservation_id'):
         return {'reservation_id': row['reservation_id']}
-    return _accepted(req, names[0], row, (arguments.get(names[0]) or {}).get('admin_password') or '')
+    return _accepted(req, names[0], row, (arguments.get(names[0]) or {}).get('admin_password') or '',
+                     server_spec.security_groups(server.get('security_groups')))
 
 
-def _accepted(req, uuid, common, password):
+def _accepted(req, uuid, common, password, groups):
     links = server_fields.links({'uuid': uuid}, server_fields.View(req))
     body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': common['disk_config'],
-                       'security_groups': [{'name': name} for name in common['security_groups']],
+                       'security_groups': [{'name': name} for name in groups],          # as they were asked for
                        'adminPass': password}}
     return Response(body, headers=(('Location', links[0]['href']),))
 
