@@ -4,6 +4,7 @@ What another project may not have does not exist for it (404): it cannot even te
 """
 import base64
 import json
+import time
 import uuid
 
 import pytest
@@ -91,6 +92,10 @@ def volumes_of(owner, server):
     volume, free = (one(owner, '/volume/v3/volumes', 'volume', size=1, name='canary-volume')['id'] for _ in range(2))
     answer = owner.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': volume}})
     assert answer.status_code == 200, answer.text
+    deadline = time.monotonic() + 20
+    while not owner.get(f'/servers/{server}').json()['server']['os-extended-volumes:volumes_attached']:
+        assert time.monotonic() < deadline, 'the volume is not attached'
+        time.sleep(0.02)
     return {'volume': volume, 'free_volume': free, 'volume_snapshot': one(
         owner, '/volume/v3/snapshots', 'snapshot', volume_id=free, name='canary-volume-snapshot')['id']}
 
