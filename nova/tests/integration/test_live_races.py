@@ -53,28 +53,8 @@ def test_live_migration_and_delete(cloud, pause):
 
 @pytest.mark.parametrize('pause', [0, 0.02, 0.05, 0.1])
 def test_evacuation_and_the_host_that_comes_back(cloud, pause):
-    uuid = live.boot(cloud)
-    evacuation.die(cloud)
-    number = evacuation.begin(cloud, uuid, host='host2')
-
-    def back():
-        time.sleep(pause)
-        live.down(cloud, 'host1', forced=False)
-        cloud.start_compute('host1')
-    live.together(lambda: cloud.conductor.continue_evacuation(cloud.ctx, uuid), back)
-    cloud.settle()
-    row = cloud.row(uuid)
-    assert row['task_state'] is None and live.hosts_with(cloud, uuid) == [row['host']]
-    assert live.move(cloud, number)['status'] == ('error' if row['host'] == 'host1' else 'completed')
-    live.check(cloud)
+    evacuation.test_the_host_comes_back_at_any_moment(cloud, pause)
 
 
 def test_two_evacuations_at_once(cloud):
-    uuid = live.boot(cloud)
-    evacuation.die(cloud)
-    live.together(*[lambda host=host: evacuation.evacuate(cloud, uuid, host=host) for host in ('host2', 'host3')])
-    cloud.settle()
-    row = cloud.row(uuid)
-    assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
-    evacuation.come_back(cloud)
-    live.check(cloud)
+    evacuation.test_two_evacuations_at_once(cloud)
