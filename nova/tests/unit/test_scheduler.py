@@ -11,7 +11,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova import utils
 from nova.scheduler import filters
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights
 
@@ -31,7 +31,7 @@ def hosts(*changes, count=None):
             'memory_mb_used': 0, 'local_gb_used': 0, 'running_vms': 0, 'capabilities': {},
             'hypervisor_type': 'fake', 'availability_zone': 'nova', 'disabled': False, 'forced_down': False,
             'last_seen_at': utils.utcnow(), **change})
-    return host_table.Hosts(rows)
+    return host_view.Hosts(rows)
 
 
 def passing(table, using=ALL, **asked):
