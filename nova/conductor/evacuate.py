@@ -41,6 +41,9 @@ class Evacuator:
             except exception.Unavailable as error:
                 LOG.warning('No scheduler for the evacuation of server %s now: %s', instance_uuid, error.message)
                 return
+            except exception.InstanceChanged:
+                LOG.info('Somebody else goes on with the evacuation of server %s.', instance_uuid)
+                return
             except exception.NovaException as error:
                 LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
                 fault = faults.fault(error, details=str(error.kwargs.get('details', '')))

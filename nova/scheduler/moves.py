@@ -47,7 +47,15 @@ class Moves:
                 LOG.info('Move %s does not look for a host any more.', migration_id)
                 return None
             raise exception.ClaimFailed(host=hosts.host[ranking[0]], instance_id=row['uuid'])
-        return self._select_one(row['uuid'], request, claim)
+        try:
+            return self._select_one(row['uuid'], request, claim)
+        except exception.NoValidHost:
+            # a message that came twice: the room that is missing may be what the first one took for this very move
+            with self._cells.default.db.reader() as conn:
+                migration = server_migrations.get(conn, migration_id)
+            if migration['held_host'] is None and migration['status'] in LOOKING:
+                raise
+            return []
 
     def select_unshelve(self, ctx, spec, instance_uuid, target):
         """Choose and claim a host for an offloaded server that is unshelved; see interface.py."""

@@ -3,11 +3,14 @@ import threading
 import time
 
 import pytest
+import sqlalchemy as sa
 
 from nova import exception
 from nova import states
+from nova import utils
 from nova.api.resources import server_evacuate as api
 from nova.db import server_migrations
+from nova.db import tables_cell
 from nova.tests import core
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_recovery as recovery
@@ -286,6 +289,38 @@ def test_two_evacuations_at_once(cloud):
     cloud.settle()
     row = cloud.row(uuid)
     assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
+    come_back(cloud)
+    live.check(cloud)
+
+
+def shrink(conn, host, vcpus):
+    conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.host == host).values(
+        vcpus=vcpus, cpu_allocation_ratio=1, changed=utils.change_number()))
+
+
+@pytest.mark.parametrize('filled', [False, True])
+def test_the_message_comes_twice(cloud, filled):
+    """Whoever comes too late for the choice leaves the evacuation to who was first, also when that took the last room."""
+    uuid = live.boot(cloud)
+    die(cloud)
+    number = begin(cloud, uuid)
+    if filled:
+        for host, vcpus in (('host2', 1), ('host3', 0)):
+            cloud.db.run(shrink, host, vcpus)
+    scheduler = cloud.conductor._scheduler
+
+    class Overtaken:
+        def select_move(self, ctx, **arguments):
+            cloud.conductor._scheduler = scheduler
+            assert scheduler.select_move(ctx, **arguments)
+            return scheduler.select_move(ctx, **arguments)
+    cloud.conductor._scheduler = Overtaken()
+    cloud.conductor.continue_evacuation(cloud.ctx, uuid)
+    cloud.conductor.continue_evacuation(cloud.ctx, uuid)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
+    assert live.move(cloud, number)['status'] == 'done'
     come_back(cloud)
     live.check(cloud)
 
