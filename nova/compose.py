@@ -154,7 +154,7 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), images=images, networks=network_api.API(api_db, conf),
         volumes=volume_api.new(conf, api_db, images))
-    offered = {'api_services': app.offer(services), 'policy': auth.offer(rules)}
+    offered = {'api_services': app.offer(services), 'policy': auth.offer(rules), 'conf': auth.offer(conf)}
     if identity_service is not None:
         offered['identity_service'] = auth.offer(identity_service)
     return deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend, global_conf=offered)

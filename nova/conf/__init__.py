@@ -16,7 +16,8 @@ def modules():
 
 def list_opts():
     """For oslo-config-generator: [(group, options)]."""
-    return [(module.GROUP or 'DEFAULT', module.OPTIONS) for module in modules()]
+    return [(module.GROUP or 'DEFAULT', [*module.OPTIONS, *getattr(module, 'SAMPLE_OPTIONS', ())])
+            for module in modules()]
 
 
 def new(args=(), files=None, **overrides):

@@ -4,3 +4,4 @@ from nova.conf import glance
 GROUP = 'cinder'
 
 OPTIONS = glance.OPTIONS
+SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS

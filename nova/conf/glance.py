@@ -16,7 +16,10 @@ def _unique(*groups):
 OPTIONS = _unique(
     loading.get_session_conf_options(),
     loading.get_auth_common_conf_options(),
+    loading.get_adapter_conf_options(include_deprecated=False),
+)
+# of the ways to log in that most use; keystoneauth1 registers those of the way that auth_type names
+SAMPLE_OPTIONS = _unique(
     loading.get_auth_plugin_conf_options('password'),
     loading.get_auth_plugin_conf_options('none'),
-    loading.get_adapter_conf_options(include_deprecated=False),
 )

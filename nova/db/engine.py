@@ -40,7 +40,8 @@ class Database:
         self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
                        engines.create_engine(_server_url(self.url), max_pool_size=pool_size, max_overflow=max_overflow,
                                              pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800,
-                                             max_retries=CONNECT_RETRIES, retry_interval=1))
+                                             max_retries=CONNECT_RETRIES, retry_interval=1,
+                                             mysql_sql_mode='TRADITIONAL'))
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
         self._idle = collections.deque()

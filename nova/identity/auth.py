@@ -9,7 +9,7 @@ auth_token and takes what it found. Which of them a deployment uses is said in a
     [filter:strip_identity]
     paste.filter_factory = nova.identity.auth:strip_factory
     [filter:authtoken]
-    paste.filter_factory = keystonemiddleware.auth_token:filter_factory
+    paste.filter_factory = nova.identity.auth:authtoken_factory
     delay_auth_decision = true
     [filter:keystone_context]
     paste.filter_factory = nova.identity.auth:keystone_factory
@@ -191,8 +191,8 @@ _offered = weakref.WeakValueDictionary()
 
 
 def offer(service):
-    """A name of a service, to be given in the ``global_conf`` of paste's loadapp: ``identity_service``, and
-    ``policy``, which says who is an administrator."""
+    """A name of a service, to be given in the ``global_conf`` of paste's loadapp: ``identity_service``, ``policy``,
+    which says who is an administrator, and ``conf``."""
     name = f'{type(service).__name__}-{id(service)}'
     _offered[name] = service
     return name
@@ -204,8 +204,18 @@ def embedded_factory(global_conf, **local):
     return lambda app: EmbeddedAuth(app, service, **_settings(global_conf, local))
 
 
+def authtoken_factory(global_conf, **local):
+    """keystonemiddleware's auth_token with the configuration of this process, whichever files that came from."""
+    from keystonemiddleware import auth_token
+    return auth_token.filter_factory({}, oslo_config_config=_offered[global_conf['conf']], **local)
+
+
 def keystone_factory(global_conf, **local):
-    return lambda app: KeystoneContext(app, **_settings(global_conf, local))
+    settings = _settings(global_conf, local)
+    conf = _offered[global_conf['conf']]
+    if 'keystone_authtoken' in conf:                # authtoken was loaded before it
+        settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
+    return lambda app: KeystoneContext(app, **settings)
 
 
 def strip_factory(global_conf, **local):

@@ -1,0 +1,37 @@
+"""The sections of services behind Keystone: what keystonemiddleware and keystoneauth1 register beside ours."""
+import pytest
+from keystoneauth1 import loading
+
+from nova import conf as nova_conf
+from nova.identity import auth
+
+FILE = '''
+[{group}]
+auth_type = password
+auth_url = http://keystone.example/v3
+username = nova
+password = secret
+project_name = service
+'''
+
+
+@pytest.mark.parametrize('group', ['glance', 'cinder'])
+def test_a_password_login_is_loaded(tmp_path, group):
+    """It was refused as a duplicate option."""
+    (tmp_path / 'nova.conf').write_text(FILE.format(group=group))
+    conf = nova_conf.new(files=[str(tmp_path / 'nova.conf')])
+    plugin = loading.load_auth_from_conf_options(conf, group)
+    assert plugin.auth_url == 'http://keystone.example/v3' and plugin._username == 'nova'
+    assert {'auth_url', 'username', 'password'} <= {
+        option.dest for name, options in nova_conf.list_opts() if name == group for option in options}
+
+
+def test_the_middleware_reads_the_configuration_of_the_process(tmp_path):
+    """It read the files in the usual places, whichever the process was given."""
+    (tmp_path / 'own.conf').write_text(
+        '[keystone_authtoken]\nwww_authenticate_uri = http://keystone.example/v3\n'
+        'auth_url = http://keystone.example/v3\nauth_type = password\n')
+    conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
+    factory = auth.authtoken_factory({'conf': auth.offer(conf)}, delay_auth_decision='true')
+    middleware = factory(lambda environ, start_response: [])
+    assert middleware._www_authenticate_uri == 'http://keystone.example/v3' and middleware._delay_auth_decision

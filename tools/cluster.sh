@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A fleet on this machine: the parts that an operator spreads over many, each a process of its own.
+#
+# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N]   builds and starts what is missing
+#        tools/cluster.sh status                                             what runs, and where
+#        tools/cluster.sh stop|start|kill PART...                            one part, or some
+#        tools/cluster.sh logs [PART]                                        the ends of the logs, or one log
+#        tools/cluster.sh down [--purge]                                     ends all; --purge: forgets the data as well
+#
+# RabbitMQ, MariaDB or PostgreSQL, memcached, haproxy (Debian's packages), Keystone and Glance (from PyPI), two
+# nova-api, two nova-conductor, two nova-scheduler, nova-network, and computes in network namespaces of their own.
+# As root. State: NOVA_CLUSTER_DIR (default /var/lib/nova-cluster).
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+export NOVA_CLUSTER_DIR=${NOVA_CLUSTER_DIR:-/var/lib/nova-cluster}
+log=$(mktemp "${TMPDIR:-/tmp}/nova-cluster.XXXXXX")
+trap 'rm -f "$log"' EXIT
+[ $# -gt 0 ] || { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
+[ "$(id -u)" = 0 ] || fail "A fleet has network namespaces and servers with users of their own: run it as root."
+
+CLUSTER_PACKAGES="rabbitmq-server mariadb-server postgresql memcached haproxy iproute2 python3-venv"
+if [ "$1" = up ]; then
+    say "Programs"
+    # shellcheck disable=SC2086
+    packages_present $CLUSTER_PACKAGES || step "Debian packages" install_packages $CLUSTER_PACKAGES
+    step "Python packages of this tree" make_venv mysql,postgresql,memcache,test
+    mkdir -p "$NOVA_CLUSTER_DIR"
+    chmod 711 "$NOVA_CLUSTER_DIR"
+    openstack_venv() {
+        local python=$NOVA_CLUSTER_DIR/openstack/bin
+        "$python/python" -c "import keystone, glance, memcache, pymemcache" 2>/dev/null && [ -x "$python/uwsgi" ] && return 0
+        python3 -m venv "$NOVA_CLUSTER_DIR/openstack" &&
+            "$python/pip" install --quiet --disable-pip-version-check keystone glance uwsgi pymysql psycopg2-binary pymemcache \
+                python-memcached
+    }
+    step "Keystone and Glance" openstack_venv
+fi
+PYTHONPATH="$here" exec "$venv/bin/python" -m cluster "$@"

@@ -1,0 +1,155 @@
+"""The commands of tools/cluster.sh."""
+import argparse
+import signal
+import shutil
+import sys
+import time
+
+from cluster import parts
+from cluster import prepare
+from cluster import settings
+
+
+def _step(what, function, *arguments):
+    """Do it and say how long it took.
+
+    :raises SystemExit: it failed, with the reason
+    """
+    begin = time.monotonic()
+    print(f'  {what:<58}', end='', flush=True)
+    try:
+        result = function(*arguments)
+    except (RuntimeError, OSError) as error:
+        print(' failed')
+        raise SystemExit(str(error)) from None
+    print(f' {time.monotonic() - begin:6.1f} s', flush=True)
+    return result
+
+
+def _start(rows):
+    for part in rows:
+        if part.pid() is None:
+            _step(f'{part.name} ({part.address})', part.start)
+        else:
+            part.start()
+
+
+def up(asked):
+    settings.DIRECTORY.mkdir(exist_ok=True)
+    fleet = settings.save(asked.database, asked.computes)
+    begin = time.monotonic()
+    print('Network and servers')
+    _step('Bridge and namespaces', prepare.network, fleet)
+    _step('Directories of the servers', prepare.data, fleet)
+    _start(parts.infrastructure(fleet))
+    _step('Databases', prepare.databases, fleet)
+    _step('Configuration', prepare.configuration, fleet)
+    _step('Schemas', prepare.schemas, fleet)
+    print('Identity and images')
+    rows = list(parts.openstack(fleet))
+    _start(rows[:1])
+    _step('Users and endpoints', prepare.users, fleet)
+    _start(rows[1:])
+    print('Compute')
+    _start(parts.nova(fleet))
+    _step('Every service reports', _reporting, fleet)
+    _step('Flavors, image, network', prepare.contents, fleet)
+    print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes. As its users:\n')
+    for user in ('admin', 'demo'):
+        print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
+              f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
+    print('\nNext: openstack server create --flavor m1.nano --image small --wait first')
+
+
+def _reporting(fleet):
+    """Wait until all services are up."""
+    wanted = fleet.computes + 2 * 2 + 1
+    deadline = time.monotonic() + 90
+    while True:
+        rows = [line for line in prepare.manage('service', 'list').splitlines()[1:] if ' up ' in line]
+        if len(rows) >= wanted:
+            return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f'{len(rows)} of {wanted} services are up:\n' + '\n'.join(rows))
+        time.sleep(0.5)
+
+
+def _fleet():
+    fleet = settings.load()
+    if fleet is None:
+        raise SystemExit('There is no fleet here. Build one with: tools/cluster.sh up')
+    return fleet
+
+
+def status(asked):
+    rows = parts.all_of(_fleet())
+    for part in rows:
+        print(f'{part.name:<12} {part.pid() or "-":>8}  {part.address}')
+    missing = sum(part.pid() is None for part in rows)
+    if missing:
+        print(f'{missing} of {len(rows)} do not run. Start them with: tools/cluster.sh up')
+    return 1 if missing else 0
+
+
+def _chosen(names):
+    known = {part.name: part for part in parts.all_of(_fleet())}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SystemExit(f'There is no part {unknown[0]}; there are {", ".join(known)}.')
+    return [known[name] for name in names]
+
+
+def one(asked):
+    for part in _chosen(asked.parts):
+        if asked.command == 'start':
+            _start([part])
+        elif asked.command == 'stop':
+            _step(f'{part.name} stops', part.stop)
+        else:
+            part.signal(signal.SIGKILL)
+
+
+def logs(asked):
+    for part in _chosen([asked.part]) if asked.part else parts.all_of(_fleet()):
+        print(f'==> {part.log}\n{part.tail(200 if asked.part else 5)}\n')
+
+
+def down(asked):
+    fleet = settings.load()
+    if fleet is not None:
+        for part in reversed(parts.all_of(fleet)):
+            if part.pid() is not None:
+                _step(f'{part.name} stops', part.stop)
+    prepare.remove_network()
+    if asked.purge:
+        for path in settings.DIRECTORY.glob('*'):
+            if path.name != 'openstack':                    # programs, not data
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='tools/cluster.sh')
+    commands = parser.add_subparsers(dest='command', required=True)
+    command = commands.add_parser('up', help='build and start what is missing')
+    command.add_argument('--database', choices=('mariadb', 'postgresql'),
+                         default=settings.load().database if settings.load() else 'mariadb')
+    command.add_argument('--computes', type=int, choices=range(1, 200), metavar='N',
+                         default=settings.load().computes if settings.load() else 3)
+    command.set_defaults(do=up)
+    commands.add_parser('status', help='what runs').set_defaults(do=status)
+    for name in ('start', 'stop', 'kill'):
+        command = commands.add_parser(name, help='some parts')
+        command.add_argument('parts', nargs='+')
+        command.set_defaults(do=one)
+    command = commands.add_parser('logs', help='the ends of the logs')
+    command.add_argument('part', nargs='?')
+    command.set_defaults(do=logs)
+    command = commands.add_parser('down', help='end all')
+    command.add_argument('--purge', action='store_true', help='forget the data as well')
+    command.set_defaults(do=down)
+    asked = parser.parse_args()
+    return asked.do(asked)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

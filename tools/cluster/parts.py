@@ -1,0 +1,103 @@
+"""The processes of the fleet as rows, in the order in which they start."""
+import contextlib
+import pathlib
+import shutil
+import socket
+import sys
+import urllib.request
+
+from cluster import settings
+from cluster.processes import Part
+
+BIN = pathlib.Path(sys.executable).parent
+OPENSTACK = settings.DIRECTORY / 'openstack' / 'bin'
+SEVERAL = ('api', 'conductor', 'scheduler')       # of these there are two
+
+
+def program(name):
+    """The path of a server program of Debian's packages."""
+    places = [*sorted(map(str, pathlib.Path('/usr/lib/postgresql').glob('*/bin')), reverse=True), '/usr/sbin', '/usr/bin']
+    found = shutil.which(name, path=':'.join(places)) or shutil.which(name)
+    if not found:
+        raise SystemExit(f'{name} is not installed; tools/cluster.sh up installs it.')
+    return found
+
+
+def listens(part):
+    def ready():
+        with contextlib.suppress(OSError), socket.create_connection((settings.ADDRESS, settings.PORTS[part]), 1):
+            return True
+        return False
+    return ready
+
+
+def answers(part, path='/'):
+    def ready():
+        try:
+            with urllib.request.urlopen(settings.url(part, path), timeout=5) as answer:
+                return answer.status < 400
+        except OSError as error:
+            return getattr(error, 'code', 599) < 500          # 300 with the versions is an answer
+    return ready
+
+
+def infrastructure(fleet):
+    """Broker, database, cache."""
+    directory, address = settings.DIRECTORY, settings.ADDRESS
+    broker = directory / 'rabbitmq'
+    yield Part('rabbitmq', [program('rabbitmq-server')], listens('rabbitmq'), 'rabbitmq', environment={
+        'HOME': str(broker), 'RABBITMQ_NODENAME': 'fleet@localhost', 'RABBITMQ_NODE_IP_ADDRESS': address,
+        'RABBITMQ_NODE_PORT': str(settings.PORTS['rabbitmq']), 'RABBITMQ_DIST_PORT': '25699',
+        'RABBITMQ_MNESIA_BASE': str(broker / 'mnesia'), 'RABBITMQ_LOG_BASE': str(broker / 'logs'),
+        'RABBITMQ_PID_FILE': str(broker / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(broker / 'plugins'),
+        'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(broker / 'rabbitmq.conf'),
+        'ERL_EPMD_ADDRESS': '127.0.0.1'}, address=f'{address}:{settings.PORTS["rabbitmq"]}')
+    data, port = directory / fleet.database, settings.PORTS[fleet.database]
+    if fleet.database == 'mariadb':
+        command = [program('mariadbd'), '--no-defaults', f'--datadir={data}/data', f'--socket={data}/socket',
+                   f'--port={port}', f'--bind-address={address}', f'--pid-file={data}/pid', '--user=mysql',
+                   '--max-connections=1000', '--innodb-buffer-pool-size=256M']
+        yield Part('mariadb', command, listens('mariadb'), address=f'{address}:{port}')
+    else:
+        command = [program('postgres'), '-D', data / 'data', '-p', port, '-k', data, '-h', address,
+                   '-c', 'max_connections=500']
+        yield Part('postgresql', command, listens('postgresql'), 'postgres', address=f'{address}:{port}')
+    yield Part('memcached', [program('memcached'), '-u', 'memcache', '-l', address, '-p', settings.PORTS['memcached'],
+                             '-m', '64'], listens('memcached'), address=f'{address}:{settings.PORTS["memcached"]}')
+
+
+def openstack(fleet):
+    """Keystone and Glance as their projects publish them."""
+    for name, module, environment in (
+            ('keystone', 'keystone.wsgi.api:application', {'OS_KEYSTONE_CONFIG_DIR': settings.DIRECTORY / 'keystone'}),
+            ('glance', 'glance.wsgi.api:application', {'OS_GLANCE_CONFIG_DIR': settings.DIRECTORY / 'glance'})):
+        where = f'{settings.ADDRESS}:{settings.PORTS[name]}'
+        command = [OPENSTACK / 'uwsgi', '--http-socket', where, '--module', module, '--processes', '2', '--threads', '4',
+                   '--enable-threads', '--lazy-apps', '--die-on-term', '--master', '--buffer-size', '65535',
+                   '--need-app', '--http-chunked-input', '--disable-logging', '--add-header', 'Connection: close']
+        yield Part(name, command, answers(name), environment={key: str(value) for key, value in environment.items()},
+                   address=where)
+
+
+def nova(fleet):
+    """The control plane, and the computes in namespaces of their own."""
+    directory = settings.DIRECTORY / 'nova'
+    for kind in ('conductor', 'scheduler'):
+        for number in (1, 2):
+            name = f'{kind}{number}'
+            yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'], address=settings.ADDRESS)
+    yield Part('network', [BIN / 'nova-network', '--config-file', directory / 'network.conf'], address=settings.ADDRESS)
+    for number in (1, 2):
+        name = f'api{number}'
+        yield Part(name, [BIN / 'nova-api', '--config-file', directory / f'{name}.conf'], answers(name),
+                   address=f'{settings.ADDRESS}:{settings.PORTS[name]}')
+    yield Part('haproxy', [program('haproxy'), '-db', '-f', settings.DIRECTORY / 'haproxy.cfg'], answers('haproxy'),
+               address=f'{settings.ADDRESS}:{settings.PORTS["haproxy"]}')
+    for number in range(1, fleet.computes + 1):
+        name = f'compute{number}'
+        yield Part(name, [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf'], namespace=f'nova-{name}',
+                   address=settings.compute_address(number))
+
+
+def all_of(fleet):
+    return [*infrastructure(fleet), *openstack(fleet), *nova(fleet)]

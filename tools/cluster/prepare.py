@@ -1,0 +1,288 @@
+"""What the parts need before they start: network, empty databases, configuration, schemas, users. Done again: nothing."""
+import os
+import pathlib
+import pwd
+import subprocess
+
+from cluster import parts
+from cluster import settings
+from cluster.processes import run
+
+PASTE = """[composite:glance-api]
+paste.composite_factory = glance.api:root_app_factory
+"""
+
+
+def network(fleet):
+    """A bridge with this machine's address, and a namespace with an address for each compute."""
+    have = {line.split()[0] for line in run('ip', 'netns', 'list').splitlines()}
+    if not pathlib.Path(f'/sys/class/net/{settings.BRIDGE}').exists():
+        run('ip', 'link', 'add', settings.BRIDGE, 'type', 'bridge')
+        run('ip', 'address', 'add', f'{settings.ADDRESS}/24', 'dev', settings.BRIDGE)
+        run('ip', 'link', 'set', settings.BRIDGE, 'up')
+    for number in range(1, fleet.computes + 1):
+        name, inner, outer = f'nova-compute{number}', 'eth0', f'novafl{number}'
+        if name in have:
+            continue
+        run('ip', 'netns', 'add', name)
+        run('ip', 'link', 'add', outer, 'type', 'veth', 'peer', 'name', inner, 'netns', name)
+        run('ip', 'link', 'set', outer, 'master', settings.BRIDGE, 'up')
+        run('ip', '-n', name, 'address', 'add', f'{settings.compute_address(number)}/24', 'dev', inner)
+        for device in ('lo', inner):
+            run('ip', '-n', name, 'link', 'set', device, 'up')
+
+
+def remove_network():
+    for name in [line.split()[0] for line in run('ip', 'netns', 'list').splitlines()]:
+        if name.startswith('nova-compute'):
+            run('ip', 'netns', 'delete', name)
+    if pathlib.Path(f'/sys/class/net/{settings.BRIDGE}').exists():
+        run('ip', 'link', 'delete', settings.BRIDGE)
+
+
+def _owned(path, user):
+    path.mkdir(exist_ok=True)
+    entry = pwd.getpwnam(user)
+    os.chown(path, entry.pw_uid, entry.pw_gid)
+    path.chmod(0o750)
+
+
+def data(fleet):
+    """Directories of the servers, and an empty database cluster."""
+    broker = settings.DIRECTORY / 'rabbitmq'
+    _owned(broker, 'rabbitmq')
+    _write(broker / 'rabbitmq.conf', 'default_user = nova\n'
+           f'default_pass = {fleet.passwords["rabbitmq"]}\nloopback_users = none\n', owner='rabbitmq')
+    place = settings.DIRECTORY / fleet.database
+    if fleet.database == 'mariadb':
+        _owned(place, 'mysql')
+        if not (place / 'data').exists():
+            run('mariadb-install-db', '--no-defaults', f'--datadir={place}/data', '--skip-test-db', '--user=mysql',
+                '--auth-root-authentication-method=socket')
+    else:
+        _owned(place, 'postgres')
+        if not (place / 'data').exists():
+            run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer', '-U', 'postgres',
+                '-E', 'UTF8', '--pwfile=/dev/stdin', user='postgres', input=fleet.passwords['database'])
+            with open(place / 'data' / 'pg_hba.conf', 'a') as file:
+                file.write(f'host all nova {settings.NETWORK}.0/24 scram-sha-256\n')
+
+
+def databases(fleet):
+    """The user nova and a database a service."""
+    place, password = settings.DIRECTORY / fleet.database, fleet.passwords['database']
+    if fleet.database == 'mariadb':
+        lines = [f"CREATE USER IF NOT EXISTS nova@'{settings.NETWORK}.%' IDENTIFIED BY '{password}';"]
+        for name in settings.SERVICES:
+            lines += [f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4;',
+                      f"GRANT ALL ON {name}.* TO nova@'{settings.NETWORK}.%';"]
+        run('mariadb', '--no-defaults', f'--socket={place}/socket', '--user=root', input='\n'.join(lines))
+        return
+    psql = (parts.program('psql'), '-h', place, '-p', settings.PORTS['postgresql'], '-U', 'postgres', '-v', 'ON_ERROR_STOP=1')
+    have = run(*psql, '-At', '-c', 'SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles', user='postgres')
+    if 'nova' not in have.split():
+        run(*psql, user='postgres', input=f"CREATE ROLE nova LOGIN PASSWORD '{password}';")
+    for name in settings.SERVICES:
+        if name not in have.split():
+            run(*psql, '-c', f'CREATE DATABASE {name} OWNER nova', user='postgres')
+
+
+def _write(path, text, mode=0o600, owner=None):
+    path.parent.mkdir(exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), 'w') as file:
+        file.write(text)
+    if owner:
+        os.chown(path, pwd.getpwnam(owner).pw_uid, -1)
+
+
+def _authtoken(fleet, user):
+    return f'''
+[keystone_authtoken]
+www_authenticate_uri = {settings.url('keystone', '/v3')}
+auth_url = {settings.url('keystone', '/v3')}
+auth_type = password
+username = {user}
+password = {fleet.passwords[user]}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+memcached_servers = {settings.ADDRESS}:{settings.PORTS['memcached']}
+service_token_roles_required = true
+'''
+
+
+def configuration(fleet):
+    """The files of Keystone, Glance, haproxy and of every daemon."""
+    directory = settings.DIRECTORY
+    _write(directory / 'keystone' / 'keystone.conf', f'''[DEFAULT]
+log_file = {directory}/logs/keystone-service.log
+[database]
+connection = {fleet.database_url('keystone')}
+[token]
+provider = fernet
+[fernet_tokens]
+key_repository = {directory}/keystone/fernet
+[credential]
+key_repository = {directory}/keystone/credential
+[cache]
+enabled = true
+backend = dogpile.cache.pymemcache
+memcache_servers = {settings.ADDRESS}:{settings.PORTS['memcached']}
+''')
+    _write(directory / 'glance' / 'glance-api.conf', f'''[DEFAULT]
+log_file = {directory}/logs/glance-service.log
+enabled_backends = files:file
+[glance_store]
+default_backend = files
+[files]
+filesystem_store_datadir = {directory}/glance/images
+[database]
+connection = {fleet.database_url('glance')}
+[paste_deploy]
+flavor = keystone
+config_file = {directory}/openstack/etc/glance/glance-api-paste.ini
+{_authtoken(fleet, 'glance')}''')
+    (directory / 'glance' / 'images').mkdir(exist_ok=True)
+    _write(directory / 'haproxy.cfg', f'''global
+    maxconn 4000
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 120s
+    timeout server 120s
+    option forwardfor
+    option httpchk GET /
+    option redispatch
+    retries 2
+frontend compute
+    bind {settings.ADDRESS}:{settings.PORTS['haproxy']}
+    default_backend apis
+backend apis
+    balance leastconn
+''' + ''.join(f'    server api{number} {settings.ADDRESS}:{settings.PORTS[f"api{number}"]} check inter 1s fall 2 rise 1\n'
+              for number in (1, 2)))
+    nova(fleet)
+
+
+def nova(fleet):
+    """One file a daemon: what they share, what holds databases, and its own name."""
+    directory = settings.DIRECTORY / 'nova'
+    shared = f'''[DEFAULT]
+transport_url = {fleet.transport_url}
+compute_driver = fake
+report_interval = 5
+service_down_time = 30
+[network]
+driver = fake
+[image]
+backend = glance
+[glance]
+auth_type = password
+auth_url = {settings.url('keystone', '/v3')}
+username = nova
+password = {fleet.passwords['nova']}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+'''
+    databases = f'''[api_database]
+connection = {fleet.database_url('nova_api')}
+[database]
+connection = {fleet.database_url('nova_cell1')}
+'''
+    identity = f'''[identity]
+backend = keystone
+[oslo_middleware]
+enable_proxy_headers_parsing = true
+{_authtoken(fleet, 'nova')}'''
+
+    def file(name, *texts, host='controller', address=settings.ADDRESS, http=''):
+        place = directory / name
+        place.mkdir(parents=True, exist_ok=True)
+        own = f'\n[DEFAULT]\nhost = {host}\nmy_ip = {address}\nstate_path = {place}\n{http}'
+        _write(directory / f'{name}.conf', '\n'.join([*texts, own]))
+    for kind in parts.SEVERAL:
+        for number in (1, 2):
+            http = f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[f"api{number}"]}\n' if kind == 'api' else ''
+            file(f'{kind}{number}', shared, databases, *([identity] if kind == 'api' else []),
+                 host=f'controller{number}', http=http)
+    file('network', shared, databases)
+    file('manage', shared, databases)
+    for number in range(1, fleet.computes + 1):
+        file(f'compute{number}', shared, host=f'compute{number}', address=settings.compute_address(number))
+
+
+def manage(*arguments):
+    return run(parts.BIN / 'nova-manage', *arguments, '--config-file', settings.DIRECTORY / 'nova' / 'manage.conf')
+
+
+def schemas(fleet):
+    """The tables of Keystone, Glance and this tree, each by its own command."""
+    keystone, glance = settings.DIRECTORY / 'keystone', settings.DIRECTORY / 'glance'
+    keystone_manage = (parts.OPENSTACK / 'keystone-manage', '--config-file', keystone / 'keystone.conf')
+    run(*keystone_manage, 'db_sync')
+    for kind in ('fernet', 'credential'):
+        if not (keystone / kind).exists():
+            (keystone / kind).mkdir(mode=0o700)
+            run(*keystone_manage, f'{kind}_setup', '--keystone-user', 'root', '--keystone-group', 'root')
+    run(*keystone_manage, 'bootstrap', '--bootstrap-password', fleet.passwords['admin'],
+        *[word for kind in ('public', 'internal', 'admin')
+          for word in (f'--bootstrap-{kind}-url', settings.url('keystone', '/v3'))],
+        '--bootstrap-region-id', 'RegionOne')
+    run(parts.OPENSTACK / 'glance-manage', '--config-file', glance / 'glance-api.conf', 'db_sync')
+    manage('api_db', 'sync')
+    manage('db', 'sync')
+
+
+def cloud(fleet, user='admin', project=None):
+    """An openstacksdk connection."""
+    import openstack
+    return openstack.connect(
+        auth_url=settings.url('keystone', '/v3'), username=user, password=fleet.passwords[user],
+        project_name=project or user, user_domain_name='Default', project_domain_name='Default', region_name='RegionOne',
+        load_yaml_config=False, load_envvars=False)
+
+
+def users(fleet):
+    """Services in the catalog, their users, and the project demo with its user."""
+    identity = cloud(fleet).identity
+    roles = {role.name: role for role in identity.roles()}
+    for name in ('service', 'demo'):
+        if identity.find_project(name) is None:
+            identity.create_project(name=name, domain_id='default')
+    roles.setdefault('service', roles.get('service') or identity.create_role(name='service'))
+    for name, project, granted in (('nova', 'service', ('admin', 'service')), ('glance', 'service', ('admin', 'service')),
+                                   ('demo', 'demo', ('member',))):
+        user = identity.find_user(name) or identity.create_user(name=name, domain_id='default',
+                                                               password=fleet.passwords[name])
+        for role in granted:
+            identity.assign_project_role_to_user(identity.find_project(project), user, roles[role])
+    for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')), ('image', 'glance', settings.url('glance'))):
+        service = identity.find_service(name) or identity.create_service(type=kind, name=name)
+        if not list(identity.endpoints(service_id=service.id)):
+            for interface in ('public', 'internal'):
+                identity.create_endpoint(service_id=service.id, interface=interface, url=url, region_id='RegionOne')
+
+
+def contents(fleet):
+    """Flavors, a network and an image, so that a server can be made at once."""
+    connection = cloud(fleet)
+    have = {flavor.name for flavor in connection.compute.flavors()}
+    for name, vcpus, ram, disk in (('m1.nano', 1, 128, 1), ('m1.tiny', 1, 512, 1), ('m1.small', 1, 2048, 20)):
+        if name not in have:
+            connection.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)
+    if connection.image.find_image('small') is None:
+        connection.create_image('small', data=b'\\0' * 65536, container_format='bare', disk_format='raw', visibility='public',
+                                wait=True, validate_checksum=False)
+    subprocess.run([parts.BIN / 'python', '-W', 'ignore', '-c', _NETWORK,
+                    settings.DIRECTORY / 'nova' / 'manage.conf'], check=True)
+
+
+_NETWORK = '''
+import sys
+from nova import compose, conf as nova_conf
+from nova.network import setup
+conf = nova_conf.new(files=[sys.argv[1]])
+api_db, cell_db = compose.open_databases(conf)
+setup.bootstrap(conf, api_db)
+'''

@@ -1,0 +1,116 @@
+"""Processes that outlive the command that starts them: each leads a group, its number stands in a file."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from cluster import settings
+
+START_S, STOP_S = 90, 30
+
+
+class Part:
+    """One process of the fleet.
+
+    :param name: of its number, log and row in the status
+    :param command: list of arguments
+    :param ready: callable, true when it serves
+    :param user: that it runs as; None: this one
+    :param namespace: network namespace; None: this one
+    :param address: shown in the status
+    """
+
+    def __init__(self, name, command, ready=None, user=None, namespace=None, environment=None, address=''):
+        self.name, self.command, self.ready, self.user = name, [str(word) for word in command], ready, user
+        self.namespace, self.environment, self.address = namespace, environment or {}, address
+
+    @property
+    def log(self):
+        return settings.DIRECTORY / 'logs' / f'{self.name}.log'
+
+    @property
+    def _file(self):
+        return settings.DIRECTORY / 'run' / self.name
+
+    def pid(self):
+        """Its number while it runs, else None."""
+        with contextlib.suppress(OSError, ValueError):
+            number, began = map(int, self._file.read_text().split())
+            if _began(number) == began:
+                return number
+        return None
+
+    def start(self):
+        """Start it when it does not run, and wait until it serves; whether it was started.
+
+        :raises RuntimeError: it ended, or does not serve in time
+        """
+        started = self.pid() is None
+        if started:
+            self._launch()
+        deadline = time.monotonic() + START_S
+        while self.ready and not self.ready():
+            if self.pid() is None or time.monotonic() > deadline:
+                raise RuntimeError(f'{self.name} does not serve; its log ends so:\n{self.tail()}')
+            time.sleep(0.1)
+        return started
+
+    def _launch(self):
+        words = ['ip', 'netns', 'exec', self.namespace, *self.command] if self.namespace else self.command
+        self.log.parent.mkdir(exist_ok=True)
+        self._file.parent.mkdir(exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
+        with open(self.log, 'ab') as output:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                cwd=settings.DIRECTORY, env={**environment, **self.environment}, user=self.user, group=self.user,
+                extra_groups=[] if self.user else None)
+        self._file.write_text(f'{process.pid} {_began(process.pid)}')
+
+    def signal(self, number):
+        """Send a signal to the process (SIGKILL: to all that it has started); whether it ran."""
+        pid = self.pid()
+        if pid is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, number) if number == signal.SIGKILL else os.kill(pid, number)
+        return True
+
+    def stop(self):
+        """End it, in order if it can; whether it ran."""
+        if not self.signal(signal.SIGTERM):
+            return False
+        deadline = time.monotonic() + STOP_S
+        while self.pid() is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.signal(signal.SIGKILL)
+        return True
+
+    def tail(self, lines=15):
+        with contextlib.suppress(OSError):
+            return '\n'.join(self.log.read_text(errors='replace').splitlines()[-lines:])
+        return ''
+
+
+def _began(pid):
+    """When a process began, in ticks since the machine did: a number may be used again. None: it is gone or a zombie."""
+    try:
+        fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == 'Z' else int(fields[19])
+
+
+def run(*command, user=None, environment=None, **more):
+    """A command to its end.
+
+    :raises RuntimeError: with what it printed
+    """
+    clean = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, user=user, group=user,
+                          env={**clean, **(environment or {})}, cwd=settings.DIRECTORY, **more)
+    if done.returncode:
+        raise RuntimeError(f'{" ".join(map(str, command[:3]))}: {(done.stderr or done.stdout)[-2000:]}')
+    return done.stdout
