@@ -2,15 +2,10 @@
 import os
 import pathlib
 import pwd
-import subprocess
 
 from cluster import parts
 from cluster import settings
 from cluster.processes import run
-
-PASTE = """[composite:glance-api]
-paste.composite_factory = glance.api:root_app_factory
-"""
 
 
 def network(fleet):
@@ -164,6 +159,12 @@ backend apis
     nova(fleet)
 
 
+# what a hypervisor takes, about
+FAKE = '''[fake]
+delays = spawn:0.05,destroy:0.03,power_off:0.03,power_on:0.03,reboot:0.03
+'''
+
+
 def nova(fleet):
     """One file a daemon: what they share, what holds databases, and its own name."""
     directory = settings.DIRECTORY / 'nova'
@@ -209,7 +210,7 @@ enable_proxy_headers_parsing = true
     file('network', shared, databases)
     file('manage', shared, databases)
     for number in range(1, fleet.computes + 1):
-        file(f'compute{number}', shared, host=f'compute{number}', address=settings.compute_address(number))
+        file(f'compute{number}', shared, f'{FAKE}state_dir = {directory}/compute{number}/fake\n', host=f'compute{number}', address=settings.compute_address(number))
 
 
 def manage(*arguments):
@@ -272,17 +273,17 @@ def contents(fleet):
         if name not in have:
             connection.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)
     if connection.image.find_image('small') is None:
-        connection.create_image('small', data=b'\\0' * 65536, container_format='bare', disk_format='raw', visibility='public',
+        connection.create_image('small', data=bytes(65536), container_format='bare', disk_format='raw', visibility='public',
                                 wait=True, validate_checksum=False)
-    subprocess.run([parts.BIN / 'python', '-W', 'ignore', '-c', _NETWORK,
-                    settings.DIRECTORY / 'nova' / 'manage.conf'], check=True)
+    _default_network()
 
 
-_NETWORK = '''
-import sys
-from nova import compose, conf as nova_conf
-from nova.network import setup
-conf = nova_conf.new(files=[sys.argv[1]])
-api_db, cell_db = compose.open_databases(conf)
-setup.bootstrap(conf, api_db)
-'''
+def _default_network():
+    from nova import compose
+    from nova import conf as nova_conf
+    from nova.network import setup
+    conf = nova_conf.new(files=[str(settings.DIRECTORY / 'nova' / 'manage.conf')])
+    api_db, cell_db = compose.open_databases(conf)
+    setup.bootstrap(conf, api_db)
+    api_db.dispose()
+    cell_db.dispose()

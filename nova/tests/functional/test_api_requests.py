@@ -332,7 +332,7 @@ def test_pipelines(api, tmp_path, monkeypatch, pipeline):
     tokens = Tokens()
     application = loadwsgi.loadapp(f'config:{PASTE}', name=pipeline, global_conf={
         'api_services': app.offer(api.services), 'identity_service': auth.offer(tokens),
-        'policy': auth.offer(api.policy)})
+        'policy': auth.offer(api.policy), 'conf': auth.offer(api.services.conf)})
     client = base.Client(application, project=None)
     assert client.get('/').json['version']['id'] == 'v2.1'
     answer = client.get('/flavors')
