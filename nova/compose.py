@@ -54,10 +54,10 @@ def conductor(conf, bus, host, api_db, cells, images):
 
 
 def scheduler(conf, bus, host, api_db, cells):
+    from nova.scheduler import driver as scheduler_driver
     from nova.scheduler import interface
-    from nova.scheduler import manager as scheduler_manager
 
-    manager = scheduler_manager.SchedulerManager(conf, api_db, cells)
+    manager = scheduler_driver.load(conf, api_db, cells)
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _reporter(bus))
 
 
@@ -147,13 +147,16 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
     from nova.identity import auth
     from nova.network import api as network_api
     from nova.network import interface as network_interface
+    from nova.scheduler import interface as scheduler_interface
     from nova.volume import api as volume_api
 
     services = app.Services(
         conf=conf, api_db=api_db, cells=cells, policy=rules,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
-        network=bus.client(network_interface.INTERFACE), images=images, networks=network_api.API(api_db, conf),
+        network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
+        images=images, networks=network_api.API(api_db, conf),
         volumes=volume_api.new(conf, api_db, images))
+    services.pci_aliases                     # a mistake in them is said now, and not to users
     offered = {'api_services': app.offer(services), 'policy': auth.offer(rules), 'conf': auth.offer(conf)}
     if identity_service is not None:
         offered['identity_service'] = auth.offer(identity_service)

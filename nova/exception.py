@@ -301,8 +301,24 @@ class AggregateNotFound(NotFound):
     template = 'Aggregate %(aggregate_id)s could not be found.'
 
 
+class CategoryNotFound(NotFound):
+    template = 'Instance category %(category)s could not be found.'
+
+
 class AggregateHostNotFound(NotFound):
     template = 'Aggregate %(aggregate_id)s has no host %(host)s.'
+
+
+class HostNotInMaintenance(Conflict):
+    template = 'Host %(host)s is not in maintenance in aggregate %(aggregate_id)s.'
+
+
+class HostInMaintenance(Conflict):
+    template = 'Host %(host)s is in maintenance in aggregate %(aggregate_id)s.'
+
+
+class MaintenanceNotFound(NotFound):
+    template = 'Aggregate %(aggregate_id)s has seen no maintenance of host %(host)s.'
 
 
 class ServerGroupNotFound(NotFound):
@@ -375,6 +391,18 @@ class KeypairExists(Conflict):
     template = "Key pair '%(name)s' already exists."
 
 
+class CategoryExists(Conflict):
+    template = 'Instance category %(category)s already exists.'
+
+
+class CategoryInUse(Conflict):
+    template = 'Instance category %(category)s has servers: it cannot be deleted or get another name.'
+
+
+class CategoryIsPredefined(Conflict):
+    template = 'Instance category %(category)s is predefined: it stays as it is.'
+
+
 class AggregateNameExists(Conflict):
     template = 'Aggregate %(aggregate_name)s already exists.'
 
@@ -387,6 +415,14 @@ class ZoneConflict(Conflict):
     """A host would be in two availability zones."""
 
     template = 'Host %(host)s is already in availability zone %(zone)s.'
+
+
+class ServerGroupExists(Conflict):
+    template = 'Server group %(group_id)s already exists.'
+
+
+class ServerGroupNotEmpty(Conflict):
+    template = 'Server group %(group_id)s has members: %(what)s can be changed only while it has none.'
 
 
 class HostHasServers(Conflict):
@@ -486,6 +522,10 @@ class RemoteError(NovaException):
     """Another service failed in a way that is no error of the domain; its log has the details."""
 
     template = 'The %(service)s service failed.'
+
+
+class InvalidOption(NovaException, ValueError):
+    """An option, or a file that one names, has no meaning; said once, at the start."""
 
 
 class DatabaseNotReady(NovaException):

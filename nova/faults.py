@@ -12,15 +12,15 @@ def fault(error, message=None, details=''):
     """{'code', 'message', 'details', 'created'} of an exception, as ``instances.fault`` holds it.
 
     :param message: sentence for the owner, when the error's own one does not say it
-    :param details: for administrators, e.g. a traceback
+    :param details: for administrators, e.g. a traceback; what the error itself has for them comes before it
     """
     known = isinstance(error, exception.NovaException)
     if message is None:
         readable = known and (error.code < 500 or isinstance(error, _READABLE))
         message = error.message if readable else _ANYONE
-    cause = f'{type(error).__name__}: {error}'
+    told = (f'{type(error).__name__}: {error}', known and error.kwargs.get('details'), details)
     return {'code': error.code if known else 500, 'message': message[:255],
-            'details': f'{cause}\n{details}' if details else cause, 'created': utils.isotime(utils.utcnow())}
+            'details': '\n'.join(str(part) for part in told if part), 'created': utils.isotime(utils.utcnow())}
 
 
 def trace(error):

@@ -28,6 +28,9 @@ CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', 'project_ranges = 
          '[spice]', 'html5proxy_base_url = http://127.0.0.1:6082/spice_auto.html',
          'spice_direct_proxy_base_url = http://127.0.0.1:13002/nova']
 
+FILTERS = ('ComputeFilter', 'AvailabilityZoneFilter', 'ComputeCapabilitiesFilter', 'ImagePropertiesFilter',
+           'SameHostFilter', 'DifferentHostFilter', 'ServerGroupAntiAffinityFilter', 'ServerGroupAffinityFilter')
+
 CONFIG = """
 [DEFAULT]
 log_dir = {home}
@@ -67,6 +70,7 @@ min_microversion = 2.1
 max_microversion = latest
 fixed_network_name = private
 [compute-feature-enabled]
+scheduler_enabled_filters = {filters}
 resize = true
 cold_migration = true
 live_migration = true
@@ -144,7 +148,7 @@ def configure(cloud, home):
     (home / 'tempest.conf').write_text(CONFIG.format(
         home=home, url=f'http://127.0.0.1:{cloud.port}', region=region[1] if region else 'RegionOne',
         password=re.search(r'password:\s*[\'"]?([^\s\'"]+)', text)[1], image=images[0], image_alt=images[1],
-        flavor=flavors[0], flavor_alt=flavors[1],
+        flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS),
         volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()))
 
 

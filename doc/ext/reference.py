@@ -2,6 +2,7 @@
 import pathlib
 
 import reference_api
+import reference_placement
 import reference_states
 import rst
 from oslo_config import cfg
@@ -21,6 +22,7 @@ Made at every build from the rows of the code: what stands here is what the serv
    microversions
    states
    policies
+   placement
    options
 """
 
@@ -33,7 +35,8 @@ def setup(app):
 def write(app):
     folder = pathlib.Path(app.srcdir, 'reference')
     folder.mkdir(exist_ok=True)
-    pages = {**reference_api.pages(), 'states': reference_states.page(), 'options': options(), 'index': [INDEX]}
+    pages = {**reference_api.pages(), 'states': reference_states.page(),
+             'placement': reference_placement.page(), 'options': options(), 'index': [INDEX]}
     for old in folder.glob('*.rst'):
         if old.stem not in pages:
             old.unlink()

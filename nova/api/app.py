@@ -4,6 +4,7 @@ path → row → version → caller → policy → body and query → handler �
 and ``faults`` makes the answer of it.
 """
 import dataclasses
+import functools
 import http
 import importlib
 import logging
@@ -27,6 +28,7 @@ from nova.api.request import Response
 from nova.api.request import Stream
 from nova.api.request import Streams
 from nova.share import api as share_api
+from nova.virt.hardware import pci_spec
 
 __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'offer', 'offered', 'public')
 
@@ -37,6 +39,7 @@ _JSON_TYPES = ('application/json', '')
 _STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HTTPStatus}
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # what a project's id looks like in Keystone
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
+GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.resources.groups
 
 
 @dataclasses.dataclass
@@ -47,7 +50,7 @@ class Services:
     api_db     nova.db.engine.Database of the API database
     cells      nova.db.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
     policy     nova.policy.Policy
-    conductor, compute, network   RPC clients: client.method(ctx, server=None, **arguments)
+    conductor, compute, network, scheduler   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
     volumes    nova.volume.api.Volumes
@@ -64,6 +67,7 @@ class Services:
     conductor: object = None
     compute: object = None
     network: object = None
+    scheduler: object = None
     images: object = None
     networks: object = None
     volumes: object = None
@@ -71,6 +75,14 @@ class Services:
     rates: object = None
     application: object = None
     streams: object = None
+
+    @functools.cached_property
+    def pci_aliases(self):
+        """{name: virt.hardware.pci_spec.Alias} of the configuration.
+
+        :raises InvalidInput: it is not of the form
+        """
+        return pci_spec.configured(pci_spec.aliases, self.conf.pci.alias)
 
 
 # Paste hands over strings alone: the services of this process by name, for as long as somebody keeps them.
@@ -100,7 +112,7 @@ def public(environ):
     if parts[0] in _PREFIXES:
         parts = parts[1:]
     elif _prefix_of_script(environ) is None:
-        return True
+        return parts[0] != GROUPS
     return parts in ([], [''], ['.json']) or parts[0] in ('versions', 'versions.json') and len(parts) <= 2
 
 
@@ -134,7 +146,7 @@ class Application:
 
     def __call__(self, environ, start_response):
         req = Request(environ, self.services)
-        req.request_id = _request_id(environ)
+        req.request_id = request_id_of(environ)
         try:
             code, headers, body = self._serve(req)
         except Exception as error:
@@ -144,7 +156,7 @@ class Application:
                 headers.append(('Vary', versions.VARY))
             else:
                 headers += versions.headers(req.version) if not req.relaxed else []
-        headers += [('x-openstack-request-id', req.request_id), ('x-compute-request-id', req.request_id)]
+        headers += request_id_headers(req.request_id)
         if isinstance(body, Stream):
             headers += [('Content-Type', body.content_type), ('Cache-Control', 'no-store')]
         elif body or code not in (204, 304):
@@ -180,8 +192,8 @@ class Application:
         rows = self._rows_of_method(req, methods)
         if not req.relaxed:
             req.version = versions.negotiate(environ)
-        if self.services.rates and context is not None and rows[0][0].api and INNER not in environ:
-            self.services.rates.check(req, segments)
+        if self.services.rates and context is not None and not rows[0][0].public and INNER not in environ:
+            self.services.rates.check(req, segments if rows[0][0].api else segments[2:])
         raw = document = None
         if environ['REQUEST_METHOD'] in ('POST', 'PUT', 'PATCH'):
             if context is None and not rows[0][0].public:
@@ -219,6 +231,8 @@ class Application:
             segments.pop()
         if prefix is None:
             methods, values = self._find(self._root, req, segments)
+            if methods is None and segments[:1] == [GROUPS]:
+                raise exception.NotFound()
             prefix = None if methods else choices.version_of(req.environ)
             if prefix is None:
                 return methods, values, segments
@@ -256,23 +270,7 @@ class Application:
         return rows
 
     def _read(self, environ):
-        """The body's bytes, at most as many as the option allows.
-
-        :raises TooLarge: there are more
-        """
-        length = environ.get('CONTENT_LENGTH') or ''
-        if length:
-            if not (length.isascii() and length.isdigit()) or len(length) > 18:
-                raise exception.BadRequest('Content-Length is not a number.')
-            if int(length) > self._max_body:
-                raise exception.TooLarge(limit=self._max_body)
-            raw = environ['wsgi.input'].read(int(length))
-        elif environ.get('wsgi.input_terminated') or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', ''):
-            raw = environ['wsgi.input'].read(self._max_body + 1)
-            if len(raw) > self._max_body:
-                raise exception.TooLarge(limit=self._max_body)
-        else:
-            raw = b''
+        raw = read_body(environ, self._max_body)
         if raw and environ.get('CONTENT_TYPE', '').partition(';')[0].strip().lower() not in _JSON_TYPES:
             raise exception.UnsupportedMediaType()
         return raw
@@ -295,6 +293,26 @@ def _prefix_of_script(environ):
     """'v2.1' or 'v2' when a URL map has moved it into SCRIPT_NAME, else None."""
     last = environ.get('SCRIPT_NAME', '').rstrip('/').rpartition('/')[2]
     return last if last in _PREFIXES else None
+
+
+def read_body(environ, most):
+    """The bytes of a request's body.
+
+    :raises TooLarge: there are more than ``most``
+    """
+    length = environ.get('CONTENT_LENGTH') or ''
+    if length:
+        if not (length.isascii() and length.isdigit()) or len(length) > 18:
+            raise exception.BadRequest('Content-Length is not a number.')
+        if int(length) > most:
+            raise exception.TooLarge(limit=most)
+        return environ['wsgi.input'].read(int(length))
+    if environ.get('wsgi.input_terminated') or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', ''):
+        raw = environ['wsgi.input'].read(most + 1)
+        if len(raw) > most:
+            raise exception.TooLarge(limit=most)
+        return raw
+    return b''
 
 
 def status_of(row, version):
@@ -350,7 +368,12 @@ def _inspect(body):
         level = inner
 
 
-def _request_id(environ):
+def request_id_headers(request_id):
+    return [('x-openstack-request-id', request_id), ('x-compute-request-id', request_id)]
+
+
+def request_id_of(environ):
+    """The id under which a request is answered and logged."""
     context = environ.get('nova.context')
     if context is not None:
         return context.request_id

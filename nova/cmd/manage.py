@@ -4,10 +4,11 @@ import sys
 
 from nova import concurrency
 from nova.cmd import common
+from nova.cmd import manage_placement
 
 
 def main(arguments=None):
-    """Runs one command; returns 0, 1 with a sentence on stderr, or 2 for a wrong command line."""
+    """Runs one command; returns what it says, 1 with a sentence on stderr, or 2 for a wrong command line."""
     concurrency.setup()
     from oslo_config import cfg
     from oslo_db import exception as db_exc
@@ -59,8 +60,8 @@ def _list_cells(conf):
     """List the cells."""
     from nova import compose
     _api_db, cells = compose.checked_databases(conf)
-    _print(('Name', 'UUID', 'Database'),
-           [(cell.name, cell.uuid, cell.db.url.render_as_string(hide_password=True)) for cell in cells.all()])
+    print_table(('Name', 'UUID', 'Database'),
+                [(cell.name, cell.uuid, cell.db.url.render_as_string(hide_password=True)) for cell in cells.all()])
 
 
 def _services(conf, topic=None):
@@ -79,7 +80,7 @@ def _list_services(conf):
     from nova import utils
     from nova.db import services
     now = utils.utcnow()
-    _print(('Binary', 'Host', 'Zone', 'Status', 'State', 'Last seen'), [
+    print_table(('Binary', 'Host', 'Zone', 'Status', 'State', 'Last seen'), [
         (row['binary'], row['host'], row['availability_zone'], 'disabled' if row['disabled'] else 'enabled',
          'up' if services.is_up(row, conf.service_down_time, now) else 'down', utils.isotime(row['last_seen_at']))
         for _cell, row in _services(conf)])
@@ -87,8 +88,20 @@ def _list_services(conf):
 
 def _list_hosts(conf):
     """List the compute hosts."""
-    _print(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
-                                      for cell, row in _services(conf, 'compute')])
+    print_table(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
+                                           for cell, row in _services(conf, 'compute')])
+
+
+def _assign_vpn(conf):
+    """Give servers that are older than categories, and made of vpn_image_id, the category of instance_cat_vpn."""
+    from nova import compose
+    from nova import exception
+    from nova.db import categories
+    if not conf.vpn_image_id:
+        raise exception.InvalidInput(reason='vpn_image_id is not set.')
+    api_db, cells = compose.checked_databases(conf)
+    for cell in cells.all():
+        print(f'{cell.name}: {categories.assign(api_db, cell.db, conf.vpn_image_id, conf.instance_cat_vpn)} servers')
 
 
 def _teardown_network(conf):
@@ -127,14 +140,17 @@ COMMANDS = {
     'cell_v2': {'list_cells': _list_cells, 'list_hosts': _list_hosts},
     'service': {'list': _list_services},
     'host': {'list': _list_hosts},
+    'instance_category': {'assign_vpn': _assign_vpn},
     'network': {'teardown': _teardown_network},
     'config': {'sample': _config_sample},
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
+    'placement': {'explain': manage_placement.explain},
 }
 # function: its options as argparse takes them
 OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
+    manage_placement.explain: manage_placement.OPTIONS,
 }
 
 
@@ -153,7 +169,7 @@ def _parser():
     return parser
 
 
-def _print(header, rows):
+def print_table(header, rows):
     """A table of texts."""
     table = [header, *([str(value) if value is not None else '-' for value in row] for row in rows)]
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]

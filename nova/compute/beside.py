@@ -75,9 +75,9 @@ class BesideTasks:
         self._end_beside(ctx, current, current.values, error=current.error)
 
     def _end_beside(self, ctx, current, values, error=None, traceback=None):
-        task.persist(lambda: self.conductor.end_beside(
+        self.conductor.end_beside(
             ctx, instance_uuid=current.instance.uuid, event=current.event, host=self.host, values=values,
-            error=error, traceback=traceback))
+            error=error, traceback=traceback)
 
     def take_up(self, ctx, instance, action, arguments):
         """What a restart, or a lost message, has interrupted: done again, or taken back."""

@@ -42,6 +42,8 @@ class Builder:
             fault['final'] = isinstance(error, FINAL)
             self.conductor.reschedule_instance(ctx, instance_uuid=instance.uuid, host=self.host,
                                                node=task.instance.node, fault=fault)
+            if not fault['final']:
+                self.count_build(failed=True)
 
         with self.task(ctx, instance, 'compute_build_instance', begin={'task_state': states.SPAWNING},
                        running=(states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING,
@@ -60,6 +62,8 @@ class Builder:
             self.complete_volumes(ctx, server, devices)
             task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
                       launched_at=utils.utcnow(), network_info=network_info)
+        if task.ended:
+            self.count_build(failed=False)
 
     def terminate_instance(self, ctx, instance):
         self.stop_migrating(instance)

@@ -7,7 +7,6 @@ from nova import faults
 from nova import objects
 from nova import states
 from nova.compute import build
-from nova.compute import task as tasks
 
 LOG = logging.getLogger(__name__)
 
@@ -22,9 +21,9 @@ class Evacuation:
         """Done again from the beginning after a crash."""
         def failed(task, error):
             trace = faults.trace(error)
-            tasks.persist(lambda: self.conductor.evacuation_failed(
+            self.conductor.evacuation_failed(
                 ctx, migration_id=migration.id, host=self.host, fault=faults.fault(error, details=trace),
-                traceback=trace))
+                traceback=trace)
 
         with self.task(ctx, instance, 'compute_rebuild_instance', running=(states.REBUILDING,),
                        on_failure=failed) as task:

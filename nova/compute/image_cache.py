@@ -14,9 +14,11 @@ class ImageCache:
             self.queue.submit(f'image:{image_id}', self._cache_image, ctx, image_id)
 
     def _cache_image(self, ctx, image_id):
-        """Without an answer, as after a crash, the conductor asks again."""
+        """Without an answer, as after a crash or a failure that may pass, the conductor asks again."""
+        reason = None
         try:
             self.driver.cache_image(image_id)
         except (exception.NotFound, exception.BadRequest) as error:
             LOG.warning('Image %s is not fetched ahead of time: %s', image_id, error.message)
-        self.conductor.image_cached(ctx, host=self.host, image_id=image_id)
+            reason = error.message
+        self.conductor.image_cached(ctx, host=self.host, image_id=image_id, reason=reason)

@@ -9,7 +9,6 @@ from nova import exception
 from nova import faults
 from nova import states
 from nova.compute import queue
-from nova.compute import task as tasks
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -42,9 +41,9 @@ class LiveMigration:
 
     def _finish_live_migration(self, ctx, instance, migration):
         def end(fault=None, traceback=None, **values):
-            tasks.persist(lambda: self.conductor.live_migration_finished(
+            self.conductor.live_migration_finished(
                 ctx, migration_id=migration.id, host=self.host, values={'task_state': None, **values}, fault=fault,
-                traceback=traceback))
+                traceback=traceback)
 
         def failed(task, error):
             trace = faults.trace(error)
@@ -124,15 +123,16 @@ class LiveMigration:
             LOG.error('Server %s has left; what it still has here could not be removed: %s', server.uuid, error)
         self.conductor.live_migration_arrived(ctx, migration_id=migration.id, host=self.host)
         try:
-            self.network.refresh_security(ctx, server=self.host, port_ids=[vif['id'] for vif in server.network_info])
+            self.network.client.refresh_security(ctx, server=self.host,
+                                                 port_ids=[vif['id'] for vif in server.network_info])
         except exception.Unavailable:
             LOG.info('The plumbing of server %s here goes at the next look.', server.uuid)
 
     def _live_migration_failed(self, ctx, migration, error):
         trace = faults.trace(error)
-        tasks.persist(lambda: self.conductor.live_migration_failed(
+        self.conductor.live_migration_failed(
             ctx, migration_id=migration.id, host=self.host, fault=faults.fault(error, details=trace), traceback=trace,
-            aborted=isinstance(error, (exception.MigrationAborted, exception.InstanceChanged))))
+            aborted=isinstance(error, (exception.MigrationAborted, exception.InstanceChanged)))
 
     def abort_live_migration(self, ctx, instance):
         self.driver.abort_live_migration(instance)

@@ -17,6 +17,7 @@ from nova.compute import host_control
 from nova.compute import image_cache
 from nova.compute import inside
 from nova.compute import interfaces
+from nova.compute import inventory
 from nova.compute import live_migration
 from nova.compute import power
 from nova.compute import queue
@@ -32,6 +33,9 @@ from nova.compute import sync
 from nova.compute import task
 from nova.compute import usage
 from nova.compute import volumes
+from nova.objects import pci
+from nova.rpc import patience
+from nova.virt.hardware import pci_spec
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +48,8 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
                      recover.Recovery, resize.Resize, beside.BesideTasks,
                      interfaces.Interfaces, volumes.Volumes, shares.Shares, live_migration.LiveMigration,
                      evacuate.Evacuation,
-                     events.ExternalEvents, host_control.HostControl, host_control.AssistedSnapshots, usage.UsageAudit):
+                     events.ExternalEvents, host_control.HostControl, host_control.AssistedSnapshots, usage.UsageAudit,
+                     inventory.Inventory):
     """
     :param conf: the configuration
     :param host: name of this compute host
@@ -55,8 +60,11 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
 
     def __init__(self, conf, host, driver, conductor_client, network_client, images):
         self.conf, self.host, self.driver = conf, host, driver
-        self.conductor, self.network, self.images = conductor_client, network_client, images
+        self.conductor, self.network = patience.Patient(conductor_client), patience.Patient(network_client)
+        self.images = images
         self.dhcp_domain = conf.metadata.dhcp_domain
+        self.pci_specs = pci_spec.configured(pci_spec.device_specs, conf.pci.device_spec)
+        self.init_inventory()
         self.power_states = {}       # {uuid: power state} as it was told last
         self._stopping = threading.Event()
         self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
@@ -117,12 +125,15 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
 
     def report_nodes(self):
         """Tell the conductor what this host has."""
+        locality = {'network_locality': self.conf.network_locality} if self.conf.network_locality else {}
         self.conductor.report_nodes(context.admin_context(), host=self.host, nodes=[
-            {**dataclasses.asdict(node),
+            {**dataclasses.asdict(node), **self.described(node),
+             'vcpus': max(0, node.vcpus - self.conf.reserved_host_cpus),
              'reserved_memory_mb': self.conf.reserved_host_memory_mb,
              'reserved_disk_gb': math.ceil(self.conf.reserved_host_disk_mb / 1024),
              'cpu_allocation_ratio': self.conf.cpu_allocation_ratio,
              'ram_allocation_ratio': self.conf.ram_allocation_ratio,
              'disk_allocation_ratio': self.conf.disk_allocation_ratio,
-             'capabilities': self.driver.capabilities()}
+             'pci_devices': pci.dump(pci_spec.admitted(self.pci_specs, node.pci_devices)),
+             'capabilities': {**self.driver.capabilities(), **locality}}
             for node in self.driver.resources()])

@@ -10,7 +10,6 @@ from nova import faults
 from nova import objects
 from nova import states
 from nova.compute import build
-from nova.compute import task as task_frame
 from nova.virt import driver as virt
 
 
@@ -111,8 +110,7 @@ class Resize:
         """The frame of a step: its failure is a conductor's to decide about."""
         def failed(task, error):
             fault = faults.fault(error, details=faults.trace(error))
-            task_frame.persist(lambda: self.conductor.move_failed(
-                ctx, migration_id=migration.id, host=self.host, event=event, fault=fault))
+            self.conductor.move_failed(ctx, migration_id=migration.id, host=self.host, event=event, fault=fault)
         return self.task(ctx, instance, event, running=running, on_failure=failed, **more)
 
     def _take_back(self, ctx, server, power_on):

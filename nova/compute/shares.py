@@ -1,5 +1,4 @@
 """Shares that a stopped server gets, or gives back; its guest has them when it is started."""
-from nova.compute import task
 from nova.compute.volumes import recorded
 
 ATTACHED, FAILED = 'attached', 'error'
@@ -14,11 +13,11 @@ class Shares:
     def _attach_share(self, ctx, instance, share_id):
         with recorded(), self.beside(ctx, instance, 'compute_attach_share') as current:
             which = {'instance_uuid': instance.uuid, 'share_id': share_id}
-            current.undo(task.persist, lambda: self.conductor.share_attached(ctx, status=FAILED, **which))
+            current.undo(self.conductor.share_attached, ctx, status=FAILED, **which)
             mapping = self.conductor.allow_share(ctx, host=self.host, **which)
             current.undo(self.driver.detach_share, ctx, current.instance, mapping)
             self.driver.attach_share(ctx, current.instance, mapping)
-            task.persist(lambda: self.conductor.share_attached(ctx, status=ATTACHED, **which))
+            self.conductor.share_attached(ctx, status=ATTACHED, **which)
 
     def detach_share(self, ctx, instance, share_id):
         self.queue.submit(instance.uuid, self._detach_share, ctx, instance, share_id)
@@ -26,7 +25,7 @@ class Shares:
     def _detach_share(self, ctx, instance, share_id):
         with recorded(), self.beside(ctx, instance, 'compute_detach_share') as current:
             which = {'instance_uuid': instance.uuid, 'share_id': share_id}
-            current.undo(task.persist, lambda: self.conductor.share_attached(ctx, status=FAILED, **which))
+            current.undo(self.conductor.share_attached, ctx, status=FAILED, **which)
             self.driver.detach_share(ctx, current.instance, {'share_id': share_id})
             current.keep()
-            task.persist(lambda: self.conductor.share_detached(ctx, host=self.host, **which))
+            self.conductor.share_detached(ctx, host=self.host, **which)

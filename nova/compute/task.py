@@ -9,14 +9,11 @@ write sets what the task ends with; when a delete came meanwhile, or the body fa
 """
 import contextlib
 import logging
-import time
 
 from nova import exception
 from nova import faults
 
 LOG = logging.getLogger(__name__)
-
-END_RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s: a conductor that restarts is waited for
 
 
 class Undo:
@@ -82,7 +79,7 @@ class Task(Undo):
         self._holds = (task_state,)
 
     def end(self):
-        persist(self._finish)
+        self._finish()
         self.ended = True
 
     def _write_end(self):
@@ -93,22 +90,11 @@ class Task(Undo):
 
     def failed(self, error, values):
         """Record a failure: task state None, the columns of ``values``, fault and event."""
-        trace = faults.trace(error)
-        persist(lambda: self._conductor.end_task(
+        fault = faults.fault(error, details=faults.trace(error))
+        self._conductor.end_task(
             self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host,
             values={'task_state': None, **values}, expect={'task_state': list(self._holds), 'host': [self._host]},
-            fault=faults.fault(error, details=trace), traceback=trace))
-
-
-def persist(write):
-    """Write, again while the conductor cannot be reached."""
-    for attempt in range(END_RETRIES):
-        try:
-            return write()
-        except exception.Unavailable:
-            if attempt + 1 == END_RETRIES:
-                raise
-            time.sleep(0.5 * 2 ** attempt)
+            fault=fault, traceback=fault['details'])
 
 
 @contextlib.contextmanager

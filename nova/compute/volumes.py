@@ -4,7 +4,6 @@ import time
 
 from nova import exception
 from nova import states
-from nova.compute import task
 
 POLL_S = 1           # between two looks at volumes that are being made
 
@@ -59,11 +58,11 @@ class Volumes:
         """Done again after a crash: every step may have been taken already."""
         with recorded(), self.beside(ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
-            current.undo(task.persist, lambda: self.conductor.volume_detached(ctx, **which))
+            current.undo(self.conductor.volume_detached, ctx, **which)
             device = self.conductor.connect_volume(ctx, connector=self._connector(), **which)
             current.undo(self.driver.detach_volume, ctx, server, device)
             self.driver.attach_volume(ctx, server, device)
-            task.persist(lambda: self.conductor.volume_attached(ctx, **which))
+            self.conductor.volume_attached(ctx, **which)
 
     def detach_volume(self, ctx, instance, bdm_uuid):
         self.queue.submit(instance.uuid, self._detach_volume, ctx, instance, bdm_uuid)
@@ -72,10 +71,10 @@ class Volumes:
         with recorded(), self.beside(ctx, instance, 'compute_detach_volume') as current:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
             device = self.conductor.get_volume_device(ctx, **which)
-            current.undo(task.persist, lambda: self.conductor.volume_stays(ctx, **which))
+            current.undo(self.conductor.volume_stays, ctx, **which)
             self.driver.detach_volume(ctx, current.instance, device)
             current.keep()
-            task.persist(lambda: self.conductor.volume_detached(ctx, **which))
+            self.conductor.volume_detached(ctx, **which)
 
     def swap_volume(self, ctx, instance, bdm_uuid, new_volume_id, new_attachment_id):
         self.queue.submit(instance.uuid, self._swap_volume, ctx, instance, bdm_uuid, new_volume_id,
@@ -86,13 +85,13 @@ class Volumes:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid, 'new_volume_id': new_volume_id,
                      'new_attachment_id': new_attachment_id}
             device = self.conductor.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
-            current.undo(task.persist, lambda: self.conductor.volume_not_swapped(ctx, **which))
+            current.undo(self.conductor.volume_not_swapped, ctx, **which)
             info = self.conductor.connect_new_volume(
                 ctx, attachment_id=new_attachment_id, connector=self._connector(), device_name=device['device_name'])
             new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id, 'connection_info': info}
             self.driver.swap_volume(ctx, current.instance, device, new)
             current.keep()
-            task.persist(lambda: self.conductor.volume_swapped(ctx, connection_info=info, **which))
+            self.conductor.volume_swapped(ctx, connection_info=info, **which)
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ class Builder:
             return
         except exception.NovaException as error:
             LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
-            fault = faults.fault(error, details=str(error.kwargs.get('details', '')))
+            fault = faults.fault(error)
             for uuid in uuids:
                 self.fail_build(uuid, fault)
             return

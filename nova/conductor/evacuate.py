@@ -46,7 +46,7 @@ class Evacuator:
                 return
             except exception.NovaException as error:
                 LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
-                fault = faults.fault(error, details=str(error.kwargs.get('details', '')))
+                fault = faults.fault(error)
                 self._cell_db.run(_end, migration, 'conductor_evacuate_instance', None, fault)
                 return
         self._send_evacuation(ctx, row, migration)
@@ -95,6 +95,8 @@ class Evacuator:
         """The server is there: the claim at the old host is given back."""
         def write(conn):
             migration = server_migrations.get(conn, migration_id)
+            if migration['status'] in ('done', 'completed'):
+                return migration['source_compute']              # it comes a second time
             instances.update(conn, migration['instance_uuid'], values,
                              {'task_state': states.REBUILDING, 'host': host})
             instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, beside=False)

@@ -1,4 +1,4 @@
-"""A cell that follows the API database: zones of hosts, groups of servers, images to be fetched ahead of time."""
+"""A cell that follows the API database: aggregates of hosts, groups of servers, images to be fetched ahead of time."""
 import datetime
 import itertools
 import logging
@@ -18,21 +18,27 @@ class Follower:
     """The part of the conductor's manager that sees to it; mixed into it beside Builder."""
 
     def follow_zones(self):
-        """Mend the zone of every host whose row does not say what the aggregates do; {host: zone} of the mended.
+        """Mend every host whose row does not say what the aggregates do; {host: zone} of the hosts that changed it.
 
         It finds something where the API died between its two writes, or the default zone has another name now.
         """
         with self._api_db.reader() as conn:
-            wanted = aggregates.zones(conn)
+            wanted, listed = aggregates.zones(conn), aggregates.described(conn)
         with self._cell_db.reader() as conn:
-            different = [host for host, zone in zones.of(conn).items() if zone != self._zone(wanted, host)]
-        if not different:
+            rows = zones.rows(conn)
+        different = [host for host, zone, _ in rows if zone != self._zone(wanted, host)]
+        others = [host for host, _, found in rows if found != listed.get(host, [])]
+        if not different and not others:
             return {}
 
         def run(conn):
             aggregates.lock(conn)
-            now = aggregates.zones(conn, different)
-            return self._cell_db.run(zones.mend, {host: self._zone(now, host) for host in different})
+            in_zones, now = aggregates.zones(conn, different), aggregates.described(conn, others)
+
+            def write(cell_conn):
+                zones.describe(cell_conn, {host: now.get(host, []) for host in others})
+                return zones.mend(cell_conn, {host: self._zone(in_zones, host) for host in different})
+            return self._cell_db.run(write)
         mended = self._api_db.run(run)
         for host, zone in mended.items():
             LOG.warning('Host %s is in availability zone %s from now on.', host, zone)
@@ -51,12 +57,13 @@ class Follower:
             self._cell_db.run(server_groups.forget, list(lost))
         return lost
 
-    def image_cached(self, ctx, host, image_id):
-        self._cell_db.run(image_cache.done, host, image_id)
+    def image_cached(self, ctx, host, image_id, reason):
+        self._cell_db.run(image_cache.done, host, image_id, reason)
 
     def resend_image_caching(self):
         """Ask hosts again that said nothing, and give up what is older than anything takes; the number asked."""
         now = utils.utcnow()
+        self._cell_db.run(image_cache.expire, now)
         with self._cell_db.reader() as conn:
             rows = image_cache.overdue(conn, now)
             up = {host for host in {row['host'] for row in rows} if self.host_is_up(conn, host)}
@@ -64,7 +71,7 @@ class Follower:
         lost = [row['id'] for row in rows if row['created_at'] < oldest]
         if lost:
             LOG.warning('%d images were not fetched ahead of time: their hosts did not do it.', len(lost))
-            self._cell_db.run(image_cache.remove, lost)
+            self._cell_db.run(image_cache.give_up, lost)
         waiting = [row for row in rows if row['created_at'] >= oldest]
         if waiting:
             later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)

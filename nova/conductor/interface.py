@@ -97,8 +97,8 @@ INTERFACE = Interface(
     Method('get_request_spec', ('instance_uuid',), call=True),
     # -> list of block device dicts
     Method('get_block_devices', ('instance_uuid',), call=True),
-    # an image that the host was asked to fetch ahead of time is there, or never will be
-    Method('image_cached', ('host', 'image_id')),
+    # an image that the host was asked to fetch ahead of time is there; with a reason: it never will be
+    Method('image_cached', ('host', 'image_id', 'reason')),
     # makes, reserves and connects the volumes of a server as far as it is possible now; done again until all have
     # connection_info. connector: of the host, None: it can attach none -> list of block device dicts, volumes only
     Method('prepare_volumes', ('instance_uuid', 'connector'), call=True),

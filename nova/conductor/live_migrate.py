@@ -22,6 +22,7 @@ from nova.db import instance_actions
 from nova.db import instances
 from nova.db import live_migrations
 from nova.db import server_migrations
+from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
 
@@ -91,8 +92,9 @@ class LiveMigrator:
             raise exception.InstanceChanged(instance_id=row['uuid']) from None       # somebody else goes on with it
         except exception.NovaException as error:
             shown = _for_users(error)
+            # hosts are named to administrators alone, in the action's event: who may see this fault sees all of it
             self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, shown,
-                       details=str(error.kwargs.get('details', '')))
+                       traceback=faults.fault(error)['details'])
             raise shown from None
         self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
 
@@ -101,6 +103,8 @@ class LiveMigrator:
         arguments, ignore = migration['arguments'], [row['host']]
         if not self._is_up(row['host']):
             raise exception.ComputeServiceUnavailable(host=row['host'])
+        if pci.asked(row['flavor']):
+            raise exception.MigrationPreCheckError(reason='running servers with PCI devices stay on their host')
         spec, last = self.get_request_spec(ctx, row['uuid']), None
         for attempt in range(self._conf.scheduler.max_attempts):
             if migration['held_host'] is None:
@@ -143,6 +147,8 @@ class LiveMigrator:
             disk_over_commit=arguments['disk_over_commit'])
         facts = self._compute.check_live_migration_source(ctx, server=source['host'], instance=instance,
                                                           facts=told['facts'])
+        if migration['held_numa_topology'] is not None:
+            facts = {**facts, 'numa_topology': migration['held_numa_topology']}
         return {'facts': facts, 'connector': told['connector']}
 
     def _nodes_of(self, migration):
@@ -268,9 +274,9 @@ class LiveMigrator:
             fault = {**fault, 'message': ABORTED}
         self._over(ctx, migration, status, EVENT, host, None, fault=fault, traceback=traceback)
 
-    def _over(self, ctx, migration, status, event, host, error, *, fault=None, traceback=None, details=''):
+    def _over(self, ctx, migration, status, event, host, error, *, fault=None, traceback=None):
         """End it at the source, and let the destination remove what it had made ready."""
-        fault = fault or faults.fault(error, details=details)
+        fault = fault or faults.fault(error)
         if not self._cell_db.run(live_migrations.end, migration, status, event=event, host=host, fault=fault,
                                  traceback=traceback or fault['details']):
             return
@@ -298,6 +304,8 @@ class LiveMigrator:
         """The guest belongs to the destination for good; with a fault it may need a look."""
         def write(conn):
             migration = server_migrations.get(conn, migration_id)
+            if migration['status'] in server_migrations.OVER and migration['swapped']:
+                return                                          # it comes a second time
             shown = {**values, 'progress': 0, **({'fault': fault} if fault else {})}
             instances.update(conn, migration['instance_uuid'], shown,
                              {'task_state': states.MIGRATING, 'host': host})

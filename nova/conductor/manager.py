@@ -8,6 +8,7 @@ from nova.conductor import deferred
 from nova.conductor import evacuate
 from nova.conductor import follow
 from nova.conductor import live_migrate
+from nova.conductor import maintenance
 from nova.conductor import migrate
 from nova.conductor import move_watch
 from nova.conductor import rebuild
@@ -28,7 +29,7 @@ TAKE_UP_S = 15
 class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, build.Builder, reconcile.Reconciler,
                        follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
                        volumes.Volumes, shares.Shares,
-                       usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator):
+                       usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer):
     """
     :param conf: the configuration
     :param api_db: Database of the API database
@@ -70,6 +71,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                 ('count_sizes', 600, self.count_sizes),
                 ('follow_zones', conf.reconcile_interval, self.follow_zones),
                 ('forget_groups', conf.reconcile_interval, self.forget_groups),
+                ('maintain_hosts', maintenance.PERIOD_S, self.maintain_hosts),
                 ('resend_image_caching', conf.reconcile_interval, self.resend_image_caching),
                 ('expire_history', 3600, self.expire_history),
                 ('offload_shelved', 60, self.offload_shelved),

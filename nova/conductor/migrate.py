@@ -42,6 +42,7 @@ STEPS = {
 }
 _TAKING_BACK = ('finish_revert_resize', 'source_compute')
 _FAULT = ('code', 'message', 'details', 'created')
+_SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
 
 
 def next_step(task_state, migration):
@@ -116,8 +117,7 @@ class Migrator:
         except exception.NovaException as error:
             LOG.info('Server %s finds no other host: %s', uuid, error.message)
             self.move_failed(ctx, migration['id'], None, 'conductor_migrate_server',
-                             arguments.get('refusal') or faults.fault(
-                                 error, details=str(error.kwargs.get('details', ''))))
+                             arguments.get('refusal') or faults.fault(error))
             return
         if selections:
             with self._cell_db.reader() as conn:
@@ -168,6 +168,8 @@ class Migrator:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped'] and migration['status'] == 'post-migrating':
                 return instances.get(conn, migration['instance_uuid']), migration        # it comes a second time
+            if migration['status'] in _SENT:
+                return None, migration
             arguments = {**migration['arguments'], 'guest': guest}
             row = server_migrations.swap(
                 conn, migration, forward=True, status='post-migrating', arguments=arguments,
@@ -176,7 +178,8 @@ class Migrator:
             instance_actions.add_event(conn, row['uuid'], 'compute_resize_instance', host=host)
             return row, server_migrations.get(conn, migration_id)
         row, migration = self._cell_db.run(write)
-        self._send_step(ctx, row, migration, *_step_of(_FINISHING, migration))
+        if row is not None:
+            self._send_step(ctx, row, migration, *_step_of(_FINISHING, migration))
 
     def move_finished(self, ctx, migration_id, host, power_state, network_info):
         """The destination has the guest: the server waits for its owner."""
@@ -209,6 +212,8 @@ class Migrator:
 
     def move_dropped(self, ctx, migration_id, host):
         """The destination has removed the guest: the server is the source's again."""
+        if self._move(migration_id)['status'] == 'reverted':
+            return                                              # it comes a second time
         row, migration = self._cell_db.run(self._swap_back, migration_id, None)
         self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
 

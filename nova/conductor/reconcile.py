@@ -18,6 +18,7 @@ from nova.db import history
 from nova.db import idempotency
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import pci_devices
 from nova.db import live_migrations
 from nova.db import server_migrations
 from nova.db.tables_api import instance_mappings
@@ -247,7 +248,7 @@ class Reconciler:
 
     def audit(self):
         """Compare the nodes' usage with their servers; what differed is mended and counted in ``drift``."""
-        mended = self._cell_db.run(claims.audit)
+        mended = [*self._cell_db.run(claims.audit), *self._cell_db.run(pci_devices.audit)]
         self.drift += len(mended)
         return mended
 

@@ -35,7 +35,7 @@ class Shelver:
             console_tokens.delete(conn, instance_uuid)
             instance_actions.finish(conn, instance_uuid, event, host=host, error=fault and fault['message'],
                                     traceback=fault and fault['details'], beside=False)
-        self._cell_db.run(write)
+        self.once(write, ctx, instance_uuid, event, host)
 
     def unshelve_instance(self, ctx, instance_uuid):
         """Find a host for a server that has none, and let its host bring it back; again: the same."""
@@ -88,7 +88,7 @@ class Shelver:
             return None
         except exception.NovaException as error:
             LOG.info('Shelved server %s finds no host: %s', uuid, error.message)
-            fault = faults.fault(error, details=str(error.kwargs.get('details', '')))
+            fault = faults.fault(error)
             try:
                 self.end_task(ctx, uuid, 'conductor_unshelve_instance', None, {'task_state': None},
                               {'task_state': states.UNSHELVING, 'host': None}, fault, fault['details'])

@@ -13,11 +13,13 @@ from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
 from nova.db import mappings
+from nova.db import pci_devices
 from nova.db import request_specs
 from nova.db import security_groups
 from nova.db import server_migrations
 from nova.db import services
 from nova.image import unfinished
+from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +52,9 @@ class StateWriter:
 
     def begin_task(self, ctx, instance_uuid, event, owner, deadline_s, values, expect=None):
         def write(conn):
-            instance = _update(conn, instance_uuid, values, expect)
+            instance = _update(conn, instance_uuid, values, expect, owner)
+            instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, instance.host)
+                                            if pci.asked(instance.flavor) else ())
             instance_actions.take(conn, instance_uuid, owner, deadline_s)
             return instance
         return self._cell_db.run(write)
@@ -65,9 +69,22 @@ class StateWriter:
                                     error=fault and fault['message'], beside=False)
             if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in _WITH_CONSOLE:
                 console_tokens.delete(conn, instance_uuid)
-        self._cell_db.run(write)
+        self.once(write, ctx, instance_uuid, event, host)
         if values.get('vm_state') == states.SOFT_DELETED:
             self._api_db.run(mappings.set_queued, instance_uuid, True)
+
+    def once(self, write, ctx, instance_uuid, event, host):
+        """Run ``write(conn)``, the end of a task; nothing when it was written before and the host was not told.
+
+        :raises InstanceChanged: somebody else has changed the server
+        """
+        try:
+            self._cell_db.run(write)
+        except exception.InstanceChanged:
+            with self._cell_db.reader() as conn:
+                if ctx is None or not instance_actions.was_last(conn, instance_uuid, ctx.request_id, event, host):
+                    raise
+            LOG.info('%s of server %s had ended already.', event, instance_uuid)
 
     def begin_beside(self, ctx, instance_uuid, host, owner, deadline_s):
         def write(conn):
@@ -214,11 +231,18 @@ class StateWriter:
         self._cell_db.run(compute_nodes.report, host, nodes)
 
 
-def _update(conn, uuid, values, expect):
+def _update(conn, uuid, values, expect, owner=None):
+    """The server as it is then, also when a host that was not answered writes the next state of its task again.
+
+    :param owner: who begins a task, None: it goes on with one
+    """
     row = instances.update_where(conn, uuid, instances.merged(conn, uuid, values), expect)
     if row is None:
-        instances.get(conn, uuid)
-        raise exception.InstanceChanged(instance_id=uuid)
+        row = instances.get(conn, uuid)
+        mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())
+                and row['host'] in (expect or {}).get('host', ()))
+        if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
+            raise exception.InstanceChanged(instance_id=uuid)
     return objects.Instance.from_row(row)
 
 

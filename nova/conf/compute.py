@@ -6,6 +6,10 @@ GROUP = None
 OPTIONS = [
     cfg.StrOpt('compute_driver', default='libvirt', choices=['libvirt', 'fake'],
                help='libvirt: QEMU or KVM guests. fake: no guests at all, everything else is real.'),
+    cfg.StrOpt('network_locality', default='',
+               help='Name of the part of the network that this host is in, as a rack or a switch: servers of a group '
+                    'with the policy network-proximity stand in one. Metadata network_locality of host aggregates says '
+                    'it for many hosts at once, and a host may be in several. Empty: the aggregates alone say it.'),
     cfg.FloatOpt('cpu_allocation_ratio', default=4.0, min=0.01, max=1000,
                  help='Virtual CPUs given out for each processor of the host.'),
     cfg.FloatOpt('ram_allocation_ratio', default=1.0, min=0.01, max=1000,
@@ -17,6 +21,15 @@ OPTIONS = [
                help='MiB of memory kept for the host itself.'),
     cfg.IntOpt('reserved_host_disk_mb', default=0, min=0, max=1 << 40,
                help='MiB of disk kept for the host itself; counted in whole GiB, rounded up.'),
+    cfg.IntOpt('reserved_host_cpus', default=0, min=0, max=100000,
+               help='Processors kept for the host itself: so many fewer, times cpu_allocation_ratio, are given out. '
+                    'Which ones they are, only [compute] cpu_shared_set and cpu_dedicated_set can say.'),
+    cfg.MultiStrOpt('reserved_huge_pages', default=[],
+                    help='Large memory pages that are not for guests, each as node:0,size:2048,count:64, the size in '
+                         'KiB or with a unit: for what else on the host has pages of its own, like a software switch.'),
+    cfg.ListOpt('compute_monitors', default=[],
+                help='What this host measures and reports with its resources, for MetricsWeigher and MetricsFilter. '
+                     'cpu.virt_driver: how busy the processors are. Every report is then a write to the database.'),
     cfg.IntOpt('max_concurrent_builds', default=10, min=1, max=1000,
                help='Servers built at once by one host; the others wait.'),
     cfg.IntOpt('max_concurrent_tasks', default=32, min=1, max=1000,

@@ -14,6 +14,10 @@ OPTIONS = [
                help='Seconds after which a task that never ends is failed and its server freed for other actions.'),
     cfg.IntOpt('audit_interval', default=300, min=10, max=86400,
                help='Seconds between two comparisons of the usage of compute nodes with their servers.'),
+    cfg.IntOpt('maintenance_moves', default=4, min=1, max=1000,
+               help='Servers of one host that are moved at the same time while its maintenance starts or stops. Each '
+                    'takes a share of the network between the hosts; [DEFAULT] max_concurrent_live_migrations of the '
+                    'host holds as well.'),
     cfg.IntOpt('deleted_servers_kept_days', default=90, min=0, max=36500,
                help='Days that deleted servers stay visible in changes-since, deleted=true and usage reports. '
                     '0 keeps them for ever.'),

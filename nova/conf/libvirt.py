@@ -9,6 +9,11 @@ OPTIONS = [
     cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu'],
                help='kvm needs the processor\'s support; qemu emulates and is many times slower. '
                     'auto: kvm when the processor, /dev/kvm and libvirt all offer it.'),
+    cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'none'],
+               help='Processor that guests see. host-model: nearly that of the host, known to others, so that guests '
+                    'can move between hosts that are alike. host-passthrough: that of the host itself. maximum: all '
+                    'that emulation can do. none: the plain one of the machine type. Unset: host-model with kvm, '
+                    'maximum with qemu.'),
     cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw'],
                help='Form of the guests\' root disks. qcow2: an overlay on the cached image, made at once. '
                     'raw: a copy of its own, slower to make and a little faster to use.'),

@@ -146,6 +146,31 @@ def zones(conn, hosts=None):
     return {host: zone for host, zone in conn.execute(statement)}
 
 
+def described(conn, hosts=None):
+    """{host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts that are in aggregates, in the order of the ids.
+
+    The metadata has the zone among it. Hosts in the same aggregates share one list.
+
+    :param hosts: only of these; None: of all
+    """
+    statement = sa.select(aggregate_hosts.c.host, aggregate_hosts.c.aggregate_id).order_by(
+        aggregate_hosts.c.aggregate_id)
+    if hosts is not None:
+        statement = statement.where(aggregate_hosts.c.host.in_(hosts))
+    ids = {}
+    for host, number in conn.execute(statement):
+        ids[host] = (*ids.get(host, ()), number)
+    known = {row['id']: _described(row) for row in conn.execute(sa.select(aggregates).where(
+        aggregates.c.id.in_({number for numbers in ids.values() for number in numbers}))).mappings()} if ids else {}
+    lists = {numbers: [known[number] for number in numbers] for numbers in set(ids.values())}
+    return {host: lists[numbers] for host, numbers in ids.items()}
+
+
+def _described(row):
+    metadata = {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
+    return {'id': row['id'], 'uuid': row['uuid'], 'name': row['name'], 'metadata': dict(sorted(metadata.items()))}
+
+
 def _refuse_two_zones(conn, aggregate_id, hosts, zone):
     """:raises ZoneConflict: one of the hosts is in another zone through another aggregate"""
     others = conn.execute(sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(

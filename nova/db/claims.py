@@ -9,43 +9,56 @@ import logging
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db import numa_claims
+from nova.db import pci_devices
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import instances
 from nova.db.tables_cell import migrations
+from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-_NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor')
+_NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
 # what a move holds, in the same columns: all of its disk stands in root_gb
 _HELD = [column.label(name) for name, column in zip(_NEEDED, (
     migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
-    migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type)))]
+    migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type),
+    sa.literal(None, instances.c.numa_topology.type)))]
 
 
 def resources(row):
     """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
     :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
-                from a volume is not on the node.
+                from a volume is not on the node. vCPUs that have a CPU each to themselves are counted by
+                numa_claims alone.
     """
     swap_mb = (row['flavor'] or {}).get('swap') or 0
     disk = (row['root_gb'] if row['image_id'] else 0) + row['ephemeral_gb'] + -(-swap_mb // 1024)
-    return {'vcpus': row['vcpus'], 'memory_mb': row['memory_mb'], 'local_gb': disk}
+    shared = row['vcpus'] - numa_claims.pinned(row.get('numa_topology'))
+    return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}
 
 
-def _room(names):
-    """Conditions under which a node takes what is asked: within what is free, and no more than the node has."""
+def _room(names, limited):
+    """Conditions under which a node takes what is asked: within what is free, and no more than the node has.
+
+    :param limited: names of ``limits``, see claim()
+    """
     c = compute_nodes.c
-    limits = {
-        'vcpus': (c.vcpus, c.vcpus * c.cpu_allocation_ratio),
-        'memory_mb': (c.memory_mb, (c.memory_mb - c.reserved_memory_mb) * c.ram_allocation_ratio),
-        'local_gb': (c.local_gb, (c.local_gb - c.reserved_disk_gb) * c.disk_allocation_ratio),
+    nodes = {
+        'vcpus': (c.vcpus, c.vcpus, c.cpu_allocation_ratio),
+        'memory_mb': (c.memory_mb, c.memory_mb - c.reserved_memory_mb, c.ram_allocation_ratio),
+        'local_gb': (c.local_gb, c.local_gb - c.reserved_disk_gb, c.disk_allocation_ratio),
     }
     for name in names:
-        total, capacity = limits[name]
-        yield c[name + '_used'] + sa.bindparam('by_' + name) <= capacity
+        total, given, ratio = nodes[name]
+        if name in limited:
+            ratio = sa.bindparam('limit_' + name, type_=sa.Float)
+        yield c[name + '_used'] + sa.bindparam('by_' + name) <= given * ratio
         yield total >= sa.bindparam('by_' + name)
+    if 'running_vms' in limited:
+        yield c.running_vms < sa.bindparam('limit_running_vms')
 
 
 def _changing(*conditions):
@@ -56,7 +69,7 @@ def _changing(*conditions):
 
 
 def _by(asked, sign):
-    return {'changed': utils.change_number(), 'by_running_vms': sign,
+    return {'used_changed': utils.change_number(), 'by_running_vms': sign,
             **{'by_' + name: sign * asked[name] for name in RESOURCES}}
 
 
@@ -66,14 +79,20 @@ _OF_NAME = _changing(compute_nodes.c.host == sa.bindparam('key_host'), compute_n
 
 
 @functools.cache
-def _claim_of(names):
-    return _changing(_NUMBER, *_room(names))
+def _claim_of(names, limited):
+    return _changing(_NUMBER, *_room(names, limited))
 
 
-def claim(conn, node_id, asked):
-    """Take ``asked`` (see resources()) of the node with this number; False when it has no room."""
-    statement = _claim_of(tuple(name for name in RESOURCES if asked[name]))
-    return bool(conn.execute(statement, {'key_id': node_id, **_by(asked, 1)}).rowcount)
+def claim(conn, node_id, asked, limits=None):
+    """Take ``asked`` (see resources()) of the node with this number; False when it has no room.
+
+    :param limits: {resource: the ratio that counts instead of the node's}, and ``running_vms``: servers that the node
+                   may have; what filters say that go by other numbers than the node's own
+    """
+    limits = limits or {}
+    statement = _claim_of(tuple(name for name in RESOURCES if asked[name]), frozenset(limits))
+    return bool(conn.execute(statement, {'key_id': node_id, **_by(asked, 1), **{
+        'limit_' + name: value for name, value in limits.items() if name == 'running_vms' or asked[name]}}).rowcount)
 
 
 def free(conn, row):
@@ -84,6 +103,10 @@ def free(conn, row):
     if row['host'] is None:
         return
     free_share(conn, row['host'], row['node'], resources(row))
+    if row['numa_topology'] is not None:
+        numa_claims.free(conn, row['host'], row['node'], row['numa_topology'])
+    if pci.asked(row['flavor']):
+        pci_devices.release(conn, row['host'], row['node'], row['uuid'], held=False)
 
 
 def free_share(conn, host, node, asked):
@@ -138,9 +161,9 @@ def audit(conn):
         different = _difference(node, _usage(conn, node)) if node else {}
         if different:
             conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node['id']).values(
-                changed=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
+                used_changed=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
         for name, (was, value) in different.items():
             LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.',
                       node['node'], name, was, value)
             mended.append({'host': node['host'], 'node': node['node'], 'column': name, 'was': was, 'is': value})
-    return mended
+    return mended + numa_claims.audit(conn)

@@ -5,11 +5,14 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
+from nova.db import numa_claims
+from nova.db import pci_devices
 from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 
 USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written by claims alone
-_OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', *USAGE}
+_OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pci_stats', 'pci_devices',
+        'numa_topology', *USAGE}
 # what changes with every look: alone it is no reason to make schedulers read the row again
 _QUIET = {'uptime', 'disk_available_least'}
 
@@ -17,9 +20,11 @@ _QUIET = {'uptime', 'disk_available_least'}
 def report(conn, host, nodes):
     """The inventory of a host: a list of dicts of columns, each with ``node``. Usage is left alone.
 
-    Nodes that are not named are removed. A row that did not change is not written.
+    Nodes that are not named are removed. A row that did not change is not written. ``pci_devices`` of a node are
+    those that guests may have, dicts of objects.pci.Device.
     """
     known = {row['node']: row for row in by_host(conn, host)}
+    had_devices = {name for name, row in known.items() if row['pci_stats'] is not None}
     now = utils.utcnow()
     for node in nodes:
         values = {name: value for name, value in node.items() if name not in _OWN and name != 'host'}
@@ -28,16 +33,29 @@ def report(conn, host, nodes):
             conn.execute(sa.insert(compute_nodes).values(
                 uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
                 changed=utils.change_number(), **values))
+            _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
             continue
+        _report_topology(conn, row, node)
         different = {name: value for name, value in values.items() if row[name] != value}
         if different:
             if different.keys() - _QUIET:
                 different['changed'] = utils.change_number()
             conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == row['id'])
                          .values(updated_at=now, **different))
+    for node in nodes:
+        devices = node.get('pci_devices')
+        if devices or devices is not None and node['node'] in had_devices:
+            pci_devices.report(conn, host, node['node'], devices)
+    for name in had_devices & known.keys():
+        pci_devices.report(conn, host, name, [])
     if known:
         conn.execute(sa.delete(compute_nodes).where(
             compute_nodes.c.id.in_([row['id'] for row in known.values()])))
+
+
+def _report_topology(conn, row, node):
+    if 'numa_topology' in node:
+        numa_claims.report(conn, row, node['numa_topology'])
 
 
 def get(conn, node_id):
@@ -62,6 +80,12 @@ def by_host(conn, host):
     """Rows of the nodes of a host."""
     statement = sa.select(compute_nodes).where(compute_nodes.c.host == host).order_by(compute_nodes.c.id)
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def capabilities(conn, hosts):
+    """[(host, {feature: bool})] of the nodes of these hosts."""
+    return conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
+        compute_nodes.c.host.in_(hosts))).all()
 
 
 def list(conn, *, limit=None, after_id=None, node_like=None):

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import logging
 import random
+import sqlite3
 import threading
 import time
 
@@ -41,7 +42,7 @@ class Database:
                        engines.create_engine(_server_url(self.url), max_pool_size=pool_size, max_overflow=max_overflow,
                                              pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800,
                                              max_retries=CONNECT_RETRIES, retry_interval=1,
-                                             mysql_sql_mode='TRADITIONAL'))
+                                             mysql_sql_mode='TRADITIONAL', thread_checkin=False))
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
         self._idle = collections.deque()
@@ -84,6 +85,7 @@ class Database:
             conn.begin()
             yield conn
             conn.rollback()
+            conn.connection.dbapi_connection.close_cursors()
         except BaseException:
             conn.close()
             raise
@@ -123,12 +125,30 @@ def _begin(connection):
         connection.dbapi_connection.execute(statement)
 
 
+class _SqliteConnection(sqlite3.Connection):
+    """Knows its cursors: one that was not read to its end keeps its moment, also for the transactions after its own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._cursors = []
+
+    def cursor(self, *args, **kwargs):
+        cursor = super().cursor(*args, **kwargs)
+        self._cursors.append(cursor)
+        return cursor
+
+    def close_cursors(self):
+        while self._cursors:
+            self._cursors.pop().close()
+
+
 def _sqlite_engine(url, pool_size, max_overflow):
     """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot.
 
     Connections are kept: oslo.db's own engine opens one per transaction, which takes longer than most queries.
     """
-    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S)
+    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
+                              connect_args={'factory': _SqliteConnection})
     exc_filters.register_engine(engine)
     engine.dialect.do_begin = _begin
 
@@ -172,3 +192,12 @@ def insert_ignore(conn, table, values):
     if conn.dialect.name == 'mysql':
         return conn.execute(statement.prefix_with('IGNORE'))
     return conn.execute(statement.on_conflict_do_nothing())
+
+
+def insert_many_ignore(conn, table, rows):
+    """The same for many rows with the same columns; how many there were before is not known."""
+    statement = insert_of(conn.dialect.name)(table)
+    if conn.dialect.name == 'mysql':
+        conn.execute(statement.prefix_with('IGNORE'), rows)
+    else:
+        conn.execute(statement.on_conflict_do_nothing(), rows)

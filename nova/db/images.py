@@ -4,6 +4,7 @@ import operator
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db import categories
 from nova.db import tables_image as t
 
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
@@ -23,12 +24,15 @@ def insert(conn, values, properties, tags):
     return True
 
 
-_GET = sa.select(t.images).where(t.images.c.id == sa.bindparam('key_id'))
+_GET = sa.select(t.images, categories.is_registered(t.images.c.id).label('administrative')).where(
+    t.images.c.id == sa.bindparam('key_id'))
 _LOCK = _GET.with_for_update()
 
 
 def get(conn, image_id, lock=False):
-    """The image, or None; ``lock`` keeps its row for this transaction."""
+    """The image, or None; ``administrative``: it is the default of an instance category. ``lock`` keeps its row for
+    this transaction.
+    """
     row = conn.execute(_LOCK if lock else _GET, {'key_id': image_id}).mappings().first()
     return _with_relations(conn, [row])[0] if row else None
 
@@ -183,3 +187,4 @@ def _visible(search, project_id):
         return
     open_to_all = ['public', 'community'] if search.visibility in ('all', 'community') else ['public']
     yield sa.or_(mine, c.visibility.in_(open_to_all), shared)
+    yield sa.not_(categories.is_registered(c.id))

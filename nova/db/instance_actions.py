@@ -117,6 +117,25 @@ def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
         **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
 
 
+_LAST_EVENT = sa.select(instance_action_events.c.event, instance_action_events.c.host, instance_actions.c.request_id).join(
+    instance_actions, instance_actions.c.id == instance_action_events.c.action_id).where(
+    instance_actions.c.instance_uuid == sa.bindparam('of_uuid')).order_by(instance_action_events.c.id.desc()).limit(1)
+
+
+def was_last(conn, uuid, request_id, event, host):
+    """Whether the last that was recorded of a server is this event of this request on this host."""
+    found = conn.execute(_LAST_EVENT, {'of_uuid': uuid}).first()
+    return found is not None and tuple(found) == (event, host, request_id)
+
+
+_OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.c.owner == sa.bindparam('of_owner'))
+
+
+def owns(conn, uuid, owner):
+    """Whether this is who works on a server, as ``take`` has written."""
+    return conn.execute(_OWNED, {'of_uuid': uuid, 'of_owner': owner}).first() is not None
+
+
 def by_instance(conn, uuid, *, limit=None, marker=None, changes_since=None, changes_before=None):
     """Actions of a server (deleted ones too), newest first.
 

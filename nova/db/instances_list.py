@@ -320,8 +320,9 @@ def place_of(conn, query):
     names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
         statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
-        if 'project_id' in query.filters:
-            statement = statement.where(table.c.project_id == query.filters['project_id'])
+        for owner in ('project_id', 'category'):
+            if owner in query.filters:
+                statement = statement.where(table.c[owner] == query.filters[owner])
         row = conn.execute(statement.limit(1)).first()
         if row is not None:
             return tuple(row)

@@ -41,16 +41,19 @@ def get(conn, uuid):
     return None if row is None else dict(row)
 
 
-def of_cells(conn, cell_uuids, project_id, limit):
+def of_cells(conn, cell_uuids, project_id, limit, category=None):
     """Mappings of servers of these cells, without soft-deleted ones, newest first.
 
     :param project_id: None: of all projects
+    :param category: None: of all instance categories
     """
     table = instance_mappings
     statement = sa.select(table, table.c.instance_uuid.label('uuid')).where(
         table.c.cell_uuid.in_(cell_uuids), table.c.queued_for_delete.is_(sa.false()))
     if project_id is not None:
         statement = statement.where(table.c.project_id == project_id)
+    if category is not None:
+        statement = statement.where(table.c.category == category)
     statement = statement.order_by(table.c.created_at.desc(), table.c.instance_uuid).limit(limit)
     return conn.execute(statement).mappings().all()
 

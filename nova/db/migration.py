@@ -11,6 +11,7 @@ import pathlib
 import sqlalchemy as sa
 
 from nova import exception
+from nova.db import categories
 
 DIRECTORY = pathlib.Path(__file__).parent / 'migrations'
 LOCK_TIMEOUT = 600                  # seconds that one migration waits for another one of the same database
@@ -18,10 +19,14 @@ LOCK_NUMBER = 0x6E6F7661
 
 # branch: modules whose tables it holds, and the command that brings a database to the newest revision
 BRANCHES = {
-    'api': (('tables_api', 'tables_aggregates', 'tables_identity', 'tables_image', 'tables_network',
-             'tables_volume'), 'nova-manage api_db sync'),
-    'cell': (('tables_cell', 'tables_usage', 'tables_placement', 'tables_console'), 'nova-manage db sync'),
+    'api': (('tables_api', 'tables_aggregates', 'tables_categories', 'tables_identity', 'tables_image',
+             'tables_network', 'tables_volume'), 'nova-manage api_db sync'),
+    'cell': (('tables_cell', 'tables_usage', 'tables_placement', 'tables_maintenance', 'tables_pci', 'tables_console'),
+             'nova-manage db sync'),
 }
+
+# branch: what adds the rows that are always there
+ROWS = {'api': categories.ensure}
 
 
 def metadata(branch):
@@ -57,6 +62,8 @@ def sync(db, branch):
         if _version(conn) == head(branch):
             return
         command.upgrade(config(branch, conn), 'head')
+        if branch in ROWS:
+            ROWS[branch](conn)
 
 
 def check(db, branch):

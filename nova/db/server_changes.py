@@ -7,11 +7,12 @@ from nova.db.tables_cell import instances_history
 COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state', 'power_state', 'progress')
 
 
-def since(conn, moment, *, project_id=None, limit=1000):
+def since(conn, moment, *, project_id=None, category=None, limit=1000):
     """Rows changed at or after a moment, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
 
     :param moment: naive UTC datetime
     :param project_id: of this project alone
+    :param category: of this instance category alone
     :param limit: rows at most, and those of the same moment as the last one besides
     """
     rows = []
@@ -20,6 +21,8 @@ def since(conn, moment, *, project_id=None, limit=1000):
         statement = sa.select(*[table.c[name] for name in COLUMNS], changed_at.label('changed_at'))
         if project_id is not None:
             statement = statement.where(table.c.project_id == project_id)
+        if category is not None:
+            statement = statement.where(table.c.category == category)
         found = [dict(row, deleted=deleted) for row in conn.execute(
             statement.where(changed_at >= moment).order_by(changed_at).limit(limit)).mappings()]
         if len(found) == limit:

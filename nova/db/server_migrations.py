@@ -22,10 +22,13 @@ from nova import utils
 from nova.db import claims
 from nova.db import console_tokens
 from nova.db import instances
+from nova.db import numa_claims
+from nova.db import pci_devices
 from nova.db import tasks
 from nova.db.tables_cell import instances as table
 from nova.db.tables_cell import migrations
 from nova.db.tables_cell import services
+from nova.objects import pci
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
@@ -36,7 +39,8 @@ LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
 _AND_MOVING = sa.select(table, sa.exists().where(
     migrations.c.instance_uuid == table.c.uuid, migrations.c.status.not_in(OVER)).label('moving')).where(
     table.c.uuid == sa.bindparam('key_uuid'))
-_NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0}
+_NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0,
+            'held_numa_topology': None}
 
 
 def create(conn, ctx, row, migration_type, status, *, new_flavor=None, arguments=None, **values):
@@ -187,9 +191,11 @@ def swap(conn, migration, *, forward, expect, values=None, status=None, argument
     place = {'host': migration[f'{end}_compute'], 'node': migration[f'{end}_node'],
              'availability_zone': _zone_of(conn, migration[f'{end}_compute'])}
     held = {f'held_{name}': value for name, value in claims.resources(row).items()}
+    place['numa_topology'] = migration['held_numa_topology']
     changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
     console_tokens.delete(conn, uuid)
-    new = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward}
+    new = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward,
+           'held_numa_topology': row['numa_topology']}
     if status is not None:
         new['status'] = status
     if arguments is not None:
@@ -197,6 +203,8 @@ def swap(conn, migration, *, forward, expect, values=None, status=None, argument
     if changed is None or not update(conn, migration['id'], new, {
             'swapped': not forward, 'held_host': place['host'], 'held_node': place['node']}):
         raise exception.InstanceChanged(instance_id=uuid)
+    if pci.asked(row['flavor']) or pci.asked(flavor):
+        pci_devices.swap(conn, uuid)
     return changed
 
 
@@ -209,6 +217,11 @@ def release(conn, migration_id, status=None, expect=None):
     if migration['held_host'] is not None:
         claims.free_share(conn, migration['held_host'], migration['held_node'], {
             name: migration[f'held_{name}'] for name in claims.RESOURCES})
+        if migration['held_numa_topology'] is not None:
+            numa_claims.free(conn, migration['held_host'], migration['held_node'], migration['held_numa_topology'])
+        if pci.asked(migration['old_flavor' if migration['swapped'] else 'new_flavor']):
+            pci_devices.release(conn, migration['held_host'], migration['held_node'], migration['instance_uuid'],
+                                held=True)
     return True
 
 

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import pci_devices
 from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import services
@@ -78,6 +79,7 @@ def delete(conn, service_id):
     conn.execute(sa.delete(services).where(services.c.id == row['id']))
     if row['topic'] == 'compute':
         conn.execute(sa.delete(compute_nodes).where(compute_nodes.c.host == row['host']))
+        pci_devices.forget(conn, row['host'])
     return row
 
 

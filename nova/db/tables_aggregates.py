@@ -29,9 +29,10 @@ server_groups = table(
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('user_id', sa.String(255), nullable=False),
-    sa.Column('name', sa.String(255), nullable=False),
-    sa.Column('policy', sa.String(255), nullable=False),     # affinity, anti-affinity, soft-…
+    sa.Column('name', sa.String(255), nullable=False),       # '': none
+    sa.Column('policy', sa.String(255), nullable=False),     # names joined by commas; '': none
     sa.Column('rules', types.Json, nullable=False),          # {max_server_per_host: number}, or {}
+    sa.Column('metadata', types.Json),                       # {key: value}; NULL: none
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Index('ix_server_groups_project', 'project_id'),
 )

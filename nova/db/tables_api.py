@@ -41,6 +41,7 @@ instance_mappings = table(
     # soft-deleted: kept, and not counted
     sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
     sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
+    sa.Column('category', sa.String(255), nullable=False, default='regular', server_default='regular'),
 )
 
 # What was asked for: kept until the server is deleted, so that a build or a move can be done again.

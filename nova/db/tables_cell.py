@@ -76,6 +76,8 @@ def _instance_columns():
         sa.Column('fault', types.Json),                      # {code, message, details, created}
         sa.Column('server_group_id', sa.String(36)),
         sa.Column('category', text, nullable=False, default='regular'),
+        # objects.numa: the GuestTopology that it has on its host, or, without a host, asks for; NULL: none
+        sa.Column('numa_topology', types.LongText),
     ]
 
 
@@ -169,6 +171,7 @@ migrations = _table(
     sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
     sa.Column('held_memory_mb', sa.Integer, nullable=False, default=0),
     sa.Column('held_local_gb', sa.Integer, nullable=False, default=0),
+    sa.Column('held_numa_topology', types.LongText),         # as instances.numa_topology
     sa.Index('ix_migrations_instance', 'instance_uuid', 'id'),
     sa.Index('ix_migrations_status', 'status', 'updated_at'),
     sa.Index('ix_migrations_held', 'held_host', 'held_node'),
@@ -233,10 +236,13 @@ services = _table(
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
     sa.Column('disabled_reason', sa.String(255)),
     sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
+    # those of a compute's host, by their ids: [{id, uuid, name, metadata}], the zone among the metadata
+    sa.Column('aggregates', types.SharedList),
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),
 )
 
-# Capacities, and usage as the claims have it. The change number lets schedulers follow.
+# Capacities, and usage as the claims have it. The change numbers let schedulers follow: ``used_changed`` that of the
+# claims' columns (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``changed`` that of all others.
 compute_nodes = _table(
     'compute_nodes',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -246,10 +252,11 @@ compute_nodes = _table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('changed', sa.BigInteger, nullable=False),
+    sa.Column('used_changed', sa.BigInteger, nullable=False, default=0, server_default='0'),
     sa.Column('hypervisor_type', sa.String(64), nullable=False),
     sa.Column('hypervisor_version', sa.Integer, nullable=False),
     sa.Column('host_ip', sa.String(39)),
-    sa.Column('cpu_info', types.Json),
+    sa.Column('cpu_info', types.Shared),
     sa.Column('vcpus', sa.Integer, nullable=False),
     sa.Column('memory_mb', sa.Integer, nullable=False),
     sa.Column('local_gb', sa.Integer, nullable=False),
@@ -263,9 +270,17 @@ compute_nodes = _table(
     sa.Column('local_gb_used', sa.Integer, nullable=False, default=0),
     sa.Column('running_vms', sa.Integer, nullable=False, default=0),
     sa.Column('disk_available_least', sa.Integer),           # GiB really free
-    sa.Column('capabilities', types.Json, nullable=False),   # {feature: bool} of the driver
-    sa.Column('supported_instances', types.Json, nullable=False),  # [[arch, hypervisor type, vm mode]]
+    sa.Column('capabilities', types.Shared, nullable=False),   # {feature: bool} of the driver
+    sa.Column('supported_instances', types.Shared, nullable=False),  # [[arch, hypervisor type, vm mode]]
+    sa.Column('traits', types.SharedList),                   # names, in their order
+    sa.Column('metrics', types.Json),                        # [{name, value, source, timestamp}]; NULL: no monitors
+    sa.Column('failed_builds', sa.Integer, nullable=False, default=0, server_default='0'),   # since one succeeded
     sa.Column('uptime', sa.String(255)),
+    sa.Column('pci_stats', types.Shared),                    # pools of objects.pci of the available devices; NULL: none
+    sa.Column('numa_topology', types.LongText),              # objects.numa: HostTopology with what is claimed of it
+    sa.Column('numa_changed', sa.BigInteger),                # change number of numa_topology alone
     sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
     sa.Index('ix_compute_nodes_changed', 'changed'),
+    sa.Index('ix_compute_nodes_numa_changed', 'numa_changed'),
+    sa.Index('ix_compute_nodes_used_changed', 'used_changed'),
 )

@@ -1,4 +1,6 @@
 """Column types that behave alike on SQLite, MariaDB and PostgreSQL."""
+import functools
+
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
@@ -21,3 +23,25 @@ class Json(sa.types.TypeDecorator):
 
     def process_result_value(self, value, dialect):
         return None if value is None else utils.load_json(value)
+
+
+class Shared(Json):
+    """A JSON document that many rows have alike: equal texts give one object, which nobody may change."""
+
+    cache_ok = True
+
+    def process_result_value(self, value, dialect):
+        return None if value is None else _shared(value)
+
+
+class SharedList(Json):
+    """A JSON list that many rows have alike: equal texts give one object, which nobody may change; NULL is []."""
+
+    cache_ok = True
+
+    def process_result_value(self, value, dialect):
+        return _EMPTY if value is None else _shared(value)
+
+
+_EMPTY = []
+_shared = functools.lru_cache(maxsize=4096)(utils.load_json)

@@ -20,19 +20,26 @@ def _between(begin, end, *conditions, columns):
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 
-def servers(conn, begin, end, project_id=None, flavor=True):
+def servers(conn, begin, end, project_id=None, flavor=True, category=None):
     """Rows of the servers that ran in a time, of one project or of all, as they come; a few are held at once.
 
     :param flavor: with the whole flavor (a server's list shows its name)
+    :param category: of this instance category alone
     """
-    of_project = [] if project_id is None else [lambda c: c.project_id == project_id]
-    statement = _between(begin, end, *of_project, columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
+    statement = _between(begin, end, *_of(project_id, category), columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
     return conn.execute(statement.execution_options(yield_per=FETCH)).mappings()
 
 
-def page(conn, begin, end, limit, marker=None, project_id=None):
+def _of(project_id, category):
+    """Conditions; None is any."""
+    return [condition for value, condition in (
+        (project_id, lambda c: c.project_id == project_id), (category, lambda c: c.category == category))
+        if value is not None]
+
+
+def page(conn, begin, end, limit, marker=None, project_id=None, category=None):
     """The first ``limit`` of these rows in the order of the servers' ids, after the id ``marker``."""
-    conditions = [] if project_id is None else [lambda c: c.project_id == project_id]
+    conditions = _of(project_id, category)
     if marker is not None:
         conditions.append(lambda c: c.uuid > marker)
     statement = _between(begin, end, *conditions, columns=(*COLUMNS, 'flavor')).order_by('uuid').limit(limit)

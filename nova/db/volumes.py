@@ -2,6 +2,7 @@
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db import categories
 from nova.db import engine
 from nova.db import tables_api
 from nova.db.tables_volume import volume_attachments
@@ -80,6 +81,23 @@ def lock_project(conn, project_id):
     table = tables_api.quota_locks
     engine.insert_ignore(conn, table, {'project_id': project_id})
     conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
+
+
+_HELD = volume_attachments.alias('held')
+
+
+def is_administrative(table):
+    """The condition that a row is of a volume that is attached, or reserved, to an administrative server.
+
+    :param table: volumes, or volume_snapshots or volume_attachments, which name one
+    """
+    return sa.exists().where(_HELD.c.volume_id == table.c['id' if table is volumes else 'volume_id'],
+                             categories.is_administrative(_HELD.c.instance_uuid))
+
+
+def of_administrative(conn, table, ident):
+    """Whether a row is of such a volume."""
+    return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
 def page(conn, table, conditions, *, sort=(('created_at', 'desc'), ('id', 'desc')), marker=None, limit=None, offset=0):

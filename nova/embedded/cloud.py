@@ -192,6 +192,7 @@ class Cloud:
             wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
+            wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
         ], index)
 
     def _volumes(self, rules):

@@ -1,7 +1,8 @@
 """The embedded image service: its rules, its records and its files. The HTTP face and the Python API call this.
 
-A caller sees what is public, community or its own, and what is shared with it; everything else does not exist for
-it. An image gets its data once: queued → saving → active; a failed upload leaves it queued, without a file.
+A caller sees what is public, community or its own, and what is shared with it, but for the images of instance
+categories, which are for administrators; everything else does not exist for it. An image gets its data once: queued →
+saving → active; a failed upload leaves it queued, without a file.
 """
 import logging
 import uuid
@@ -263,6 +264,8 @@ class Store:
 
     def _visible(self, conn, ctx, image_id, lock=False):
         image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
+        if image and image['administrative'] and not is_admin(ctx):
+            image = None
         if image and (_may_change(ctx, image) or image['visibility'] in ('public', 'community')
                       or (image['visibility'] == 'shared'
                           and db_images.members(conn, image['id'], ctx.project_id or ''))):

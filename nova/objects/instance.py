@@ -2,6 +2,7 @@
 from oslo_versionedobjects import fields
 
 from nova.objects import base
+from nova.objects import pci
 
 # key of the system metadata: the image that a rebuild puts onto the root volume
 REIMAGE = 'reimage_id'
@@ -55,9 +56,15 @@ class Instance(base.NovaObject):
         'security_groups': base.JsonField(),
         'system_metadata': base.JsonField(),
         'server_group_id': _text(**_maybe),
+        'numa_topology': _text(**_maybe),        # a GuestTopology of objects.numa
+        'pci_devices': base.JsonField(),         # not of its row: what a conductor adds at the beginning of a task
     }
 
     @property
     def name(self):
         """The name of its guest at the hypervisor (``OS-EXT-SRV-ATTR:instance_name``)."""
         return 'instance-' + self.uuid
+
+    def devices(self):
+        """[pci.Device] that it has on its host, as of the beginning of a task."""
+        return pci.load_devices(self.pci_devices or ()) if self.obj_attr_is_set('pci_devices') else []

@@ -5,10 +5,16 @@ default value is stored only where a reader of that form expects it. ``load`` ta
 the version and namespace that other writers add.
 """
 import dataclasses
+import functools
+import re
 
 from nova import utils
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
+
+# how a stored HostTopology of ours, with cells, begins and ends, and what is between two cells
+_BEGIN, _END = f'{{"{NAME}":"NUMATopology","{DATA}":{{"cells":[', ']}}'
+_BETWEEN = re.compile(rf',{{(?="{re.escape(NAME)}":"NUMACell")')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +140,29 @@ def load_host(stored):
     return HostTopology(tuple(_load_host_cell(_data(cell)) for cell in _data(_decoded(stored))['cells']))
 
 
+def cell_texts(stored):
+    """The parts of a stored HostTopology that are its cells, each for load_cell(); nothing is parsed if it need not."""
+    if stored.startswith(_BEGIN) and stored.endswith(_END):
+        cells = stored[len(_BEGIN):-len(_END)]
+        return _BETWEEN.sub('\n{', cells).split('\n') if cells else []
+    return [utils.dump_json(cell) for cell in _data(_decoded(stored))['cells']]
+
+
+def load_cell(text):
+    """The HostCell of one of cell_texts()."""
+    return _load_host_cell(_data(utils.load_json(text)))
+
+
+def text_of_host(topology):
+    """A HostTopology as it is stored; None for None."""
+    return None if topology is None else utils.dump_json(dump_host(topology))
+
+
+def text_of_guest(topology):
+    """A GuestTopology as it is stored; None for None."""
+    return None if topology is None else utils.dump_json(dump_guest(topology))
+
+
 def dump_guest(topology):
     """A GuestTopology as JSON values."""
     data = {'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}
@@ -157,15 +186,29 @@ def load_guest(stored):
         emulator_threads_policy=data.get('emulator_threads_policy'), realtime=frozenset(data.get('realtime') or ()))
 
 
-def shown(topology):
-    """A placed GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78)."""
-    sizes = {cell.pagesize for cell in topology.cells}
-    return {
-        'nodes': [{'vcpu_set': sorted(cell.cpuset), 'siblings': _sibling_vcpus(cell), 'memory_mb': cell.memory,
-                   'host_node': cell.id,
-                   'cpu_pinning': {str(vcpu): cpu for vcpu, cpu in sorted((cell.cpu_pinning or {}).items())}}
-                  for cell in topology.cells],
-        'pagesize_kb': sizes.pop() if len(sizes) == 1 else None}
+def dedicated(stored):
+    """The vCPUs of a stored GuestTopology, or of None, that have a CPU each to themselves."""
+    return frozenset() if stored is None else frozenset().union(*(cell.pcpuset for cell in load_guest(stored).cells))
+
+
+def shown(topology, placed=True):
+    """A GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78).
+
+    :param placed: it is on a host now; else what it had of one before is not told
+    """
+    sizes = {cell.pagesize for cell in topology.cells if placed}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return {'nodes': [_shown_cell(cell, placed) for cell in topology.cells],
+            'pagesize_kb': size if isinstance(size, int) else None}
+
+
+def _shown_cell(cell, placed):
+    found = {'vcpu_set': sorted(cell.cpuset), 'siblings': _sibling_vcpus(cell) if placed else [],
+             'memory_mb': cell.memory}
+    if placed:
+        found['host_node'] = cell.id
+        found['cpu_pinning'] = {str(vcpu): cpu for vcpu, cpu in sorted((cell.cpu_pinning or {}).items())}
+    return found
 
 
 def _sibling_vcpus(cell):
@@ -202,12 +245,18 @@ def _host_cell(cell):
     return _object('NUMACell', data)
 
 
+@functools.lru_cache(maxsize=1024)
+def _siblings(groups):
+    """The same for all hosts with the same hardware."""
+    return tuple(sorted(map(frozenset, groups), key=min))
+
+
 def _load_host_cell(data):
     pcpuset = data.get('pcpuset')
     return HostCell(
         id=data['id'], cpuset=frozenset(data['cpuset']), memory=data['memory'], cpu_usage=data['cpu_usage'],
         memory_usage=data['memory_usage'], pinned_cpus=frozenset(data['pinned_cpus']),
-        siblings=tuple(sorted((frozenset(group) for group in data['siblings']), key=min)),
+        siblings=_siblings(tuple(map(tuple, data['siblings']))),
         mempages=tuple(Pages(each['size_kb'], each['total'], each['used'], each.get('reserved', 0))
                        for each in map(_data, data['mempages'])),
         pcpuset=None if pcpuset is None else frozenset(pcpuset), socket=data.get('socket'),

@@ -1,7 +1,8 @@
 """PCI devices that guests may have, pools of them, and what a guest asks for, as data."""
 import dataclasses
 
-AVAILABLE, CLAIMED, UNAVAILABLE = 'available', 'claimed', 'unavailable'
+AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
+HELD = (CLAIMED, REMOVED)            # a guest has it
 PCI, PHYSICAL, VIRTUAL = 'type-PCI', 'type-PF', 'type-VF'
 TYPES = (PCI, PHYSICAL, VIRTUAL)
 
@@ -14,7 +15,9 @@ class Device:
     parent_addr  of a virtual function: its physical function
     devname      name of its network interface; of a virtual function: that of its physical function
     tags         what the configuration says of it: physical_network, trusted, remote_managed, resource_class, …
-    status       'unavailable': a physical function whose virtual ones are claimed, or the other way round
+    status       'unavailable': a physical function whose virtual ones are claimed, or the other way round;
+                 'removed': a guest has it, and its host does not find it any more
+    held         it is in the share that a move of the guest holds, not in the one of the server's own row
     """
 
     address: str
@@ -28,6 +31,7 @@ class Device:
     status: str = AVAILABLE
     instance_uuid: str | None = None
     request_id: str | None = None
+    held: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,3 +76,8 @@ def load_pools(values):
 
 def load_requests(values):
     return [Request(**dict(value, spec=tuple(value['spec']))) for value in values]
+
+
+def asked(flavor):
+    """(Request, …) of what a server keeps of its flavor: the aliases as they were defined when it got the flavor."""
+    return tuple(load_requests((flavor or {}).get('pci_requests') or ()))

@@ -16,6 +16,7 @@ class RequestSpec(base.NovaObject):
     force_host, force_node   administrators only: filters are not asked
     requested_host, requested_node   2.74: filters are asked
     retry_hosts         [[host, node]] where building it has failed already
+    category            name of the instance category; not set in specs that are older than categories
     """
 
     VERSION = '1.0'
@@ -39,7 +40,13 @@ class RequestSpec(base.NovaObject):
         'requested_node': fields.StringField(nullable=True),
         'retry_hosts': base.JsonField(),
         'num_instances': fields.IntegerField(),
+        'category': fields.StringField(nullable=True),
     }
+
+    @property
+    def category_name(self):
+        """The instance category, None in a spec that is older than categories."""
+        return self.category if self.obj_attr_is_set('category') else None
 
 
 @base.register

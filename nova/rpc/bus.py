@@ -30,6 +30,8 @@ OPTION_GROUPS = [
     ('oslo_messaging_metrics', messaging_metrics.oslo_messaging_metrics),
 ]
 
+SIGN_OF_LIFE_S = 15         # a server that works on a call says so; one that died is noticed after so many seconds
+
 # A broker that has no queue for a message says so at once, instead of dropping it in silence.
 _MUST_ARRIVE = oslo_messaging.TransportOptions(at_least_once=True)
 
@@ -116,6 +118,7 @@ class Client:
         if unknown:
             raise TypeError(f'{self._interface.topic}.{method.name} has no argument {", ".join(sorted(unknown))}')
         rpc = self._rpc.prepare(server=server, version=method.since, timeout=method.timeout,
+                                call_monitor_timeout=SIGN_OF_LIFE_S if method.timeout > SIGN_OF_LIFE_S else None,
                                 retry=DELIVERY_RETRIES, transport_options=_MUST_ARRIVE)
         try:
             return (rpc.call if method.call else rpc.cast)(context, method.name, **arguments)

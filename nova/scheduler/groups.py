@@ -1,69 +1,147 @@
-"""Server groups in placement: where the members are, and which host their policy allows one more.
+"""Server groups in placement: where the members are, and which host their policies allow one more.
 
 What the table of hosts says is a guess; ``Companions`` decides, in the claim's transaction.
 """
+import collections
 import dataclasses
+import functools
 
 from nova.db import server_groups
+from nova.db.server_groups import AFFINITY
+from nova.db.server_groups import ANTI_AFFINITY
+from nova.db.server_groups import CAPABILITIES
+from nova.db.server_groups import PROXIMITY
+from nova.db.server_groups import SOFT_AFFINITY
+from nova.db.server_groups import SOFT_ANTI_AFFINITY
 
-AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
-SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
-HARD = (AFFINITY, ANTI_AFFINITY)
+__all__ = ('AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY', 'TOGETHER',
+           'Companions', 'Group', 'again', 'find', 'places', 'shared')
+
+# What one member's host decides about the others': judged again in the claim's transaction.
+MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
+TOGETHER = frozenset((AFFINITY, PROXIMITY))
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
     """A server group as placement sees it.
 
-    most     members that a host may have under anti-affinity
-    moving   uuid of the server when it has a place already: it is no companion of itself
-    members  {host: members on it, or on their way to it}
+    policies      names of its policies
+    most          members that a host may have under anti-affinity
+    moving        uuid of the server when it has a place already: it is no companion of itself
+    members       {host: members on it, or on their way to it}
+    capabilities  {key: what the hosts must have}, under host-capabilities
+    between       a member has two hosts: it moves, or may still go back to where it was
+    within        the network locality that servers of one request try, under network-proximity; None: any
     """
 
     uuid: str
-    policy: str
+    policies: frozenset
     most: int
     moving: str | None
     members: dict
+    capabilities: dict = dataclasses.field(default_factory=dict)
+    within: str | None = None
+    between: bool = False
 
 
-def find(api_db, cell_db, group_id, moving=None):
-    """The Group of an id, None when there is none (any more); see there for ``moving``."""
+def find(api_db, cell_db, group_id, moving=None, project_id=None):
+    """The Group of an id, None when there is none (any more); see there for ``moving``.
+
+    :param project_id: of its servers: a group of another project is none of theirs, whatever its id
+    """
     with api_db.reader() as conn:
         row = server_groups.find(conn, group_id)
-    if row is None:
+    if row is None or project_id not in (None, row['project_id']):
         return None
-    most = row['rules'].get('max_server_per_host', 1)
-    return again(cell_db, Group(row['uuid'], row['policy'], most, moving, {}))
+    policies = frozenset(row['policies'])
+    wanted = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
+    most = row['rules'].get(server_groups.MOST, 1)
+    return again(cell_db, Group(row['uuid'], policies, most, moving, {}, wanted))
 
 
 def again(cell_db, group):
     """The same group with its members where they are now."""
     with cell_db.reader() as conn:
-        return dataclasses.replace(group, members=server_groups.hosts(conn, group.uuid, group.moving))
+        places = server_groups.places(conn, group.uuid, group.moving)
+    return dataclasses.replace(group, **_members(places))
+
+
+def _members(places):
+    """What a Group says of {(member, host)}."""
+    return {'members': collections.Counter(host for _, host in places),
+            'between': len(places) > len({uuid for uuid, _ in places})}
+
+
+def shared(localities):
+    """What is in all of these sets; None when there are no sets."""
+    localities = list(localities)
+    return functools.reduce(frozenset.intersection, localities) if localities else None
+
+
+def places(request, hosts, positions):
+    """The requests for one place each in which servers that must stand together could all find room.
+
+    :param positions: of the hosts that would do for one of them, best first
+    """
+    if AFFINITY in request.group.policies:
+        for position in positions:
+            yield dataclasses.replace(request, host=hosts.host[position])
+        return
+    tried = set()
+    for position in positions:
+        for name in sorted(_locality(hosts.rows[position]) - tried):
+            tried.add(name)
+            yield dataclasses.replace(request, group=dataclasses.replace(request.group, within=name))
+
+
+def _locality(row):
+    """The network localities of a row of the table of hosts, a frozenset."""
+    return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 
 
 class Companions:
     """The members of a group while claims are made: nobody else places one until the transaction ends.
 
-    :param group: Group; one of a soft policy allows everything
+    :param group: Group; one without a mutual policy allows everything
+    :param table: the view of the hosts that are asked about
     """
 
-    def __init__(self, conn, group):
-        self._group = group
-        self._members = {}
-        if group.policy in HARD:
+    def __init__(self, conn, group, table):
+        self._conn, self._group, self._table = conn, group, table
+        self._members, self._localities, self._between = {}, {}, False
+        if group.policies & MUTUAL:
             server_groups.lock(conn, group.uuid)
-            self._members = server_groups.hosts(conn, group.uuid, group.moving)
+            found = _members(server_groups.places(conn, group.uuid, group.moving))
+            self._members, self._between = found['members'], found['between']
+        if PROXIMITY in group.policies:
+            self._localities = server_groups.localities(conn, list(self._members))
 
     def allow(self, host):
-        """Whether the policy allows one more member on this host."""
-        if self._group.policy == AFFINITY:
-            return not self._members or host in self._members
-        if self._group.policy == ANTI_AFFINITY:
-            return self._members.get(host, 0) < self._group.most
-        return True
+        """Whether the policies allow one more member on this host."""
+        policies = self._group.policies
+        if AFFINITY in policies and self._members and (self._between or host not in self._members):
+            return False
+        if ANTI_AFFINITY in policies and self._members.get(host, 0) >= self._group.most:
+            return False
+        return PROXIMITY not in policies or bool(self._within_reach(host))
+
+    def _within_reach(self, host):
+        """The localities that all members would share with one here; those of a host that is gone are unknown."""
+        others = [self._localities[each] for each in self._members if each in self._localities]
+        if host not in self._localities:
+            believed = [_locality(self._table.rows[position]) for position in self._table.positions(host)]
+            if not any(shared([*others, each]) for each in believed):
+                return frozenset()                   # no query for each of thousands of hosts in other localities
+            self._localities.update(server_groups.localities(self._conn, [host]))
+        return shared([*others, self._localities.get(host, frozenset())])
 
     def add(self, host):
         """A member has been placed there."""
         self._members[host] = self._members.get(host, 0) + 1
+
+    def remove(self, host):
+        """It turned out to need no place."""
+        self._members[host] -= 1
+        if not self._members[host]:
+            del self._members[host]

@@ -1,11 +1,24 @@
 """The hosts at one moment: a struct of arrays, one entry a compute node."""
+import collections
+import types
+
 import numpy as np
+
+from nova.scheduler import pci
 
 NODE_COLUMNS = ('id', 'host', 'node', 'changed', 'vcpus', 'memory_mb', 'local_gb', 'reserved_memory_mb',
                 'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio',
-                'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms', 'capabilities', 'hypervisor_type')
-SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at')
+                'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms', 'capabilities', 'hypervisor_type',
+                'hypervisor_version', 'host_ip', 'cpu_info', 'supported_instances', 'traits', 'metrics',
+                'failed_builds', 'pci_stats')
+SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at', 'aggregates')
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
+# what changes often, and of single hosts, beside the usage of RESOURCES; io_ops is no column: see hosts.HostTable
+COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
+# columns that a view takes over without forgetting what it has remembered
+USAGE = frozenset(('changed', 'used_changed', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
+                   *(name + '_used' for name in RESOURCES)))
+REMEMBERED = 512             # masks and tables that a view keeps of what is asked of it again and again
 
 
 class Hosts:
@@ -15,10 +28,20 @@ class Hosts:
     enabled, forced_down    of the host's service; seen: its last heartbeat (numpy datetime64, NaT for none)
     total, capacity, used   {resource: array}; resources are vcpus, memory_mb and local_gb
     running_vms             servers on the node
+    io_ops                  servers on the node in a task that keeps its disks and network busy
+    failed_builds           builds that have failed on the node since the last that succeeded
+    metrics                 {name: value} that its monitors measured, or None
+    numa                    {position: HostTopology} of hosts whose cells servers of the same request have taken of, or
+                            a server is thought to have given back
+    everything              True for each; a filter's mask that is this object removes nothing
+    request                 the pipeline.Request that is placed; placed: positions of its servers that have a place
+    pci                     the free PCI devices of the nodes, a scheduler.pci.Free
     group, members          the scheduler.groups.Group that is placed, and how many of it are on each host
     """
 
-    group = members = None
+    group = members = request = None
+    placed = ()
+    numa = types.MappingProxyType({})
 
     def __init__(self, rows):
         def column(name, dtype=object):
@@ -32,7 +55,14 @@ class Hosts:
         self.enabled = np.array([row['disabled'] is not None and not row['disabled'] for row in rows], dtype=bool)
         self.forced_down = np.array([bool(row['forced_down']) for row in rows], dtype=bool)
         self.seen = column('last_seen_at', 'datetime64[us]')
-        self.running_vms = column('running_vms', np.int64)
+        for name in COUNTERS:
+            setattr(self, name, np.array([row.get(name) or 0 for row in rows], dtype=np.int64))
+        self.metrics = np.empty(len(rows), dtype=object)
+        self.metrics[:] = [_metrics(row) for row in rows]
+        self.pci = pci.Free([row.get('pci_stats') for row in rows])
+        self.everything = np.ones(len(rows), dtype=bool)
+        self.everything.flags.writeable = False
+        self._remembered = {}
         self.total = {name: column(name, np.int64) for name in RESOURCES}
         self.capacity = {
             'vcpus': self.total['vcpus'] * column('cpu_allocation_ratio', float),
@@ -41,36 +71,208 @@ class Hosts:
             'local_gb': ((self.total['local_gb'] - column('reserved_disk_gb', np.int64))
                          * column('disk_allocation_ratio', float))}
         self.used = {name: column(name + '_used', np.int64) for name in RESOURCES}
+        self._free, self._left = {}, {}
 
     def __len__(self):
         return len(self.rows)
 
     def free(self, resource):
         """What one more server could get on each: what is left of the capacity, at most what the node has."""
-        return np.minimum(self.capacity[resource] - self.used[resource], self.total[resource])
+        found = self._free.get(resource)
+        if found is None:
+            found = self._free[resource] = np.minimum(self.left(resource), self.total[resource])
+        return found
+
+    def left(self, resource):
+        """What is left of the capacity on each; negative where it has shrunk below what is used."""
+        found = self._left.get(resource)
+        if found is None:
+            found = self._left[resource] = self.capacity[resource] - self.used[resource]
+        return found
 
     def copy(self):
         """A view whose usage may be changed."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
         twin.used = {name: array.copy() for name, array in self.used.items()}
-        twin.running_vms = self.running_vms.copy()
+        twin._free, twin._left = {}, {}
+        for name in COUNTERS:
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def of(self, request):
+        """The same view for one request; its arrays are those of this one."""
+        twin = object.__new__(Hosts)
+        twin.__dict__.update(self.__dict__)
+        twin.request, twin.group, twin.members = request, request.group, None
+        if request.group is not None:
+            twin.members = np.zeros(len(self), dtype=np.int64)
+            for host, number in request.group.members.items():
+                twin.members[self.positions(host)] = number
         return twin
 
     def with_usage(self, rows):
         """A view in which these rows, of hosts that it has, have other usage: {position: row}."""
         twin = self.copy()
-        twin.rows = list(self.rows)
+        twin.rows, twin.metrics = list(self.rows), self.metrics.copy()
+        devices = {position: row.get('pci_stats') for position, row in rows.items()
+                   if row.get('pci_stats') is not self.rows[position].get('pci_stats')}
+        if devices:
+            twin.pci = self.pci.changed(devices)
         for position, row in rows.items():
             twin.rows[position] = row
             for name in RESOURCES:
                 twin.used[name][position] = row[name + '_used']
-            twin.running_vms[position] = row['running_vms']
+            for name in COUNTERS:
+                getattr(twin, name)[position] = row.get(name) or 0
+            twin.metrics[position] = _metrics(row)
+        return twin
+
+    def with_rows(self, rows):
+        """A view in which these rows, of hosts that it has, are others in whatever column: {position: row}."""
+        twin, part, positions = self.with_usage(rows), Hosts(list(rows.values())), list(rows)
+        for name, found in vars(part).items():
+            if name == 'everything' or name.startswith('_'):
+                continue
+            if isinstance(found, np.ndarray):
+                setattr(twin, name, _written(getattr(twin, name), positions, found))
+            elif name in ('total', 'capacity', 'used'):
+                setattr(twin, name, {key: _written(array, positions, found[key])
+                                     for key, array in getattr(twin, name).items()})
+        twin._remembered = {}
+        return twin
+
+    def with_seen(self, moments):
+        """A view in which these hosts' heartbeats are others: {position: moment}."""
+        twin = object.__new__(Hosts)
+        twin.__dict__.update(self.__dict__)
+        twin.seen = _written(self.seen, list(moments), np.array(list(moments.values()), dtype='datetime64[us]'))
         return twin
 
     def consume(self, position, asked):
         for name in RESOURCES:
             self.used[name][position] += asked[name]
+            if name in self._left:
+                self._left[name][position] = self.capacity[name][position] - self.used[name][position]
+            if name in self._free:
+                self._free[name][position] = min(self.left(name)[position], self.total[name][position])
         self.running_vms[position] += 1
+        self.io_ops[position] += 1
+        self.placed = (*self.placed, int(position))
         if self.group is not None:
             self.members = self.members + (self.host == self.host[position])
+
+    # ---- what depends on no usage: found out once, for this view and those that differ from it in usage alone --------
+
+    def once(self, key, make):
+        """What ``make()`` gave for this key; it must not look at usage, counters or metrics, and may not be changed."""
+        found = self._remembered.get(key)
+        if found is None:
+            found = make()
+            if len(self._remembered) >= REMEMBERED:
+                self._remembered.clear()
+            self._remembered[key] = found
+        return found
+
+    def values(self, name):
+        """A column as an array of objects."""
+        def make():
+            array = np.empty(len(self.rows), dtype=object)
+            array[:] = [row.get(name) for row in self.rows]
+            return array
+        return self.once(('values', name), make)
+
+    def distinct(self, name):
+        """(distinct values of a column, for each host its position among them).
+
+        Documents of the type db.types.Shared are one object when they are equal, and are told apart as that.
+        """
+        def make():
+            numbers, found, codes = {}, [], np.empty(len(self.rows), dtype=np.int64)
+            for position, row in enumerate(self.rows):
+                value = row.get(name)
+                key = value if isinstance(value, (str, int)) else id(value)
+                number = numbers.get(key)
+                if number is None:
+                    number = numbers[key] = len(found)
+                    found.append(value)
+                codes[position] = number
+            return found, codes
+        return self.once(('distinct', name), make)
+
+    def each(self, name, judge):
+        """An array of booleans, ``judge(value)`` of a column; asked once for each distinct value."""
+        values, codes = self.distinct(name)
+        return np.array([bool(judge(value)) for value in values], dtype=bool)[codes]
+
+    def numbers(self, name):
+        """A column of integers, 0 for none."""
+        return self.once(('numbers', name), lambda: np.array([row.get(name) or 0 for row in self.rows], dtype=np.int64))
+
+    def positions(self, host):
+        """Positions of the nodes of a host, [] for one that is not known."""
+        def make():
+            found = collections.defaultdict(list)
+            for position, row in enumerate(self.rows):
+                found[row['host']].append(position)
+            return dict(found)
+        return self.once('positions', make).get(host, [])
+
+    def on(self, names):
+        """True for the nodes of these hosts."""
+        mask = np.zeros(len(self.rows), dtype=bool)
+        for name in names:
+            mask[self.positions(name)] = True
+        return mask
+
+    @property
+    def aggregates(self):
+        """Of each node's host: [{'id', 'uuid', 'name', 'metadata'}]."""
+        def make():
+            array = np.empty(len(self.rows), dtype=object)
+            array[:] = [row.get('aggregates') or [] for row in self.rows]
+            return array
+        return self.once('aggregates', make)
+
+    @property
+    def aggregate_sets(self):
+        """[{key: frozenset of the values}] of the metadata of all aggregates of a host, each distinct one once."""
+        return self._merged()[0]
+
+    @property
+    def aggregate_set(self):
+        """For each node its position in ``aggregate_sets``."""
+        return self._merged()[1]
+
+    def _merged(self):
+        def make():
+            lists, codes = self.distinct('aggregates')
+            numbers, found, of_list = {}, [], []
+            for listed in lists:
+                merged = {}
+                for aggregate in listed or ():
+                    for key, value in aggregate['metadata'].items():
+                        merged.setdefault(key, set()).add(value)
+                merged = {key: frozenset(values) for key, values in merged.items()}
+                same = frozenset(merged.items())
+                if same not in numbers:
+                    numbers[same] = len(found)
+                    found.append(merged)
+                of_list.append(numbers[same])
+            return found, np.array(of_list, dtype=np.int64)[codes]
+        return self.once('aggregate_sets', make)
+
+    def by_aggregates(self, judge):
+        """An array of what ``judge({key: frozenset of values})`` gives; asked once for each of ``aggregate_sets``."""
+        return np.array([judge(merged) for merged in self.aggregate_sets])[self.aggregate_set]
+
+
+def _written(array, positions, values):
+    array = array.copy()
+    array[positions] = values
+    return array
+
+
+def _metrics(row):
+    listed = row.get('metrics')
+    return {each['name']: each['value'] for each in listed} if listed else None

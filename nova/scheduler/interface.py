@@ -21,4 +21,18 @@ INTERFACE = Interface(
     Method('select_unshelve', ('spec', 'instance_uuid', 'target'), call=True),
     # whether the filters let a server stay on its host with the image of this spec -> None; raises NoValidHost
     Method('check_host', ('spec', 'host', 'node'), call=True),
+
+    # ---- how servers would be placed now; nothing is written
+    #
+    # seeds: the uuids of the servers to be, which break ties; instance_uuid: of a server that exists, or None: it would
+    # be placed anew, by what counts in a move, and its own host without its share; limit, offset: the hosts that each
+    # list names.
+    # -> {'seed': the first one; 'hosts': how many there are; 'asked': {resource: amount};
+    #     'filters': [{'name', 'asked': whether it was, 'passed', 'removed': numbers of hosts, 'reason': or None,
+    #                  'hosts': [{'host', 'node', 'reason'}] that it removed}] in their order;
+    #     'remaining': how many passed all; 'weighers': {name: multiplier};
+    #     'ranking': [{'host', 'node', 'availability_zone', 'weight', 'weights': {weigher: its part}}], best first;
+    #     'choices': [{'host', 'node', 'availability_zone'}] for each server, [] when not all find one;
+    #     'reason': why there is none, or None; 'nearest': [{'host', 'node', 'lacks': [{'filter', 'reason'}]}]}
+    Method('explain', ('spec', 'seeds', 'instance_uuid', 'limit', 'offset'), call=True),
 )

@@ -10,6 +10,8 @@ from nova.db import compute_nodes
 from nova.db import instances
 from nova.db import server_migrations
 from nova.db import zones
+from nova.scheduler import claiming
+from nova.scheduler import numa_request
 from nova.scheduler import pipeline
 
 LOG = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 class Moves:
     """The part of the scheduler's manager that places servers that exist; mixed into it.
 
-    Needs ``self._choose``, ``self._taker``, ``self._group``, ``self._filters``, ``self._cells``, ``self._conf`` and
+    Needs ``self._choose``, ``self._group``, ``self._filters``, ``self._cells``, ``self._conf`` and
     ``self._hosts``.
     """
 
@@ -33,20 +35,20 @@ class Moves:
         flavor = migration['new_flavor']
         spec = objects.RequestSpec(**{**spec.as_dict(), 'flavor': flavor})
         request = self._place(spec, {**row, **server_migrations.flavor_values(flavor)}, ignore, target, force)
+        request = dataclasses.replace(request, aggregate=migration['arguments'].get('aggregate'))
 
         def claim(conn, hosts, ranking):
-            take = self._taker(conn, hosts, request)
-            for position in ranking:
-                if not take(position):
-                    continue
-                node = compute_nodes.get(conn, int(hosts.ids[position]))
-                zone = _zone(conn, node, request)
-                if server_migrations.hold(conn, migration_id, node, request.asked, LOOKING):
-                    return position, zone
-                claims.free_node(conn, node['id'], request.asked)
-                LOG.info('Move %s does not look for a host any more.', migration_id)
-                return None
-            raise exception.ClaimFailed(host=hosts.host[ranking[0]], instance_id=row['uuid'])
+            taker = claiming.Taker(conn, hosts, request)
+            _, claim = taker.first(ranking, row['uuid'], migration_id)
+            node = compute_nodes.get(conn, claim.node_id)
+            zone = _zone(conn, node, request)
+            if server_migrations.hold(conn, migration_id, node, request.asked, LOOKING):
+                if claim.values:
+                    server_migrations.update(conn, migration_id, claim.values)
+                return claim.position, zone
+            taker.give_back(claim)
+            LOG.info('Move %s does not look for a host any more.', migration_id)
+            return None
         try:
             return self._select_one(row['uuid'], request, claim)
         except exception.NoValidHost:
@@ -65,17 +67,15 @@ class Moves:
         waiting = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING, 'host': None}
 
         def claim(conn, hosts, ranking):
-            take = self._taker(conn, hosts, request)
-            for position in ranking:
-                if not take(position):
-                    continue
-                node = hosts.rows[position]
-                place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
-                if instances.set_where(conn, instance_uuid, place, waiting):
-                    return position, place['availability_zone']
-                claims.free_node(conn, int(hosts.ids[position]), request.asked)
-                return None
-            raise exception.ClaimFailed(host=hosts.host[ranking[0]], instance_id=instance_uuid)
+            taker = claiming.Taker(conn, hosts, request)
+            _, claim = taker.first(ranking, instance_uuid)
+            node = hosts.rows[claim.position]
+            place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
+            # what it had where it was is not what it has now
+            if instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting):
+                return claim.position, place['availability_zone']
+            taker.give_back(claim)
+            return None
         return self._select_one(instance_uuid, request, claim)
 
     def check_host(self, ctx, spec, host, node):
@@ -83,14 +83,16 @@ class Moves:
         hosts = self._hosts(whole=True)
         asked = dict.fromkeys(claims.RESOURCES, 0)       # it has its room already
         request = dataclasses.replace(self._request(spec), asked=asked, host=host, node=node, forced=False, tried=(),
-                                      group=None)
+                                      group=None, extras=())
         asking = [each for each in self._filters if each.rebuild]
-        pipeline.choose(hosts, request, asking, self._multipliers, [spec.instance_uuid])
+        pipeline.choose(hosts, request, asking, self._weighers, [spec.instance_uuid])
 
     def _place(self, spec, row, ignore, target, force):
         """The Request of a server that exists: where its build was wanted, or failed, does not count any more."""
+        request = self._request(spec, row['category'])
+        asked = numa_request.shared(claims.resources({**row, 'numa_topology': None}), request.extras)
         return dataclasses.replace(
-            self._request(spec), asked=claims.resources(row), host=target, node=None, forced=force, tried=(),
+            request, asked=asked, host=target, node=None, forced=force, tried=(),
             zone=None if force else spec.availability_zone, ignored=tuple(ignore),
             group=None if force else self._group(spec, spec.instance_uuid))
 
@@ -111,6 +113,6 @@ def _zone(conn, node, request):
     :raises ClaimFailed: it is not the one that is asked for any more
     """
     zone = zones.of(conn, [node['host']]).get(node['host'])
-    if request.zone is not None and zone != request.zone:
+    if request.zone is not None and zone not in request.zones:
         raise exception.ClaimFailed(host=node['host'], instance_id=request.spec.instance_uuid)
     return zone

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 
+from nova.objects import numa
 from nova.virt.hardware import fit
 
 # of each cell; whatever is free counts what the ratios allow
@@ -15,7 +16,7 @@ FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'thread
 
 class Cells:
     """
-    :param topologies: HostTopology or None of each host, iterated once: they need not be in memory together
+    :param topologies: HostTopology, its stored text, or None of each host, iterated once
     :param limits: [fit.Limits], as many
     """
 
@@ -23,14 +24,13 @@ class Cells:
         self._length, self._width = len(limits), 0
         self._facts = {name: self._empty() for name in FACTS}
         self._pages = {}
-        for position, (topology, limit) in enumerate(zip(topologies, limits)):
-            self._write(position, topology, limit)
+        self._write(range(self._length), zip(topologies, limits))
 
     def __len__(self):
         return self._length
 
     def changed(self, hosts):
-        """Cells in which these hosts are others: {position: (HostTopology or None, fit.Limits)}."""
+        """Cells in which these hosts are others: {position: (as in the constructor, fit.Limits)}."""
         twin = object.__new__(Cells)
         twin.__dict__.update(self.__dict__)
         positions = list(hosts)
@@ -39,8 +39,7 @@ class Cells:
             for array in arrays.values():
                 array[positions] = -1
             setattr(twin, name, arrays)
-        for position, (topology, limits_) in hosts.items():
-            twin._write(position, topology, limits_)
+        twin._write(positions, hosts.values())
         return twin
 
     def mask(self, guest):
@@ -90,22 +89,54 @@ class Cells:
                 arrays[key] = np.pad(array, more, constant_values=-1)
         self._width = width
 
-    def _write(self, position, topology, limits):
-        cells = topology.cells if topology else ()
-        if len(cells) > self._width:
-            self._widen(len(cells))
-        for column, cell in enumerate(cells):
-            for name, value in _facts(cell, limits).items():
-                self._facts[name][position, column] = value
-            smallest = min((pages.size_kb for pages in cell.mempages), default=0)
-            for pages in cell.mempages:
-                key = ('small' if pages.size_kb == smallest else 'large', pages.size_kb)
-                if key not in self._pages:
-                    self._pages[key] = self._empty()
-                free = pages.free
-                if key[0] == 'small':
-                    free = min(free, fit.free_memory(cell) * 1024 // pages.size_kb)
-                self._pages[key][position, column] = free
+    def _write(self, positions, hosts):
+        """:param hosts: (topology, limits) for each of the positions, where all of the arrays is -1"""
+        rows, columns, facts, paged = [], [], [], {}
+        for position, (topology, limits_) in zip(positions, hosts):
+            for column, (values, pages) in enumerate(_entry(topology, limits_)):
+                rows.append(position)
+                columns.append(column)
+                facts.append(values)
+                for key, free in pages:
+                    paged.setdefault(key, []).append((position, column, free))
+        if not rows:
+            return
+        if max(columns) >= self._width:
+            self._widen(max(columns) + 1)
+        table = np.array(facts, dtype=np.int64)
+        for number, name in enumerate(FACTS):
+            self._facts[name][rows, columns] = table[:, number]
+        for key, values in paged.items():
+            if key not in self._pages:
+                self._pages[key] = self._empty()
+            rows, columns, free = np.array(values, dtype=np.int64).T
+            self._pages[key][rows, columns] = free
+
+
+def _entry(topology, limits):
+    """((facts, ((key of the pages' size, free), …)), …) of the cells of a host."""
+    if topology is None:
+        return ()
+    if isinstance(topology, str):
+        return [_of_text(text, limits) for text in numa.cell_texts(topology)]
+    return [_of_cell(cell, limits) for cell in topology.cells]
+
+
+def _of_cell(cell, limits):
+    smallest = min((pages.size_kb for pages in cell.mempages), default=0)
+    pages = []
+    for each in cell.mempages:
+        free, kind = each.free, 'large'
+        if each.size_kb == smallest:
+            free, kind = min(free, fit.free_memory(cell) * 1024 // each.size_kb), 'small'
+        pages.append(((kind, each.size_kb), free))
+    return _facts(cell, limits), tuple(pages)
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _of_text(text, limits):
+    """The same, once for all cells with the same hardware and the same usage."""
+    return _of_cell(numa.load_cell(text), limits)
 
 
 @functools.lru_cache
@@ -115,13 +146,13 @@ def _grouped(siblings):
 
 
 def _facts(cell, limits):
+    """The values of FACTS."""
     pinnable = fit.free_pinnable(cell)
     free = cell.pinnable - cell.pinned_cpus if pinnable else frozenset()
     alone = len(free - _grouped(cell.siblings))
     whole = len(cell.siblings) if free == cell.cpus else sum(map(free.issuperset, cell.siblings))
-    return {'cpus': len(cell.cpuset), 'shared': fit.free_cpus(cell, limits), 'memory': cell.memory,
-            'free_memory': fit.free_memory(cell, limits), 'pinnable': pinnable,
-            'cores': alone + whole, 'threads': len(free) - alone}
+    return (len(cell.cpuset), fit.free_cpus(cell, limits), cell.memory, fit.free_memory(cell, limits), pinnable,
+            alone + whole, len(free) - alone)
 
 
 def limits(row):

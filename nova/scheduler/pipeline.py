@@ -1,16 +1,24 @@
 """Choosing hosts: pure functions of a view of the hosts and of what is asked for."""
 import contextlib
 import dataclasses
+import itertools
 import uuid as uuidlib
+import zlib
 
 import numpy as np
 
 from nova import exception
+from nova.scheduler import explain
 from nova.scheduler import groups
 from nova.scheduler import weights
+from nova.scheduler.filters import base
 
-ALTERNATES = 3          # hosts named beside the chosen one
-MAX_TOGETHER = 100      # hosts that are tried for servers of one request that must stand together
+MOST = 16               # best hosts that a claim tries before it looks anew
+BLOCK = 64              # hosts of which the best one is looked at first
+MAX_TOGETHER = 100      # places that are tried for servers of one request that must stand together
+
+_64 = 2 ** 64 - 1
+_ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)      # multipliers that mix bits well
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,11 +27,17 @@ class Request:
 
     asked       {resource: amount}, see db.claims.resources
     zone, host, node   None: any
+    cell        uuid of the cell that has the server's rows; None: any
     forced      an administrator forces the host: only filters about room are asked besides it
     tried       [(host, node)] where building it has failed
     ignored     names of hosts that are out of the question
+    aggregate   id of the one aggregate whose hosts are meant, None: any
     group       scheduler.groups.Group that the server is a member of
-    spec        the whole objects.RequestSpec, for filters of one host at a time
+    spec        the whole objects.RequestSpec
+    facts       {name of a filter: what it asked beside the table}, see filters.facts
+    limiting    filters whose ``limits`` the claim has to keep to
+    extras      what it takes of a node besides numbers: a tuple of claiming.Extra
+    requirements   {key: value} that the server's instance category requires of hosts
     """
 
     asked: dict
@@ -33,105 +47,173 @@ class Request:
     forced: bool = False
     tried: tuple = ()
     ignored: tuple = ()
+    aggregate: int | None = None
     group: object = None
     spec: object = None
+    facts: dict = dataclasses.field(default_factory=dict)
+    limiting: tuple = ()
+    extras: tuple = ()
+    requirements: dict = dataclasses.field(default_factory=dict)
+    cell: str | None = None
+
+    @property
+    def zones(self):
+        """The zones any of which will do; only where ``zone`` is not None."""
+        return {self.zone, *(part.strip() for part in self.zone.split(','))}
 
 
 @dataclasses.dataclass(frozen=True)
-class Removal:
-    """What one filter removed: how many hosts, why, and for administrators which."""
+class Order:
+    """How hosts of equal weight, or nearly so, are told apart.
 
-    filter: str
-    count: int
-    reason: str
-    hosts: tuple
+    subset    one of so many of the best is taken, which one the server's uuid decides
+    shuffle   equals come in an order that differs from server to server, so that they spread; False: as in the table
+    """
+
+    subset: int = 1
+    shuffle: bool = True
+
+
+SPREAD = Order()
 
 
 def narrow(hosts, request, filters):
-    """(positions of the hosts that pass all filters, [Removal] of those filters that removed some)."""
-    left = np.arange(len(hosts))
-    removals = []
+    """(positions of the hosts that pass all filters, [explain.Removal] of those filters that removed some)."""
+    left, steps = _survivors(hosts, request, filters)
+    return left, _removals(hosts, request, steps)
+
+
+def _survivors(hosts, request, filters):
+    """(positions of the hosts that pass all filters, [(filter, mask before, mask after)] of those that removed)."""
+    passing, count, steps = hosts.everything, len(hosts), []
     for each in filters:
-        if request.forced and not each.room and each.name != 'RequestedHostFilter':
+        if not explain.asks(each, request):
             continue
-        passed = each.mask(hosts, request)[left]
-        removed, left = left[~passed], left[passed]
-        if len(removed):
-            reason = _conjugate(each.reason(hosts, request, removed), len(removed))
-            removals.append(Removal(each.name, len(removed), reason, tuple(hosts.host[removed[:50]])))
-    return left, removals
+        if type(each).among is base.Filter.among:
+            mask = each.mask(hosts, request)
+            if mask is hosts.everything:
+                continue
+            after = passing & mask
+        else:
+            left = np.flatnonzero(passing)
+            judged = each.among(hosts, request, left)
+            if judged is None:
+                continue
+            after = np.zeros(len(hosts), dtype=bool)
+            after[left[judged]] = True
+        number = np.count_nonzero(after)
+        if number != count:
+            steps.append((each, passing, after))
+            passing, count = after, number
+    if count == len(hosts):
+        return hosts.once('every position', lambda: np.arange(len(hosts))), steps
+    return np.flatnonzero(passing), steps
 
 
-def _conjugate(reason, count):
-    """``is|are down`` -> ``is down`` or ``are down``."""
-    verb, _, rest = reason.partition(' ')
-    singular, _, plural = verb.partition('|')
-    return f'{singular if count == 1 else plural or singular} {rest}'
+def _removals(hosts, request, steps):
+    return [explain.removal(each, hosts, request, np.flatnonzero(before & ~after)) for each, before, after in steps]
 
 
-def explain(count, removals):
-    """One sentence for the user: how many hosts there were, and what removed them."""
-    if not count:
-        return 'There are no compute hosts.'
-    parts = [f'{removal.count} {removal.reason}' for removal in removals]
-    return f'{count} {"host" if count == 1 else "hosts"}: {", ".join(parts)}.'
+def rank(hosts, positions, weighers, instance_uuid, order=SPREAD, most=None):
+    """The positions, best first; equals as ``order`` says, by a dice of the server's uuid and the node's number.
+
+    :param most: so many are enough
+    """
+    score = np.rint(weights.score(hosts, positions, weighers) * 1e9)
+    seed = uuidlib.UUID(instance_uuid).int
+    some = _highest(score, most)
+    if some is None:
+        dice = _dice(hosts, positions, seed, order)
+    else:
+        threshold, some = some
+        dice = _dice(hosts, positions[some], seed, order)
+        if len(some) > 4 * most:                       # many equals at the end: so many of them are enough
+            equal = score[some] == threshold
+            found = _highest(np.where(equal, dice, np.iinfo(np.uint64).max), most + np.count_nonzero(~equal))
+            if found is not None:
+                some, dice = some[found[1]], dice[found[1]]
+        positions, score = positions[some], score[some]
+    ranked = positions[np.lexsort((~dice, -score))][:most]
+    if order.subset > 1:
+        best = ranked[:order.subset]
+        ranked = np.concatenate((best[np.argsort(_dice(hosts, best, ~seed, SPREAD))], ranked[order.subset:]))
+    return ranked
 
 
-def details(removals):
-    """The whole story for administrators."""
-    return '\n'.join(f'{removal.filter} removed {removal.count}: {removal.reason}: {", ".join(removal.hosts)}'
-                     + (', …' if removal.count > len(removal.hosts) else '') for removal in removals)
+def _highest(values, most):
+    """(a number that at least ``most`` of the values reach, positions of those that do); None: take all.
+
+    No sort: so many blocks of the array have a maximum that reaches it.
+    """
+    blocks = len(values) // BLOCK
+    if most is None or blocks <= most:
+        return None
+    whole = blocks * BLOCK
+    maxima = values[:whole].reshape(blocks, BLOCK).max(axis=1)
+    threshold = np.partition(maxima, blocks - most)[blocks - most]
+    return threshold, np.flatnonzero(values >= threshold)
 
 
-def rank(hosts, positions, multipliers, instance_uuid):
-    """The positions, best first; equals in an order that differs from server to server, so that they spread."""
-    weight = np.round(weights.weigh(hosts, positions, multipliers), 9)
-    dice = np.random.default_rng(uuidlib.UUID(instance_uuid).int).random(len(positions))
-    return positions[np.lexsort((dice, -weight))]
+def _dice(hosts, positions, seed, order):
+    """A number for each position, evenly spread over 64 bits."""
+    if not order.shuffle:
+        return np.uint64(len(hosts)) - positions.astype(np.uint64)
+    mixed = hosts.once('dice', lambda: _mixed(hosts))
+    dice = (mixed if len(positions) == len(hosts) else mixed[positions]) ^ np.uint64((seed ^ seed >> 64) & _64)
+    dice *= _ODD
+    dice ^= dice >> np.uint64(32)
+    dice *= _ODDER
+    return dice
 
 
-def choose(hosts, request, filters, multipliers, instance_uuids):
+def _mixed(hosts):
+    """Numbers of the nodes, those of different cells apart, as noise."""
+    values, cells = hosts.distinct('cell')
+    salt = np.array([zlib.crc32((value or '').encode()) for value in values], dtype=np.uint64)
+    mixed = (hosts.ids.astype(np.uint64) + (salt[cells] << np.uint64(32))) * _ODDER
+    return (mixed ^ mixed >> np.uint64(29)) * _ODD
+
+
+def choose(hosts, request, filters, weighers, instance_uuids, order=SPREAD, most=None):
     """A ranking of host positions for each server, as if each took its first choice before the next chooses.
 
+    :param order: an Order
+    :param most: so many hosts of each ranking are enough
     :raises NoValidHost: with ``reason`` and ``details``; for one of them is for all of them
     """
     try:
-        return _choose(hosts, request, filters, multipliers, instance_uuids)
+        return _choose(hosts, request, filters, weighers, instance_uuids, order, most)
     except exception.NoValidHost:
-        together = request.group is not None and request.group.policy == groups.AFFINITY
+        together = request.group is not None and request.group.policies & groups.TOGETHER
         if not together or len(instance_uuids) == 1 or request.group.members:
             raise
-        # The host that is best for the first of them has no room for all; another one may have.
-        left, _ = narrow(_joined(hosts, request), request, filters)
-        for position in rank(hosts, left, multipliers, instance_uuids[0])[1:MAX_TOGETHER]:
+        # The place that is best for the first of them has no room for all; another one may have.
+        left, _ = narrow(joined(hosts, request), request, filters)
+        ranked = rank(hosts.of(request), left, weighers, instance_uuids[0], order)
+        for narrower in itertools.islice(groups.places(request, hosts, ranked), MAX_TOGETHER):
             with contextlib.suppress(exception.NoValidHost):
-                return _choose(hosts, dataclasses.replace(request, host=hosts.host[position]), filters, multipliers,
-                               instance_uuids)
+                return _choose(hosts, narrower, filters, weighers, instance_uuids, order, most)
         raise
 
 
-def _joined(hosts, request):
+def joined(hosts, request):
     """A view of the hosts that may be changed, with the members of the request's group on them."""
-    hosts = hosts.copy()
-    hosts.group = request.group
-    if request.group is not None:
-        hosts.members = np.zeros(len(hosts), dtype=np.int64)
-        for host, number in request.group.members.items():
-            hosts.members[hosts.host == host] = number
-    return hosts
+    return hosts.copy().of(request)
 
 
-def _choose(hosts, request, filters, multipliers, instance_uuids):
-    hosts = _joined(hosts, request)
+def _choose(hosts, request, filters, weighers, instance_uuids, order, most):
+    changing = len(instance_uuids) > 1
+    hosts = joined(hosts, request) if changing else hosts.of(request)
     rankings = []
     for uuid in instance_uuids:
-        left, removals = narrow(hosts, request, filters)
+        left, steps = _survivors(hosts, request, filters)
         if not len(left):
-            reason = explain(len(hosts), removals)
-            if rankings:
-                reason = f'Only {len(rankings)} of {len(instance_uuids)} servers find room. ' + reason
-            raise exception.NoValidHost(reason=reason, details=details(removals))
-        ranking = rank(hosts, left, multipliers, uuid)
-        hosts.consume(ranking[0], request.asked)
+            raise explain.refusal(hosts, request, filters, _removals(hosts, request, steps), len(rankings),
+                                  len(instance_uuids))
+        ranking = rank(hosts, left, weighers, uuid, order, most)
         rankings.append(ranking)
+        if changing:
+            hosts.consume(ranking[0], request.asked)
+            for extra in request.extras:
+                extra.consume(hosts, ranking[0])
     return rankings

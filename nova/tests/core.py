@@ -27,6 +27,7 @@ from nova.db import engine
 from nova.db import instance_actions
 from nova.db import instances
 from nova.db import request_specs
+from nova.db import services
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
@@ -70,15 +71,17 @@ class Client:
             if manager is None:
                 raise exception.HostUnavailable(host=server)
             if row.call:
-                return serializer.from_primitive(serializer.to_primitive(
-                    getattr(manager, row.name)(ctx, **copied)))
+                answer = serializer.from_primitive(serializer.to_primitive(getattr(manager, row.name)(ctx, **copied)))
+                if self._bus.reply_lost and self._bus.reply_lost(topic, row.name):
+                    raise exception.ServiceUnavailable(service=topic)
+                return answer
             self._bus.cast(getattr(manager, row.name), ctx, copied)
         return send
 
 
 class Bus:
     def __init__(self):
-        self.managers, self.messages, self.lost = {}, [], None
+        self.managers, self.messages, self.lost, self.reply_lost = {}, [], None, None
         self._running, self._lock = 0, threading.Condition()
 
     def cast(self, function, ctx, arguments):
@@ -101,7 +104,7 @@ class Bus:
 class Grave:
     """The bus of a process that was killed."""
 
-    messages = []
+    messages, reply_lost = [], None
 
     @staticmethod
     def lost(topic, method, server):
@@ -236,6 +239,13 @@ class Cloud:
         compute.start()
         return compute
 
+    def force_down(self, *hosts, down=True):
+        """As an administrator does it; the scheduler sees it at its next look."""
+        with self.db.reader() as conn:
+            known = {row['host']: row['id'] for row in services.list(conn, topic='compute')}
+        for host in hosts:
+            self.db.run(services.update, known[host], {'forced_down': down})
+
     def heartbeat(self, host):
         self.conductor.report_service(None, host=host, binary='nova-compute', topic='compute', version=1)
 
@@ -246,7 +256,7 @@ class Cloud:
         compute.driver._file = None
         compute.driver.disconnect()
         compute.driver.images = compute.images = Images()
-        compute.conductor._bus = compute.network._bus = Grave()
+        compute.conductor.client._bus = compute.network.client._bus = Grave()
         compute.stop_sync()
         self.killed.append(compute)
 

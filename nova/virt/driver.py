@@ -8,10 +8,17 @@ import dataclasses
 import os
 import typing
 
+from nova.virt import monitors
+
 
 @dataclasses.dataclass
 class NodeResources:
-    """What one node has; becomes a row of compute_nodes. Sizes in MiB and GiB."""
+    """What one node has; becomes a row of compute_nodes. Sizes in MiB and GiB.
+
+    vcpus          processors that guests share
+    numa_topology  HostTopology of objects.numa with nobody on it, as text; None: the host has none
+    pci_devices    [objects.pci.Device], all that could be given to guests
+    """
 
     node: str
     vcpus: int
@@ -24,6 +31,8 @@ class NodeResources:
     disk_available_least: int | None = None
     supported_instances: list = dataclasses.field(default_factory=list)   # [[arch, hypervisor type, vm mode]]
     uptime: str | None = None
+    numa_topology: str | None = None
+    pci_devices: list = dataclasses.field(default_factory=list)
 
 
 def uptime():
@@ -114,6 +123,14 @@ class ComputeDriver:
     def destroy(self, context, instance, network_info, keep_disks=False):
         """Stop the guest and remove all that belongs to it; no error when nothing is there."""
         raise NotImplementedError
+
+    def cpu_flags(self, node):
+        """Flags of the processors of a NodeResources."""
+        return node.cpu_info.get('features', [])
+
+    def host_cpu_stats(self):
+        """What monitors.local_cpu_stats gives, of this host."""
+        return monitors.local_cpu_stats()
 
     def has_disks(self, instance):
         """Whether this host reaches the disks of a server of another host, on storage that they share."""
@@ -333,7 +350,11 @@ class Resize:
 
 
 class LiveMigration:
-    """Moving a running guest. What one host finds out about it travels to the other one as ``facts``, a plain dict."""
+    """Moving a running guest. What one host finds out about it travels to the other one as ``facts``, a plain dict.
+
+    After the checks ``facts['numa_topology']`` is the GuestTopology that it has at the destination, as text, for a
+    guest that has one.
+    """
 
     feature = 'live_migration'
 

@@ -7,6 +7,7 @@ import base64
 import secrets
 
 from nova import utils
+from nova.objects import numa
 
 EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '2007-12-15', '2008-02-01',
                 '2008-09-01', '2009-04-04')
@@ -96,7 +97,7 @@ def meta_data(instance, injected_files=(), admin_password=None, domain=''):
         'random_seed': base64.b64encode(secrets.token_bytes(RANDOM_SEED_BYTES)).decode(),
         'devices': [{'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
                     for vif in instance.network_info if vif.get('tag')],
-        'dedicated_cpus': [],
+        'dedicated_cpus': sorted(numa.dedicated(instance.numa_topology)),
     }
     if instance.metadata:
         document['meta'] = instance.metadata

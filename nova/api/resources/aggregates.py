@@ -15,12 +15,12 @@ from nova.api.routes import Route
 from nova.db import aggregates
 from nova.db import compute_nodes
 from nova.db import image_cache
-from nova.db import services
 from nova.db import zones
 
 _RULE = 'os_compute_api:os-aggregates:'
 _IMAGES = 'compute:aggregates:images'
 ZONE = aggregates.ZONE
+CACHE_KEY = 'os-image-cache'
 MAX_IMAGES = 100                    # of one request to fetch them ahead of time
 
 
@@ -58,7 +58,7 @@ def _host_body(action):
     return Object(Param(action, Object(Param('host', params.HOST, required=True)), required=True))
 
 
-def _number(id):
+def number(id):
     """
     :raises BadRequest: an aggregate's id is a number
     :raises AggregateNotFound: none has a negative one
@@ -73,31 +73,61 @@ def _number(id):
 
 # ---- zones -------------------------------------------------------------------
 
-def _check_host(req, host):
-    """:raises ComputeHostNotFound: no cell has this compute host"""
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            if services.list(conn, host=host, topic='compute'):
-                return
+def cell_of(req, host):
+    """The cell of a compute host.
+
+    :raises ComputeHostNotFound: no cell has it
+    :raises ServiceUnavailable: none has it, but one does not answer
+    """
+    for cell, _hosts in _cells_of(req, [host]):
+        return cell
     raise exception.ComputeHostNotFound(host=host)
 
 
-def _follow(req, conn, hosts):
-    """Let the hosts' rows say the zones that the aggregates now give them.
+def _cells_of(req, hosts):
+    """[(cell, those of the compute hosts that it has)] of the cells that have one.
 
-    Done before the change of the aggregates is committed: what a crash leaves in between, a conductor mends.
+    :raises ServiceUnavailable: one of them is in no cell that answers, and one does not answer
+    """
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return set(zones.of(conn, hosts))
+    found, down = req.services.cells.scatter(ask)
+    if down and set(hosts).difference(*(here for _cell, here in found)):
+        raise exception.ServiceUnavailable(service='database')
+    return [(cell, here) for cell, here in found if here]
+
+
+def _follow(req, conn, hosts):
+    """Let the hosts' rows say the zones and the aggregates that they now have.
+
+    Done before the change of the aggregates is committed: what a crash leaves in between, or a server that arrives in
+    one cell while another is written, a conductor mends.
 
     :raises HostHasServers: nothing is changed then, once the caller's transaction has ended
     """
-    if hosts:
-        default = req.services.conf.default_availability_zone
-        wanted = {**dict.fromkeys(hosts, default), **aggregates.zones(conn, hosts)}
-        for cell in req.services.cells.all():
-            cell.db.run(zones.move, wanted)
+    if not hosts:
+        return
+    default = req.services.conf.default_availability_zone
+    in_zones = {**dict.fromkeys(hosts, default), **aggregates.zones(conn, hosts)}
+    in_aggregates = {**dict.fromkeys(hosts, []), **aggregates.described(conn, hosts)}
+
+    def write(cell_conn):
+        zones.move(cell_conn, in_zones)
+        zones.describe(cell_conn, in_aggregates)
+    cells = [cell for cell, _hosts in _cells_of(req, hosts)]
+    if len(cells) > 1:
+        for cell in cells:
+            with cell.db.reader() as cell_conn:
+                zones.check(cell_conn, in_zones)
+    for cell in cells:
+        cell.db.run(write)
 
 
 def _change(req, function, *args):
     """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
+    req.services.cells.all()             # the first time it writes, which nobody can while the lock is held
+
     def run(conn):
         aggregates.lock(conn)
         row = function(conn, *args)
@@ -110,9 +140,11 @@ def _change(req, function, *args):
 
 
 def _change_host(req, id, function, host):
+    req.services.cells.all()
+
     def run(conn):
         aggregates.lock(conn)
-        row = function(conn, _number(id), host)
+        row = function(conn, number(id), host)
         _follow(req, conn, [host])
         return row
     return _one(req, req.services.api_db.run(run))
@@ -133,7 +165,7 @@ def index(req):
 
 def show(req, id):
     with req.services.api_db.reader() as conn:
-        return _one(req, aggregates.get(conn, _number(id)))
+        return _one(req, aggregates.get(conn, number(id)))
 
 
 def create(req):
@@ -142,19 +174,19 @@ def create(req):
 
 
 def update(req, id):
-    return _change(req, aggregates.update, _number(id), req.body['aggregate'])
+    return _change(req, aggregates.update, number(id), req.body['aggregate'])
 
 
 def delete(req, id):
     def run(conn):
         aggregates.lock(conn)
-        aggregates.delete(conn, _number(id))
+        aggregates.delete(conn, number(id))
     req.services.api_db.run(run)
 
 
 def add_host(req, id):
     host = req.body['add_host']['host']
-    _check_host(req, host)
+    cell_of(req, host)
     return _change_host(req, id, aggregates.add_host, host)
 
 
@@ -167,7 +199,7 @@ def set_metadata(req, id):
     zone = changes.get(ZONE)
     if zone is not None and not formats.az_name(zone):
         raise exception.BadRequest(f'The value of {ZONE} is no zone: ' + formats.SENTENCES['az_name'])
-    return _change(req, aggregates.set_metadata, _number(id), changes)
+    return _change(req, aggregates.set_metadata, number(id), changes)
 
 
 def cache_images(req, id):
@@ -176,24 +208,46 @@ def cache_images(req, id):
     if len(set(image_ids)) < len(image_ids):
         raise exception.BadRequest('Duplicate images in request')
     with req.services.api_db.reader() as conn:
-        hosts = aggregates.get(conn, _number(id))['hosts']
+        hosts = aggregates.get(conn, number(id))['hosts']
     for image_id in image_ids:
         try:
             req.services.images.show(req.context, image_id)
         except exception.ImageNotFound as error:
             raise exception.BadRequest(error.message) from None
-    for cell in req.services.cells.all():
-        able = cell.db.run(_ask, req, hosts, image_ids)
+    for cell, here in _cells_of(req, hosts):
+        able = cell.db.run(_ask, req, sorted(here), image_ids)
         for host in able:
             server_create.send(req.services.compute.cache_images, req.context, server=host, image_ids=image_ids)
 
 
 def _ask(conn, req, hosts, image_ids):
     """The hosts of this cell that can fetch images ahead of time, with a row for each image."""
-    able = sorted({host for host in hosts for node in compute_nodes.by_host(conn, host)
-                   if node['capabilities'].get('image_cache')})
-    image_cache.add(conn, req.context, able, image_ids, req.services.conf.conductor.task_deadline)
+    known = {}
+    for host, capabilities in compute_nodes.capabilities(conn, hosts):
+        known[host] = known.get(host, False) or bool(capabilities.get('image_cache'))
+    able = sorted(host for host in known if known[host])
+    image_cache.add(conn, req.context, able, image_ids, req.services.conf.conductor.task_deadline,
+                    sorted(known.keys() - set(able)))
     return able
+
+
+def cached_images(req, id):
+    """How far the hosts are with the images that they were asked to fetch."""
+    with req.services.api_db.reader() as conn:
+        hosts = aggregates.get(conn, number(id))['hosts']
+    found, total = {}, dict.fromkeys(image_cache.STATES, 0)
+
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return image_cache.progress(conn, hosts)
+    for _cell, (numbers, failures) in req.services.cells.scatter(ask)[0]:
+        for image_id, state, count in numbers:
+            image = found.setdefault(image_id, {'id': image_id, **dict.fromkeys(image_cache.STATES, 0), 'failures': []})
+            image[state] += count
+            total[state] += count
+        for image_id, host, reason in failures:
+            found[image_id]['failures'].append({'host': host, 'reason': reason})
+    return {CACHE_KEY: {**total, 'images': [found[image_id] for image_id in sorted(found)]}}
 
 
 _ACTION = '/os-aggregates/{id}/action'
@@ -211,4 +265,6 @@ ROUTES = (
           errors=(400, 404)),
     Route('POST', '/os-aggregates/{id}/images', cache_images, policy=_IMAGES, since=81, status=202, body=CACHE,
           errors=(400, 404)),
+    Route('GET', '/os-aggregates/{id}/' + CACHE_KEY, cached_images, policy='nova:os-aggregates:images:show',
+          query=Query(closed=1), errors=(400, 404)),
 )

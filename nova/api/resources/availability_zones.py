@@ -1,4 +1,5 @@
 """Availability zones: which there are; for administrators also who is in them."""
+from nova import exception
 from nova import utils
 from nova.api.params import Query
 from nova.api.resources import services as services_api
@@ -9,14 +10,23 @@ _RULE = 'os_compute_api:os-availability-zone:'
 
 
 def _zones(req):
-    """{zone: [service rows]}: computes in their zones, every other service in the internal one."""
+    """{zone: [service rows]}: computes in their zones, every other service in the internal one.
+
+    Those of cells that do not answer are left out.
+    """
     internal = req.services.conf.internal_service_availability_zone
     zones = {}
-    for cell in req.services.cells.all():
+
+    def ask(cell):
         with cell.db.reader() as conn:
-            for row in services.list(conn):
-                zone = row['availability_zone'] if row['binary'] == 'nova-compute' else internal
-                zones.setdefault(zone, []).append(row)
+            return services.list(conn)
+    found, down = req.services.cells.scatter(ask)
+    if not found and down:
+        raise exception.ServiceUnavailable(service='database')
+    for _cell, rows in found:
+        for row in rows:
+            zone = row['availability_zone'] if row['binary'] == 'nova-compute' else internal
+            zones.setdefault(zone, []).append(row)
     return zones
 
 

@@ -2,6 +2,7 @@
 from nova import exception
 from nova.api import fields
 from nova.api import params
+from nova.api.resources import server_category
 from nova.api.resources import server_fields
 from nova.db import mappings
 from nova.db import request_specs
@@ -19,7 +20,8 @@ _DETAIL = _INDEX + fields.Fields(
     Field('tenant_id', 'project_id'), Field('created', lambda row, view: server_fields.time(row['created_at'])))
 _SHOW = _DETAIL + fields.Fields(
     Field('user_id', 'user_id'),
-    *(row for row in server_fields.SHOW.rows if row.name in ('flavor', 'image', 'server_groups')),
+    *(row for row in server_fields.SHOW.rows if row.name in (
+        'flavor', 'image', 'server_groups', server_category.KEY)),
     Field('OS-EXT-AZ:availability_zone', 'availability_zone'),
     Field('OS-EXT-STS:power_state', lambda row, view: 0))
 
@@ -35,7 +37,8 @@ def listed(req, table, cells, query, view, limit):
         return []
     minimal = _INDEX if table is server_fields.INDEX else _DETAIL
     with req.services.api_db.reader() as conn:
-        rows = mappings.of_cells(conn, [cell.uuid for cell in cells], query.filters.get('project_id'), limit)
+        rows = mappings.of_cells(conn, [cell.uuid for cell in cells], query.filters.get('project_id'), limit,
+                                 query.filters.get('category'))
     build = minimal.compiled(req.version)
     return [build(row, view) for row in rows]
 
@@ -50,7 +53,7 @@ def shown(req, server_id, rule):
     """The minimal record of one server.
 
     :raises Unavailable: this version does not know of cells that are down
-    :raises InstanceNotFound: no cell has it, or it belongs to another project
+    :raises InstanceNotFound: no cell has it, it belongs to another project, or is an administrative one
     """
     if not req.has('down_cells'):
         raise exception.ServiceUnavailable(service='database')
@@ -58,6 +61,7 @@ def shown(req, server_id, rule):
         row = mappings.get(conn, server_id)
         if row is None or (row['project_id'] != req.project_id and not req.context.is_admin):
             raise exception.InstanceNotFound(instance_id=server_id)
+        server_category.check_seen(req, row)
         req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
         spec = request_specs.get(conn, server_id)
     image, group = spec.image or {}, (spec.hints or {}).get('group') or [None]

@@ -23,6 +23,7 @@ from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.request import Response
 from nova.api.request import Stream
+from nova.api.resources import server_category
 from nova.api.routes import Route
 from nova.db import server_changes
 
@@ -46,7 +47,7 @@ def follow(req):
     everything = req.query.one('all_tenants')
     if everything:
         req.authorize(ALL)
-    feed = _Feed(req.services, None if everything else req.project_id, _start(req))
+    feed = _Feed(req.services, None if everything else req.project_id, _start(req), server_category.seen(req))
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id
     if not streams.acquire(owner):
@@ -72,10 +73,11 @@ class _Feed:
 
     :param project_id: None for all projects
     :param since: naive UTC datetime of the last event that the client has, or None
+    :param category: None for servers of all instance categories
     """
 
-    def __init__(self, services, project_id, since):
-        self._cells, self._project_id = services.cells, project_id
+    def __init__(self, services, project_id, since, category=None):
+        self._cells, self._project_id, self._category = services.cells, project_id, category
         kept = services.conf.conductor.deleted_servers_kept_days
         self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
         self._reached = since or utils.utcnow()
@@ -101,7 +103,8 @@ class _Feed:
         rows, horizon = [], datetime.datetime.max
         for cell in self._cells.all():
             with cell.db.reader() as conn:
-                found = server_changes.since(conn, start, project_id=self._project_id, limit=PAGE)
+                found = server_changes.since(conn, start, project_id=self._project_id, category=self._category,
+                                             limit=PAGE)
             rows += found
             if len(found) >= PAGE:           # of this cell nothing is known beyond
                 horizon = min(horizon, found[-1]['changed_at'])

@@ -5,6 +5,7 @@ from nova import exception
 from nova.api import params
 from nova.api.params import Object
 from nova.api.params import Param
+from nova.api.resources import server_category
 from nova.api.routes import Route
 from nova.db import quotas
 
@@ -15,7 +16,7 @@ ITEM = Object(Param('meta', params.METADATA, required=True))
 
 
 def _properties(req, image_id):
-    return req.services.images.show(req.context, image_id)['properties']
+    return server_category.find_image(req, image_id)['properties']
 
 
 def _store(req, image_id, properties):

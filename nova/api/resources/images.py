@@ -10,6 +10,7 @@ from nova.api.fields import Fields
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import Type
+from nova.api.resources import server_category
 from nova.api.routes import Route
 
 UNTIL = 35
@@ -91,10 +92,10 @@ def _all(req):
 
     A caller's page_size changes nothing: small pages would only cost more.
     """
-    found, marker = [], None
+    found, marker, hidden = [], None, server_category.hidden_images(req)
     while True:
         rows = req.services.images.list(req.context, limit=req.services.conf.api.max_limit, marker=marker)
-        found += rows
+        found += [row for row in rows if row['id'] not in hidden]
         if not rows or rows[-1]['id'] == marker:
             return found
         marker = rows[-1]['id']
@@ -117,10 +118,12 @@ def detail(req):
 
 
 def show(req, id):
-    return {'image': VIEW.builder(req)(req.services.images.show(req.context, id))}
+    return {'image': VIEW.builder(req)(server_category.find_image(req, id))}
 
 
 def delete(req, id):
+    if server_category.hidden_images(req):
+        server_category.find_image(req, id)
     req.services.images.delete(req.context, id)
 
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova.api.request import Response
+from nova.api.resources import server_category
 from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
@@ -29,9 +30,9 @@ _OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'u
                              'os_hash_algo', 'os_hash_value', 'stores'})
 
 
-def find_for(req, conn, server_id, action):
+def find_for(req, conn, server_id, action, category_rule=None):
     """The server's row, when the caller may begin the action as far as policy, lock and driver go."""
-    row = server_lookup.find(req, conn, server_id, action.policy)
+    row = server_lookup.find(req, conn, server_id, action.policy, category_rule=category_rule)
     if action.locked and row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)
     if action.capability and row['host']:
@@ -104,11 +105,11 @@ def cast(req, row, action, **arguments):
                        instance=server_lookup.to_object(row), **arguments)
 
 
-def run(req, server_id, action, **arguments):
+def run(req, server_id, action, category_rule=None, **arguments):
     """Begin an action and cast it with its arguments."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
-        find_for(req, conn, server_id, action)
+        find_for(req, conn, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
     cast(req, row, action, **arguments)
 
@@ -119,7 +120,7 @@ def _plain(name, arguments, req, id):
 
 def reboot(req, id):
     kind = req.body['reboot']['type'].upper()
-    run(req, id, ACTIONS['reboot-hard' if kind == 'HARD' else 'reboot'], reboot_type=kind)
+    run(req, id, ACTIONS['reboot-hard' if kind == 'HARD' else 'reboot'], server_category.REBOOT, reboot_type=kind)
 
 
 def force_delete(req, id):
@@ -235,7 +236,7 @@ ROUTES = (
         ('pause', {}, (*_ALWAYS, 501)), ('unpause', {}, (*_ALWAYS, 501)),
         ('suspend', {}, (400, *_ALWAYS)), ('resume', {}, (400, *_ALWAYS)))),
     _row('reboot', reboot, server_schemas.action('reboot', (server_schemas.REBOOT, 1, None)),
-         errors=(400, *_ALWAYS)),
+         checks=(server_category.REBOOT,), query=server_schemas.OF_CATEGORY, errors=(400, *_ALWAYS)),
     _row('forceDelete', force_delete),
     _row('lock', lock, server_schemas.action('lock', (server_schemas.ANY, 1, 72),
                                              (server_schemas.LOCK, 73, None))),

@@ -1,4 +1,5 @@
 """POST /servers: check all of it, store it in one transaction of each database, tell a conductor."""
+import dataclasses
 import logging
 import uuid as uuidlib
 
@@ -8,13 +9,16 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.api import formats
 from nova.api.request import Response
+from nova.api.resources import server_category
 from nova.api.resources import server_devices
 from nova.api.resources import server_fields
 from nova.api.resources import server_schemas
 from nova.api.resources import server_spec
 from nova.api.routes import Route
 from nova.db import block_devices
+from nova.db import categories
 from nova.db import flavors as flavors_db
 from nova.db import instance_actions
 from nova.db import instances
@@ -26,6 +30,7 @@ from nova.db import server_groups
 from nova.db import statements
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.objects import numa
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +41,8 @@ ATTACH_VOLUME = _RULE + ':attach_volume'
 ATTACH_NETWORK = _RULE + ':attach_network'
 TRUSTED_CERTS = _RULE + ':trusted_certs'
 ZERO_DISK = _RULE + ':zero_disk_flavor'
+# the rules that ``check`` asks
+CHECKS = (FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, ZERO_DISK, server_category.CREATE)
 
 # fields of objects.Flavor that a server keeps
 FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
@@ -44,18 +51,47 @@ _IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 
           'checksum', 'os_hash_algo', 'os_hash_value', 'owner', 'properties')
 
 
-def create(req):
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What a request asks for, found to be possible as far as the API can tell.
+
+    least, most   servers
+    flavor, key, limits   rows of the API database: the flavor as a server keeps it, the key pair or None, the quota
+    spec          the fields of objects.RequestSpec that the servers share
+    groups        names of the security groups as a server shows them
+    topology      objects.numa.GuestTopology or None
+    """
+
+    least: int
+    most: int
+    cell: object
+    flavor: dict
+    key: dict | None
+    limits: dict
+    groups: list
+    topology: object
+    spec: dict
+
+
+def check(req):
+    """What the body of a server create (``req.body``) wants; nothing is written.
+
+    :raises NovaException: the request is refused
+    """
     server = req.body['server']
     least, most = server_spec.counts(server)
     place = server_spec.placement(server, req.services.conf.default_schedule_zone)
-    hints = server_spec.hints(req.body)
+    hints = _with_group_id(req, server_spec.hints(req.body))
     _authorize(req, server, place)
-    flavor, key, limits = _from_api_db(req, server)
-    image = find_image(req, server.get('imageRef'))
+    category, filled = server_category.of_new(req, server)
+    flavor, key, limits = _from_api_db(req, server, filled)
+    image = find_image(req, server.get('imageRef'), server_category.system(req) if 'imageRef' in filled else None)
     devices = server_devices.parse(server, image, flavor, req.services.conf.volume.max_local_block_devices)
     properties = server_devices.check(req, devices, image, most)
     check_flavor(req, image, flavor, backed := server_devices.is_volume_backed(devices))
     image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties}
+    flavor = server_spec.with_devices(flavor, properties, req.services.pci_aliases)
+    topology = server_spec.guest_topology(flavor, properties)
     server_spec.check_metadata(server.get('metadata', {}), limits.of(req.user_id))
     files = server_spec.injected_files(server.get('personality'), limits.of(req.user_id))
     cell = req.services.cells.default
@@ -63,18 +99,25 @@ def create(req):
     groups = server_spec.security_groups(server.get('security_groups'))
     networks = server_spec.requested_networks(server.get('networks'), most)
     shown_groups = _check_networks(req, 'auto' if server.get('networks') == 'auto' else networks, groups, most)
-
-    password = server.get('adminPass') or server_spec.password()
-    common = {**_common(req, server, flavor, image, key, place, hints, shown_groups), **_disks(devices)}
     spec = {'project_id': req.project_id, 'user_id': req.user_id, 'flavor': flavor, 'image': image,
             'requested_networks': networks, 'security_groups': groups, 'injected_files': files,
-            'block_devices': devices, 'hints': hints, 'retry_hosts': [], **place}
-    names = [req.new_uuid() for _ in range(most)]
+            'block_devices': devices, 'hints': hints, 'retry_hosts': [], 'category': category, **place}
+    return Wanted(least=least, most=most, cell=cell, flavor=flavor, key=key, limits=limits, groups=shown_groups,
+                  topology=topology, spec=spec)
+
+
+def create(req):
+    wanted, server = check(req), req.body['server']
+    spec, cell, devices = wanted.spec, wanted.cell, wanted.spec['block_devices']
+    groups = spec['security_groups']
+    password = server.get('adminPass') or server_spec.password()
+    common = {**_common(req, server, wanted), **_disks(devices)}
+    names = [req.new_uuid() for _ in range(wanted.most)]
     if req.once is not None and req.once.again:
         answer = _begun_before(req, cell, names, server)
         if answer is not None:
             return answer
-    uuids = req.services.api_db.run(_reserve, cell, limits, spec, least, names)
+    uuids = req.services.api_db.run(_reserve, cell, wanted.limits, spec, wanted.least, names)
     volumes = []
     try:
         volumes = server_devices.reserve(req, devices, uuids[0])
@@ -138,12 +181,15 @@ def _authorize(req, server, place):
             req.authorize(rule)
 
 
-def _from_api_db(req, server):
-    """(flavor, key pair row or None, quota limits) in one connection."""
+def _from_api_db(req, server, filled):
+    """(flavor, key pair row or None, quota limits) in one connection.
+
+    :param filled: what the server has of its category, which may be a flavor that only administrators see
+    """
     with req.services.api_db.reader() as conn:
         try:
             flavor = flavors_db.get(conn, server['flavorRef'],
-                                    None if req.context.is_admin else req.project_id)
+                                    None if req.context.is_admin or 'flavorRef' in filled else req.project_id)
         except exception.FlavorNotFound as error:
             raise exception.BadRequest(error.message) from None
         if flavor['disabled']:
@@ -151,6 +197,23 @@ def _from_api_db(req, server):
         key = find_key(conn, req.user_id, server.get('key_name'))
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
     return {name: flavor[name] for name in FLAVOR}, key, limits
+
+
+def _with_group_id(req, hints):
+    """The hints, which may name the server group by its name, with its id.
+
+    :raises BadRequest: no group of the project has the name, or several have it
+    """
+    named = server_spec.group(hints)
+    if named is None or formats.is_uuid(named) and len(named) == 36:
+        return hints
+    with req.services.api_db.reader() as conn:
+        found = server_groups.named(conn, req.project_id, named)
+    if not found:
+        raise exception.BadRequest(f'Server group {named} could not be found.')
+    if len(found) > 1:
+        raise exception.BadRequest(f'{len(found)} server groups have the name {named}: name one by its id.')
+    return {**hints, 'group': found}
 
 
 def find_key(conn, user_id, name):
@@ -163,12 +226,15 @@ def find_key(conn, user_id, name):
         raise exception.BadRequest('Invalid key_name provided.') from None
 
 
-def find_image(req, image_id):
-    """What the system keeps of an image, None without an id; one that is not there is a bad request."""
+def find_image(req, image_id, context=None):
+    """What the system keeps of an image, None without an id; one that is not there is a bad request.
+
+    :param context: who asks for it, unless the caller
+    """
     if not image_id:
         return None
     try:
-        image = req.services.images.show(req.context, image_id)
+        image = req.services.images.show(context, image_id) if context else server_category.find_image(req, image_id)
     except exception.ImageNotFound as error:
         raise exception.BadRequest(error.message) from None
     return {name: image.get(name) for name in _IMAGE}
@@ -191,8 +257,10 @@ def check_place(req, cell, server, place):
     if not zone and not any(name for name, _ in named):
         return
     with cell.db.reader() as conn:
-        if zone and not conn.execute(sa.select(services.c.id).where(
-                services.c.availability_zone == zone, services.c.topic == 'compute').limit(1)).first():
+        several = {part.strip() for part in zone.split(',')}           # any of them will do
+        there = set(conn.execute(sa.select(services.c.availability_zone).where(
+            services.c.availability_zone.in_({zone, *several}), services.c.topic == 'compute').distinct()).scalars())
+        if zone and zone not in there and several - there:
             raise exception.BadRequest('The requested availability zone is not available')
         conditions = [column == name for name, column in named if name]
         if conditions and not conn.execute(sa.select(nodes.c.id).where(*conditions).limit(1)).first():
@@ -214,15 +282,16 @@ def _check_networks(req, networks, groups, count):
 
 # ---- storing -----------------------------------------------------------------
 
-def _common(req, server, flavor, image, key, place, hints, groups):
+def _common(req, server, wanted):
     """The columns that all servers of the request share."""
-    now = utils.utcnow()
+    flavor, image, key, spec = wanted.flavor, wanted.spec['image'], wanted.key, wanted.spec
+    hints, now = spec['hints'], utils.utcnow()
     zone = (server.get('availability_zone') or '').partition(':')[0] or None
     properties = image['properties'] or {}
     return {
         'project_id': req.project_id, 'user_id': req.user_id, 'created_at': now, 'updated_at': now,
         'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'power_state': states.NOSTATE,
-        'progress': 0, 'locked': False, 'availability_zone': place['availability_zone'],
+        'progress': 0, 'locked': False, 'availability_zone': spec['availability_zone'],
         'pinned_availability_zone': zone, 'description': server.get('description', _described(req, server)),
         'reservation_id': server_spec.reservation_id(), 'image_id': image['id'],
         'kernel_id': properties.get('kernel_id'), 'ramdisk_id': properties.get('ramdisk_id'),
@@ -235,8 +304,9 @@ def _common(req, server, flavor, image, key, place, hints, groups):
         'scheduler_hints': server_spec.shown_hints(hints) or None, 'metadata': server.get('metadata', {}),
         'tags': joined_tags(server.get('tags', ())), 'flavor_id': flavor['flavor_id'], 'flavor': flavor,
         **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')},
-        'image_properties': properties, 'network_info': [], 'security_groups': groups,
-        'system_metadata': {}, 'category': 'regular', 'server_group_id': server_spec.group(hints)}
+        'image_properties': properties, 'network_info': [], 'security_groups': wanted.groups,
+        'numa_topology': numa.text_of_guest(wanted.topology),
+        'system_metadata': {}, 'category': spec['category'], 'server_group_id': server_spec.group(hints)}
 
 
 def _disks(devices):
@@ -275,13 +345,23 @@ def _reserve(conn, cell, limits, spec, least, names):
     if group is not None:
         count = server_groups.room(conn, limits, spec['project_id'], group, least, count)
     uuids = names[:count]
+    if spec['category'] != categories.REGULAR:
+        _use_category(conn, spec['category'])
     conn.execute(statements.insert(tables_api.instance_mappings), [
         {'instance_uuid': uuid, 'cell_uuid': cell.uuid, 'project_id': spec['project_id'],
          'user_id': spec['user_id'], 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
-         'created_at': utils.utcnow(), 'server_group_id': group} for uuid in uuids])
+         'created_at': utils.utcnow(), 'server_group_id': group, 'category': spec['category']} for uuid in uuids])
     request_specs.insert(conn, [
         objects.RequestSpec(instance_uuid=uuid, num_instances=count, admin_password=None, **spec) for uuid in uuids])
     return uuids
+
+
+def _use_category(conn, name):
+    """Let it stay while it has the server that is being made; one that is gone is a bad request."""
+    try:
+        categories.use(conn, name)
+    except exception.CategoryNotFound as error:
+        raise exception.BadRequest(error.message) from None
 
 
 def _insert(conn, context, rows, devices, password):
@@ -303,6 +383,6 @@ def _give_back(conn, uuids):
 
 ROUTES = (
     Route('POST', '/servers', create, policy=_RULE,
-          checks=(FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, ZERO_DISK),
+          checks=CHECKS,
           status=202, body=server_schemas.CREATE, errors=(400, 401, 403, 409)),
 )

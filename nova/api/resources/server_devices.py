@@ -6,6 +6,7 @@ import json
 import re
 
 from nova import exception
+from nova.api.resources import server_category
 from nova.api.resources import server_schemas
 from nova.db import block_devices
 
@@ -277,8 +278,14 @@ def _check_volume(req, device, root):
 
 
 def check_multiattach(req, volume):
+    """
+    :raises BadRequest: this version does not know volumes of several servers
+    :raises VolumeNotFound: an administrative server has it, and the caller is no administrator
+    """
     if volume['multiattach'] and not req.has('multiattach'):
         raise exception.BadRequest('Multiattach volumes are only supported starting with compute API version 2.60.')
+    if volume['multiattach']:
+        server_category.check_volume(req, volume)
 
 
 def _check_snapshot(req, device, root):

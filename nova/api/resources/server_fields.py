@@ -5,8 +5,10 @@ from nova import states
 from nova import utils
 from nova.api import fields
 from nova.api import versions
+from nova.api.resources import server_schemas
 from nova.db import instances_list
 from nova.db import services as services_db
+from nova.db.categories import REGULAR
 
 ABSENT = fields.ABSENT
 Field = fields.Field
@@ -161,6 +163,11 @@ def _groups(row, view):
     return [row['server_group_id']] if row['server_group_id'] else []
 
 
+def _category(row, view):
+    category = row['category']
+    return ABSENT if category == REGULAR else category
+
+
 # ---- the table ---------------------------------------------------------------
 
 def _attribute(name, get, columns=(), **more):
@@ -232,6 +239,7 @@ _USER_DATA = _attribute('user_data', 'user_data', since=3)
 _HOST_STATUS = Field('host_status', host_status, since=16, rule=HOST_STATUS, columns=('host',))
 _HOST_UNKNOWN = Field('host_status', _host_unknown, since=16, rule=HOST_UNKNOWN, optional=True,
                       columns=('host',))
+_CATEGORY = Field(server_schemas.CATEGORY, _category, optional=True, columns=('category',))
 _SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_group_id',))
 
 
@@ -242,14 +250,14 @@ def _answer(since, *more):
     return fields.Fields(
         *_CORE, dataclasses.replace(_PROGRESS, get='progress', optional=False),
         dataclasses.replace(_ADDRESSES, get=plain_addresses, until=since - 1),
-        dataclasses.replace(_ADDRESSES, since=since), _SERVER_GROUPS, *late, *more)
+        dataclasses.replace(_ADDRESSES, since=since), _SERVER_GROUPS, *late, *more, _CATEGORY)
 
 
 INDEX = fields.Fields(Field('id', 'uuid'), Field('name', 'display_name'),
                       Field('links', links, columns=('uuid',)))
 # The field of the wider rule stands last: of two rows of one name the last one counts.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
-                       _HOST_STATUS)
+                       _HOST_STATUS, _CATEGORY)
 SHOW = DETAIL + (_SERVER_GROUPS,)
 SINCE_FULL = versions.SINCE['strict_keys']
 UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),

@@ -10,6 +10,7 @@ from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
 from nova.api.routes import Route
 from nova.db import instances
+from nova.objects import numa
 
 DIAGNOSTICS = 'os_compute_api:os-server-diagnostics'
 PASSWORD_SHOW = 'os_compute_api:os-server-password:show'
@@ -92,8 +93,8 @@ def _clear(conn, req, server_id):
 # ---- topology ----------------------------------------------------------------
 
 NODE = fields.Fields(
-    fields.Field('vcpu_set', lambda node, view: sorted(node.get('vcpu_set', ()))),
-    fields.Field('siblings', lambda node, view: node.get('siblings', [])),
+    fields.Field('vcpu_set', 'vcpu_set'),
+    fields.Field('siblings', 'siblings'),
     fields.Field('memory_mb', 'memory_mb'),
     fields.Field('host_node', lambda node, view: node.get('host_node', fields.ABSENT), optional=True,
                  rule=TOPOLOGY_OF_HOST),
@@ -103,11 +104,13 @@ NODE = fields.Fields(
 
 
 def topology(req, server_id):
-    """The NUMA nodes of the guest; none for a server without such a topology."""
+    """The NUMA nodes of the guest, and for administrators where they are; none for a server without such a topology."""
     row = server_lookup.get(req, server_id, TOPOLOGY)
-    stored = row['system_metadata'].get('numa_topology') or {}
+    if row['numa_topology'] is None:
+        return {'nodes': [], 'pagesize_kb': None}
+    found = numa.shown(numa.load_guest(row['numa_topology']), placed=row['host'] is not None)
     build = NODE.builder(req, target=server_lookup.target(row))
-    return {'nodes': [build(node) for node in stored.get('nodes', ())], 'pagesize_kb': stored.get('pagesize_kb')}
+    return {**found, 'nodes': [build(node) for node in found['nodes']]}
 
 
 # ---- rows --------------------------------------------------------------------

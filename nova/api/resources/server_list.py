@@ -8,6 +8,7 @@ from nova.api import formats
 from nova.api import paging
 from nova.api import params
 from nova.api.resources import down_cells
+from nova.api.resources import server_category
 from nova.api.resources import server_fields
 from nova.api.resources import server_schemas
 from nova.api.routes import Route
@@ -117,6 +118,9 @@ def to_query(req, all_tenants_rule):
             elif kind is not None:
                 filters[column] = kind(name, given[-1])
     rows = _which_rows(values, privileged)
+    category = server_category.seen(req)
+    if category is not None and filters.setdefault('category', category) != category:
+        return None
     paging.check_period(filters.get('changes-since'), filters.get('changes-before'))
     if 'status' in values:
         wanted = _statuses(req, values.many('status'), privileged)
@@ -258,7 +262,7 @@ FILTERS = {
     'image': (_text, 'image_id'), 'image_ref': (_text, 'image_id'), 'flavor': (_text, 'flavor_id'),
     **{name: (_integer, name) for name in ('power_state', 'progress', 'launch_index')},
     **{name: (_boolean, name) for name in ('config_drive', 'locked')},
-    'auto_disk_config': (_disk_config, 'disk_config'),
+    'auto_disk_config': (_disk_config, 'disk_config'), server_category.KEY: (_text, 'category'),
     **{name: (_moment, name) for name in ('created_at', 'launched_at', 'terminated_at', 'changes-since',
                                           'changes-before')},
     **{name: (_tags, name) for name in ('tags', 'tags-any', 'not-tags', 'not-tags-any')},

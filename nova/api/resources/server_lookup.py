@@ -3,6 +3,7 @@ from nova import exception
 from nova import objects
 from nova import utils
 from nova.api import formats
+from nova.api.resources import server_category
 from nova.api.resources import server_fields
 from nova.db import history
 from nova.db import instances
@@ -37,18 +38,20 @@ def _cell_of_deleted(cells, server_id):
     return next((cell for cell, known in cells.scatter(ask)[0] if known), None)
 
 
-def find(req, conn, server_id, rule=None, deleted=False):
+def find(req, conn, server_id, rule=None, deleted=False, category_rule=None):
     """The row of a server that the caller may see, as a dict.
 
     :param rule: policy rule to check against the server's project
     :param deleted: look into the history when it is gone
-    :raises InstanceNotFound: there is none, or it belongs to another project
+    :param category_rule: what lets others than administrators act on an administrative server
+    :raises InstanceNotFound: there is none, it belongs to another project, or is an administrative one
     """
     row = instances_list.by_uuid(conn, server_id)
     if row is None and deleted:
         row = instances_list.by_uuid(conn, server_id, deleted=True)
     if row is None or (row['project_id'] != req.project_id and not req.context.is_admin):
         raise exception.InstanceNotFound(instance_id=server_id)
+    server_category.check_seen(req, row, category_rule)
     if rule is not None:
         req.authorize(rule, target(row))
     return row

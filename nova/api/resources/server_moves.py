@@ -14,6 +14,7 @@ from nova.api.resources import server_actions
 from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
+from nova.api.resources import server_spec
 from nova.api.routes import Route
 from nova.db import flavors as flavors_db
 from nova.db import quotas
@@ -42,6 +43,8 @@ def resize(req, id):
         spec = request_specs.get_many(conn, [id]).get(id)
         limits = quotas.limits_of(conn, req.services.conf, row['project_id'])
     _check_flavor(req, row, flavor, spec.image if spec else None)
+    flavor = server_spec.with_devices(flavor, row['image_properties'], req.services.pci_aliases)
+    server_spec.guest_topology(flavor, row['image_properties'])
     values = {'progress': 0}
     if 'OS-DCF:diskConfig' in body:
         values['disk_config'] = _disk_config(row, body['OS-DCF:diskConfig'])

@@ -24,6 +24,7 @@ from nova.api.params import string
 
 MAX_HINTS = 64                 # scheduler hints of one request, and values of one hint
 MAX_DEVICES = 64               # block devices, and networks, of one request
+CATEGORY = 'os-instance-categories:category'
 
 ANY = {}
 ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # one spelling of an address
@@ -101,8 +102,9 @@ class _Networks:
 
 
 _ONE_OR_MORE = {'anyOf': [UUID, {'type': 'array', 'items': UUID, 'maxItems': MAX_HINTS}]}
+_NAMES = {'anyOf': [string(1, 255), {'type': 'array', 'items': string(1, 255), 'maxItems': MAX_HINTS}]}
 HINTS = Object(
-    Param('group', _ONE_OR_MORE),
+    Param('group', _NAMES),                  # an id, or the name of a group of the project
     Param('different_host', _ONE_OR_MORE),
     Param('same_host', _ONE_OR_MORE),
     Param('query', {'type': ['string', 'object'], 'maxLength': 4096, 'maxProperties': MAX_HINTS}),
@@ -112,7 +114,17 @@ HINTS = Object(
     Param('cidr', string(pattern='^/[0-9a-f.:]+$')),
     closed=False, maxProperties=MAX_HINTS)
 
-SERVER = Object(
+class _Server(Object):
+    """A new server. Its instance category may have a flavor for those that name none; without one it is required."""
+
+    def schema(self, version, relaxed=False):
+        schema = super().schema(version, relaxed)
+        required = schema.pop('required')
+        return {**schema, 'if': {'not': {'required': [CATEGORY]}}, 'then': {'required': required},
+                'required': [name for name in required if name != 'flavorRef']}
+
+
+SERVER = _Server(
     Param('name', NAME, required=True),
     Param('imageRef', {'type': 'string', 'anyOf': [UUID, {'maxLength': 0}]}),
     Param('flavorRef', Type({'type': ['string', 'integer'], 'minLength': 1, 'maxLength': 255}, convert=str),
@@ -141,6 +153,7 @@ SERVER = Object(
     Param('host', HOST, since=74),
     Param('hypervisor_hostname', HOST, since=74),
     *_HOSTNAME,
+    Param(CATEGORY, string(1, 255)),
 )
 CREATE = Object(Param('server', SERVER, required=True), Param('os:scheduler_hints', HINTS),
                 Param('OS-SCH-HNT:scheduler_hints', HINTS))
@@ -239,6 +252,7 @@ LIST = Query(
     Param('changes-before', DATE_TIME, since=66),
     *(Param(name, REGEX, since=26) for name in ('tags', 'tags-any', 'not-tags', 'not-tags-any')),
     Param('locked', STRING, since=73),
+    Param(CATEGORY, STRING),
     Param(None, STRING, pattern='^_'),
     closed=75)
 
@@ -246,3 +260,4 @@ ACTIONS = Query(Param('limit', LIMIT, since=58), Param('marker', STRING, since=5
                 Param('changes-since', DATE_TIME, since=58), Param('changes-before', DATE_TIME, since=66),
                 closed=58, single=58)
 NOTHING = Query(closed=102)
+OF_CATEGORY = Query(Param(CATEGORY, STRING))       # an administrative server, named as such

@@ -6,6 +6,10 @@ import secrets
 import unicodedata
 
 from nova import exception
+from nova.objects import pci
+from nova.virt.hardware import cpu_topology
+from nova.virt.hardware import pci_spec
+from nova.virt.hardware import wanted
 
 MAX_SERVERS = 1000              # of one request
 HOSTNAME_LENGTH = 63
@@ -184,3 +188,37 @@ def check_image(image, flavor):
     for resource, have, need in checks:
         if have < need:
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
+
+
+def guest_topology(flavor, properties):
+    """The objects.numa.GuestTopology that a flavor and the properties of an image ask for; None when they ask for none.
+
+    :raises InvalidInput: they ask for what is none, or contradict each other
+    """
+    if not wanted.concerns(flavor, properties):
+        return None
+    cpu_topology.choose(flavor, properties)
+    return wanted.topology(flavor, properties)
+
+
+def check_same_topology(flavor, old, new):
+    """What a server has of its host stays as it is when it gets another image.
+
+    :param old, new: properties of the images
+    :raises InvalidInput: the new image asks for another topology
+    """
+    before = None if not wanted.concerns(flavor, old) else wanted.topology(flavor, old)
+    if guest_topology(flavor, new) != before:
+        raise exception.InvalidInput(reason="the NUMA topology of a server, and the CPUs and pages that it has, cannot "
+                                            'be changed by a rebuild; this image asks for others.')
+
+
+def with_devices(flavor, properties, aliases):
+    """What a server keeps of its flavor, with the PCI devices that it asks for as their aliases are defined now.
+
+    :param properties: the image's
+    :param aliases: {name: virt.hardware.pci_spec.Alias}
+    :raises InvalidInput: it names one that is not there, or the flavor and the image contradict each other
+    """
+    requests = pci_spec.requests(aliases, flavor, properties or {})
+    return {**flavor, 'pci_requests': pci.dump(requests)} if requests else flavor

@@ -76,6 +76,7 @@ def rebuild(req, id):
     backed = row['image_id'] is None
     other = server_devices.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
     server_spec.check_image(image, {**row['flavor'], 'root_gb': 0} if backed else row['flavor'])
+    server_spec.check_same_topology(row['flavor'], row['image_properties'], image['properties'] or {})
     server_spec.check_metadata(body.get('metadata', {}), limits)
     files = server_spec.injected_files(body.get('personality'), limits)
     password = body.get('adminPass') or server_spec.password()

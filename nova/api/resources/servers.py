@@ -1,6 +1,7 @@
 """GET and DELETE /servers/{id}."""
 from nova import states
 from nova.api.resources import down_cells
+from nova.api.resources import server_category
 from nova.api.resources import server_create
 from nova.api.resources import server_fields
 from nova.api.resources import server_lookup
@@ -33,7 +34,7 @@ def remove(req, server_id, action, soft=False):
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
-        row = server_lookup.find(req, conn, server_id, action.policy)
+        row = server_lookup.find(req, conn, server_id, action.policy, category_rule=server_category.DELETE)
         if soft and row['vm_state'] == states.SOFT_DELETED:
             return
         if soft and row['host'] and row['launched_at'] and row['vm_state'] in SOFT.vm_states:
@@ -55,6 +56,6 @@ ROUTES = (
     Route('GET', '/servers/{id}', show, policy=_RULE + 'show', query=server_schemas.NOTHING,
           checks=(server_fields.ATTRIBUTES, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
                   server_fields.HOST_UNKNOWN), errors=(401, 403, 404)),
-    Route('DELETE', '/servers/{id}', delete, policy=_RULE + 'delete', status=204,
-          errors=(401, 403, 404, 409)),
+    Route('DELETE', '/servers/{id}', delete, policy=_RULE + 'delete', status=204, checks=(server_category.DELETE,),
+          query=server_schemas.OF_CATEGORY, errors=(401, 403, 404, 409)),
 )

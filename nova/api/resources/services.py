@@ -14,6 +14,7 @@ from nova.api.resources import down_cells
 from nova.api.routes import Route
 from nova.db import aggregates
 from nova.db import hosts
+from nova.db import maintenance
 from nova.db import services
 
 _RULE = 'os_compute_api:os-services:'
@@ -100,6 +101,8 @@ def delete(req, id):
             raise exception.Conflict('Unable to delete compute service that is hosting instances. '
                                      'Migrate or delete the instances first.')
         services.delete(conn, row['id'])
+        if row['topic'] == 'compute':
+            maintenance.forget(conn, row['host'])
     cell.db.run(run)
     if row['topic'] == 'compute':
         req.services.api_db.run(aggregates.forget_host, row['host'])

@@ -13,6 +13,7 @@ from nova.api.params import LIMIT
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import STRING
+from nova.api.resources import server_category
 from nova.api.routes import Route
 from nova.db import usage
 
@@ -104,7 +105,7 @@ def _period(req):
 def _add_all(req, found, project_id, detailed):
     for cell in req.services.cells.all():
         with cell.db.reader() as conn:
-            for row in usage.servers(conn, found.begin, found.end, project_id, flavor=detailed):
+            for row in usage.servers(conn, found.begin, found.end, project_id, detailed, server_category.seen(req)):
                 found.add(row, detailed)
 
 
@@ -115,7 +116,8 @@ def _add_page(req, found, project_id, detailed):
     for cell in req.services.cells.all():
         with cell.db.reader() as conn:
             known = known or formats.is_uuid(marker) and usage.is_known(conn, marker)
-            pages.append(usage.page(conn, found.begin, found.end, limit + 1, marker, project_id))
+            pages.append(usage.page(conn, found.begin, found.end, limit + 1, marker, project_id,
+                                    server_category.seen(req)))
     if not known:
         raise exception.InvalidMarker(marker=marker[:80])
     rows = list(heapq.merge(*pages, key=operator.itemgetter('uuid')))

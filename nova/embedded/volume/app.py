@@ -93,6 +93,8 @@ class Application:
         asked = Request(request, self.store, version)
         if row.body:
             asked.given = handlers.given(_body(request), *row.body)
+        if not asked.trusted:
+            handlers.check_shown(asked, row, parts)
         return row.status, row.handler(asked, *parts)
 
 

@@ -85,6 +85,29 @@ def given(body, key, schema):
     return value
 
 
+# first part of a path, or key of a body: the table whose id follows
+_IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
+           'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots}
+
+
+_NOT_FOUND = {
+    volumes: lambda ident: exception.VolumeNotFound(volume_id=ident),
+    volume_snapshots: lambda ident: exception.VolumeSnapshotNotFound(snapshot_id=ident),
+    volume_attachments: lambda ident: exception.VolumeAttachmentNotFound(attachment_id=ident)}
+
+
+def check_shown(request, row, parts):
+    """Volumes of administrative servers, and what belongs to them, do not exist for users.
+
+    :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names one
+    """
+    for key, value in (*zip(row.path, parts[:1]), *(request.given or {}).items()):
+        if key in _IDENTS and value:
+            with request.store.db.reader() as conn:
+                if db.of_administrative(conn, _IDENTS[key], str(value)[:64]):
+                    raise _NOT_FOUND[_IDENTS[key]](str(value)[:64])
+
+
 def _named(given):
     """name and description under either of their keys; only those that came."""
     found = {}

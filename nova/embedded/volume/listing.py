@@ -1,6 +1,8 @@
 """Pages of lists: filters, order, markers and links of a query string."""
 import urllib.parse
 
+import sqlalchemy as sa
+
 from nova import exception
 from nova.db import volumes as db
 
@@ -13,7 +15,10 @@ def true(value):
 
 
 def page(request, table, key, view, filters):
-    """A page of rows of the caller's project, of all for an administrator who asks for them."""
+    """A page of rows of the caller's project, of all for an administrator who asks for them.
+
+    What is of volumes of administrative servers is for administrators and services.
+    """
     query = request.query
     conditions = []
     everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
@@ -21,6 +26,8 @@ def page(request, table, key, view, filters):
         conditions.append(table.c.project_id == (request.context.project_id or ''))
     elif query.get('project_id'):
         conditions.append(table.c.project_id == query['project_id'])
+    if not request.trusted:
+        conditions.append(sa.not_(db.is_administrative(table)))
     for name in filters:
         if query.get(name) is not None:
             conditions.append(table.c[filters[name]] == query[name])

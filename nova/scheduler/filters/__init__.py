@@ -3,75 +3,155 @@
 A filter has ``mask(hosts, request)``: an array of booleans, True for the hosts that it lets through; and
 ``reason(hosts, request, removed)``: what it has against the hosts at the positions ``removed``, as the end of a
 sentence that begins with their number, its verb as ``singular|plural``, safe to be read by users. ``room`` marks
-filters that are asked even when an administrator forces a host, because the claim would refuse it anyway;
+filters that are asked even when an administrator forces a host, because the claim would refuse it anyway, and
+``forced`` those that say which hosts are meant;
 ``rebuild = False`` those that have nothing to say about another image for a server that is on its host already.
+``lacks`` and ``shortfall`` say how near a removed host came, which scheduler/explain.py tells administrators.
+``facts`` and ``outside`` are what a filter asks once a request beside the table; ``limits(hosts, position)``, where a
+filter has it, is what the claim has to keep to on that host (db.claims.claim).
 
-A class with the per-host method ``host_passes(host, spec)`` works as well.
+A class with the per-host method ``host_passes`` works as well: see plugins.py.
 """
-import types
+import importlib
+import importlib.metadata
+import inspect
 
-import numpy as np
 from oslo_utils import importutils
 
+from nova import exception
+from nova.db import cells as db_cells
+from nova.scheduler.filters.base import Filter
+from nova.scheduler.filters.base import Remembered
+from nova.scheduler.filters.plugins import BaseHostFilter
+from nova.scheduler.filters.plugins import PerHost
 
-class Filter:
-    room = False
-    rebuild = True
+__all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'Remembered', 'builtin_filters', 'facts', 'load')
 
-    def __init__(self, conf):
-        self.conf = conf
-
-    @property
-    def name(self):
-        return type(self).__name__
-
-    def mask(self, hosts, request):
-        raise NotImplementedError
-
-    def reason(self, hosts, request, removed):
-        return f'does|do not pass {self.name}'
-
-
-class PerHost(Filter):
-    """A filter written for one host at a time, beside the others."""
-
-    def __init__(self, conf, wrapped):
-        super().__init__(conf)
-        self._wrapped = wrapped
-
-    @property
-    def name(self):
-        return type(self._wrapped).__name__
-
-    def mask(self, hosts, request):
-        return np.array([bool(self._wrapped.host_passes(state(hosts, position), request.spec))
-                         for position in range(len(hosts))], dtype=bool)
+# modules beside this one, each with FILTERS: classes that a configuration may name
+MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')
+# what stands for all of them in scheduler_available_filters
+ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
+ENTRY_POINTS = 'nova.scheduler.filters'
+# names that other releases gave to filters
+_OTHER_NAMES = {'AggregateMultiTenancyIsolationFilter': 'AggregateMultiTenancyIsolation',
+                'AggregateImagePropertiesIsolationFilter': 'AggregateImagePropertiesIsolation'}
 
 
-def state(hosts, position):
-    """One host with the attribute names of the documented per-host interface."""
-    row = hosts.rows[position]
-    return types.SimpleNamespace(
-        host=row['host'], nodename=row['node'], hypervisor_type=row['hypervisor_type'],
-        capabilities=row['capabilities'], vcpus_total=row['vcpus'], vcpus_used=int(hosts.used['vcpus'][position]),
-        total_usable_ram_mb=row['memory_mb'], free_ram_mb=int(hosts.free('memory_mb')[position]),
-        free_disk_mb=int(hosts.free('local_gb')[position]) * 1024, num_instances=int(hosts.running_vms[position]),
-        cpu_allocation_ratio=row['cpu_allocation_ratio'], ram_allocation_ratio=row['ram_allocation_ratio'],
-        disk_allocation_ratio=row['disk_allocation_ratio'])
+def _module(name):
+    return importlib.import_module(f'{__name__}.{name}')
+
+
+def always():
+    """The filters that are asked whatever the configuration says, in their order."""
+    builtin, capabilities, categories, cells, groups, members, numa, pci = (_module(name) for name in (
+        'builtin', 'capabilities', 'categories', 'cells', 'groups', 'members', 'numa', 'pci'))
+    return (*cells.FILTERS, builtin.RequestedHostFilter, members.RequestedAggregateFilter, builtin.RetryFilter,
+            *groups.FILTERS, *categories.FILTERS, capabilities.TraitsFilter, numa.NUMATopologyFilter,
+            pci.PciPassthroughFilter)
+
+
+def builtin_filters():
+    """{name: class} of the filters that come with the system."""
+    classes = [*always(), *(cls for name in MODULES for cls in _module(name).FILTERS)]
+    return {cls.__name__: cls for cls in classes}
+
+
+def _entry_points():
+    return {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def available(names):
+    """{name: class} of what ``scheduler_available_filters`` lists: class paths, functions that give classes, names of
+    entry points, and ALL for those that come with the system.
+
+    :raises InvalidOption: there is no such thing
+    """
+    found = {}
+    for name in names:
+        if name in ALL:
+            found |= builtin_filters()
+            continue
+        thing = _import('available_filters', name)
+        classes = [thing] if inspect.isclass(thing) else thing()
+        found |= {cls.__name__: cls for cls in classes}
+    return found
+
+
+def _import(option, name):
+    points = _entry_points()
+    try:
+        if name in points:
+            return points[name].load()
+        return importutils.import_class(name)
+    except (ImportError, ValueError, AttributeError) as error:
+        known = ', '.join([*sorted(builtin_filters()), *sorted(points)])
+        raise exception.InvalidOption(f'{option}: {name} could not be loaded ({error}). It may be the path of a class; '
+                                      f'the filters that are there are {known}.') from error
 
 
 def load(conf, names):
-    """Filter objects for option values: built-in names or package.module.Class."""
-    from nova.scheduler.filters import builtin
-    from nova.scheduler.filters import groups
-    always = (builtin.RequestedHostFilter, *groups.FILTERS)
-    found = []
-    for name in names:
-        if name in {cls.__name__ for cls in always}:
+    """Filter objects for the names of ``enabled_filters``, after those that are always asked.
+
+    A name is that of an available class, of an entry point, or package.module.Class.
+
+    :raises InvalidOption: there is no such filter; the text names those that there are
+    """
+    known, points = available(conf.filter_scheduler.available_filters), _entry_points()
+    first = always()
+    found = [cls(conf) for cls in first]
+    for name in dict.fromkeys(_OTHER_NAMES.get(name, name) for name in names):
+        if name in {cls.__name__ for cls in first}:
             continue
-        cls = importutils.import_class(name) if '.' in name else builtin.FILTERS.get(name)
-        if cls is None:
-            raise ValueError(f'enabled_filters: there is no filter {name}; built in are '
-                             f'{", ".join(sorted(builtin.FILTERS))}.')
-        found.append(cls(conf) if issubclass(cls, Filter) else PerHost(conf, cls()))
-    return [*(cls(conf) for cls in always), *found]
+        if name in known:
+            cls = known[name]
+        elif '.' in name or name in points:
+            cls = _import('enabled_filters', name)
+        else:
+            raise exception.InvalidOption(f'enabled_filters: there is no filter {name}; there are '
+                                          f'{", ".join(sorted({*known, *points}))}.')
+        found.append(_made(conf, cls))
+    _needed(conf, found)
+    return found
+
+
+def _made(conf, cls):
+    if inspect.isclass(cls) and issubclass(cls, Filter):
+        return cls(conf)
+    if not callable(getattr(cls, 'host_passes', None)):
+        raise exception.InvalidOption(f'enabled_filters: {cls} has no method host_passes.')
+    return PerHost(conf, cls())
+
+
+def _needed(conf, found):
+    """Metrics that must be there are asked for, whether the filter was named or not."""
+    busy = _module('busy')
+    if conf.metrics.required and busy.weight_setting(conf) and not any(
+            isinstance(each, busy.MetricsFilter) for each in found):
+        found.append(busy.MetricsFilter(conf))
+
+
+def facts(filters, cells, hosts, spec):
+    """{name of a filter: what it asks beside the table} for a request; no query when none of them asks.
+
+    :param cells: db.cells.Cells; a cell that cannot be reached has no hosts either
+    :param hosts: gives the view
+    """
+    asking = [each for each in filters if each.wants(spec)]
+    if not asking:
+        return {}
+    found = {each.name: frozenset() for each in asking}
+    inside = [each for each in asking if type(each).facts is not Filter.facts]
+    for cell in cells.all() if inside else ():
+        try:
+            with cell.db.reader() as conn:
+                here = {each.name: each.facts(conn, spec) for each in inside}
+        except db_cells.UNREACHABLE:
+            if cell is cells.default:
+                raise
+            continue
+        for name, part in here.items():
+            found[name] |= part
+    for each in asking:
+        if type(each).outside is not Filter.outside:
+            found[each.name] = each.outside(hosts(), spec)
+    return found

@@ -1,16 +1,39 @@
 """The filters that come with the system."""
+import math
+import time
+
 import numpy as np
 
 from nova import utils
-from nova.scheduler import filters
+from nova.scheduler.filters import base
+
+FRESH_S = 0.5            # for so long a service counts as it was found
 
 
-class ComputeFilter(filters.Filter):
+class AllHostsFilter(base.Filter):
+    """Every host."""
+
+    rebuild = False
+
+    def mask(self, hosts, request):
+        return hosts.everything
+
+
+class ComputeFilter(base.Filter):
     """Hosts whose compute service is up and enabled."""
 
     rebuild = False
 
     def mask(self, hosts, request):
+        # one mask serves all requests for a while: hosts are given many times as long before they count as down
+        known, now = hosts.once(self.name, dict), time.monotonic()
+        seen, until, mask = known.get('mask', (None, 0, None))
+        if seen is not hosts.seen or now > until:
+            mask = self._alive(hosts)
+            known['mask'] = hosts.seen, now + FRESH_S, mask
+        return mask
+
+    def _alive(self, hosts):
         age = np.datetime64(utils.utcnow(), 'us') - hosts.seen
         limit = np.timedelta64(self.conf.service_down_time, 's')
         with np.errstate(invalid='ignore'):
@@ -21,62 +44,87 @@ class ComputeFilter(filters.Filter):
         return 'is|are down or disabled'
 
 
-class AvailabilityZoneFilter(filters.Filter):
-    """Hosts of the zone that was asked for, when one was."""
+class AvailabilityZoneFilter(base.Filter):
+    """Hosts of the zone that was asked for, when one was; of several, separated by commas, any of them."""
 
     rebuild = False
 
     def mask(self, hosts, request):
-        zone = request.zone
-        return np.ones(len(hosts), dtype=bool) if zone is None else hosts.zone == zone
+        if request.zone is None:
+            return hosts.everything
+        return hosts.once(('zone', request.zone), lambda: hosts.each('availability_zone', request.zones.__contains__))
 
     def reason(self, hosts, request, removed):
         return f'is|are not in availability zone {request.zone}'
 
 
-class RequestedHostFilter(filters.Filter):
-    """The host and node that were named, when they were, and none where building has failed before.
+class RequestedHostFilter(base.Filter):
+    """The host and node that were named, when they were, and none that is out of the question.
 
     It is always asked, first: no configuration leaves it out.
     """
 
+    forced = True
+
     def mask(self, hosts, request):
-        wanted = np.ones(len(hosts), dtype=bool)
-        if request.host is not None:
-            wanted &= hosts.host == request.host
+        if request.host is None and request.node is None and not request.ignored:
+            return hosts.everything
+        wanted = np.ones(len(hosts), dtype=bool) if request.host is None else hosts.on([request.host])
         if request.node is not None:
             wanted &= hosts.node == request.node
-        for host, node in request.tried:
-            wanted &= ~((hosts.host == host) & (hosts.node == node))
-        for host in request.ignored:
-            wanted &= hosts.host != host
-        return wanted
+        return wanted & ~hosts.on(request.ignored)
 
     def reason(self, hosts, request, removed):
         if request.ignored and all(hosts.host[position] in request.ignored for position in removed):
             return 'is|are where the server is, or has failed to be'
-        tried = {(host, node) for host, node in request.tried}
-        failed = sum((hosts.host[position], hosts.node[position]) in tried for position in removed)
-        if not failed:
-            return 'is|are not the host that was asked for'
-        others = '' if failed == len(removed) else ', or is not the host that was asked for'
-        return 'has|have failed to build it before' + others
+        return 'is|are not the host that was asked for'
 
 
-class Room(filters.Filter):
+class RetryFilter(base.Filter):
+    """Hosts where building the server has not failed before. It is always asked."""
+
+    forced = True
+
+    def mask(self, hosts, request):
+        if not request.tried:
+            return hosts.everything
+        wanted = np.ones(len(hosts), dtype=bool)
+        for host, node in request.tried:
+            for position in hosts.positions(host):
+                wanted[position] &= hosts.node[position] != node
+        return wanted
+
+    def reason(self, hosts, request, removed):
+        return 'has|have failed to build it before'
+
+
+class Room(base.Filter):
     """Hosts with enough free of one resource."""
 
     room, rebuild = True, False
     resource = words = unit = None
 
+    def free(self, hosts):
+        """What one more server could get on each host."""
+        return hosts.free(self.resource)
+
     def mask(self, hosts, request):
         asked = request.asked[self.resource]
-        return hosts.free(self.resource) >= asked if asked else np.ones(len(hosts), dtype=bool)
+        return self.free(hosts) >= asked if asked else hosts.everything
 
     def reason(self, hosts, request, removed):
-        most = max(0, int(hosts.free(self.resource)[removed].max()))
+        most = max(0, int(self.free(hosts)[removed].max()))
         asked = request.asked[self.resource]
         return f'has|have {self.words} (largest free {most}{self.unit}, asked {asked}{self.unit})'
+
+    def lacks(self, hosts, request, position):
+        missing = math.ceil(request.asked[self.resource] - self.free(hosts)[position])
+        what = self.words.rpartition(' ')[2]
+        return f'lacks {missing}{self.unit} of {what}' if self.unit else f'lacks {missing} {what}'
+
+    def shortfall(self, hosts, request):
+        asked = request.asked[self.resource]
+        return np.clip((asked - self.free(hosts)) / asked, 0, 1) if asked else 0.0
 
 
 class CoreFilter(Room):
@@ -91,5 +139,4 @@ class DiskFilter(Room):
     resource, words, unit = 'local_gb', 'too little free disk', ' GB'
 
 
-FILTERS = {cls.__name__: cls for cls in (ComputeFilter, AvailabilityZoneFilter, CoreFilter, RamFilter,
-                                         DiskFilter)}
+FILTERS = (AllHostsFilter, ComputeFilter, AvailabilityZoneFilter, CoreFilter, RamFilter, DiskFilter)

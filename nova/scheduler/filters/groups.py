@@ -1,32 +1,51 @@
 """The filters of server groups. They are always asked, because the claim would refuse what they do."""
 import numpy as np
 
-from nova.scheduler import filters
+from nova.db import server_groups
 from nova.scheduler import groups
+from nova.scheduler.filters import base
+from nova.scheduler.filters import capabilities
 
 
-class ServerGroupAffinityFilter(filters.Filter):
-    """Under affinity the hosts that have a member, when one does."""
+class OfPolicy(base.Filter):
+    """A filter for groups with one policy; servers of others, and of none, it lets through."""
 
+    policy = None
     rebuild = False
 
     def mask(self, hosts, request):
-        if request.group is None or request.group.policy != groups.AFFINITY or not hosts.members.any():
-            return np.ones(len(hosts), dtype=bool)
-        return hosts.members > 0
+        if request.group is None or self.policy not in request.group.policies:
+            return hosts.everything
+        return self.allowed(hosts, request)
+
+    def allowed(self, hosts, request):
+        """The mask for a group with the policy."""
+        raise NotImplementedError
+
+
+class ServerGroupAffinityFilter(OfPolicy):
+    """Under affinity the hosts that have a member, when one does; none while a member may end on either of two."""
+
+    policy = groups.AFFINITY
+
+    def allowed(self, hosts, request):
+        if request.group.between:
+            return np.zeros(len(hosts), dtype=bool)
+        return hosts.members > 0 if hosts.members.any() else hosts.everything
 
     def reason(self, hosts, request, removed):
+        if request.group.between:
+            return ('has|have to wait while a server of the group, which has the policy affinity, is being moved or '
+                    'waits for its confirmation')
         return 'does|do not have the other servers of the group, which has the policy affinity'
 
 
-class ServerGroupAntiAffinityFilter(filters.Filter):
+class ServerGroupAntiAffinityFilter(OfPolicy):
     """Under anti-affinity the hosts with fewer members than its rule allows, which is one unless it says otherwise."""
 
-    rebuild = False
+    policy = groups.ANTI_AFFINITY
 
-    def mask(self, hosts, request):
-        if request.group is None or request.group.policy != groups.ANTI_AFFINITY:
-            return np.ones(len(hosts), dtype=bool)
+    def allowed(self, hosts, request):
         return hosts.members < request.group.most
 
     def reason(self, hosts, request, removed):
@@ -34,4 +53,63 @@ class ServerGroupAntiAffinityFilter(filters.Filter):
         return f'has|have {servers} of the group already, which has the policy anti-affinity'
 
 
-FILTERS = (ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter)
+class ServerGroupProximityFilter(OfPolicy):
+    """Under network-proximity the hosts in a network locality that all members are in; without members, in any."""
+
+    policy = groups.PROXIMITY
+
+    def allowed(self, hosts, request):
+        sets, index = _localities(hosts)
+        common, within = _common(hosts, sets, index), request.group.within
+        passes = [bool(each if common is None else each & common) and (within is None or within in each)
+                  for each in sets]
+        return np.array(passes, dtype=bool)[index]
+
+    def reason(self, hosts, request, removed):
+        common = _common(hosts, *_localities(hosts))
+        if common is None:
+            return 'is|are in no network locality, which a group with the policy network-proximity needs'
+        where = 'the network locality of' if common else 'one network locality with all'
+        return f'is|are not in {where} the other servers of the group, which has the policy network-proximity'
+
+
+def _localities(hosts):
+    """(frozensets of localities, the position of each host's among them)."""
+    def make():
+        (own, of_own), (lists, of_lists) = hosts.distinct('capabilities'), hosts.distinct('aggregates')
+        pairs, index = np.unique(of_own * len(lists) + of_lists, return_inverse=True)
+        return [server_groups.locality(own[pair // len(lists)], lists[pair % len(lists)]) for pair in pairs], index
+    return hosts.once('network localities', make)
+
+
+def _common(hosts, sets, index):
+    """What the localities of all hosts with members have in common; None without members."""
+    return groups.shared(sets[number] for number in np.unique(index[hosts.members > 0]))
+
+
+class ServerGroupCapabilitiesFilter(OfPolicy):
+    """Under host-capabilities the hosts that have what the group's metadata say: ``capabilities:`` and the name of an
+    attribute or a capability, with the values and operators of flavors' extra specs.
+    """
+
+    policy = groups.CAPABILITIES
+
+    def allowed(self, hosts, request):
+        mask = hosts.everything
+        for key, requirement in request.group.capabilities.items():
+            mask = mask & _satisfying(hosts, key, requirement)
+        return mask
+
+    def reason(self, hosts, request, removed):
+        missing = sorted(key for key, requirement in request.group.capabilities.items()
+                         if not _satisfying(hosts, key, requirement)[removed].all())
+        return (f'does|do not satisfy the metadata ({", ".join(missing)}) of the group, which has the policy '
+                'host-capabilities')
+
+
+def _satisfying(hosts, key, requirement):
+    return capabilities.satisfying(hosts, key.removeprefix(server_groups.SCOPE), requirement)
+
+
+FILTERS = (ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter, ServerGroupProximityFilter,
+           ServerGroupCapabilitiesFilter)

@@ -1,7 +1,29 @@
-"""Weighers: what makes one host better than another, each between 0 and 1 over the hosts that are left."""
-import numpy as np
+"""Weighers: what makes one host better than another, each between 0 and 1 over the hosts that are left.
 
+``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``. A weigher is a row: a name, the option
+that has its multiplier, and a function of the hosts. The metadata of aggregates override multipliers by the option's
+name. A subclass of BaseHostWeigher works as well: see plugins.py.
+"""
+import dataclasses
+import importlib.metadata
+import inspect
+import typing
+
+import numpy as np
+from oslo_utils import importutils
+
+from nova import exception
+from nova.scheduler import aggregate_values
 from nova.scheduler import groups
+from nova.scheduler.filters import attributes
+from nova.scheduler.filters import busy
+from nova.scheduler.weights.plugins import BaseHostWeigher
+from nova.scheduler.weights.plugins import PerHost
+
+__all__ = ('BaseHostWeigher', 'WEIGHERS', 'load', 'of', 'weigh')
+
+ALL = 'nova.scheduler.weights.all_weighers'
+ENTRY_POINTS = 'nova.scheduler.weights'
 
 
 def normalised(values):
@@ -13,43 +35,168 @@ def normalised(values):
 
 
 def free_ram(hosts):
-    return hosts.capacity['memory_mb'] - hosts.used['memory_mb']
+    return hosts.left('memory_mb')
 
 
 def free_cpus(hosts):
-    return hosts.capacity['vcpus'] - hosts.used['vcpus']
+    return hosts.left('vcpus')
+
+
+def free_disk(hosts):
+    return hosts.left('local_gb')
+
+
+def busy_servers(hosts):
+    return hosts.io_ops if hosts.io_ops.any() else None
+
+
+def failed_builds(hosts):
+    return -hosts.failed_builds if hosts.failed_builds.any() else None
+
+
+def hypervisor_version(hosts):
+    array = attributes.ATTRIBUTES['hypervisor_version'].read(hosts)
+    differ = hosts.once('hypervisor_versions_differ', lambda: bool(len(array)) and bool((array != array[0]).any()))
+    return array if differ else None
+
+
+def metrics(conf):
+    """The weigher of what monitors measure, as the options say."""
+    setting, unavailable = busy.weight_setting(conf), conf.metrics.weight_of_unavailable
+
+    def weight(measured):
+        if not measured or any(name not in measured for name, _ in setting):
+            return unavailable
+        return sum(measured[name] * ratio for name, ratio in setting)
+    return lambda hosts: np.array([weight(each) for each in hosts.metrics], dtype=float) if setting else None
 
 
 def companions(hosts):
     """Members of the server's group, where its policy wishes them together."""
-    return hosts.members if _policy(hosts) == groups.SOFT_AFFINITY else np.zeros(len(hosts))
+    return hosts.members if _wishes(hosts, groups.SOFT_AFFINITY) else None
 
 
 def strangers(hosts):
     """The fewer members of the server's group the better, where its policy wishes them apart."""
-    return -hosts.members if _policy(hosts) == groups.SOFT_ANTI_AFFINITY else np.zeros(len(hosts))
+    return -hosts.members if _wishes(hosts, groups.SOFT_ANTI_AFFINITY) else None
 
 
-def _policy(hosts):
-    return hosts.group and hosts.group.policy
+def pci_devices(hosts):
+    """The fewer free PCI devices the better: those hosts that have many are kept for who asks for many.
 
-
-# option of the multiplier, value
-WEIGHERS = (
-    ('ram_weight_multiplier', free_ram),
-    ('cpu_weight_multiplier', free_cpus),
-    ('soft_affinity_weight_multiplier', companions),
-    ('soft_anti_affinity_weight_multiplier', strangers),
-)
-
-
-def weigh(hosts, positions, multipliers):
-    """The weight of each host at ``positions``.
-
-    :param multipliers: {option of a weigher: number}; one that is left out does not count
+    Who asks for some has hosts to choose from that have as many, others can do without any.
     """
+    counts = hosts.pci.counts
+    return None if counts is None else -counts
+
+
+def _wishes(hosts, policy):
+    return hosts.group is not None and policy in hosts.group.policies
+
+
+@dataclasses.dataclass(frozen=True)
+class Weigher:
+    """
+    :param key: the option of the multiplier, and the metadata of aggregates that overrides it
+    :param values: ``values(hosts)`` -> an array, one entry a host, the larger the better; None: nothing to say
+    """
+
+    name: str
+    key: str
+    values: typing.Callable
+    multiplier: float
+
+    def weigh(self, hosts, positions):
+        """(multiplier, values) at the positions, values None when there is nothing to say."""
+        multiplier = aggregate_values.overridden(hosts, self.key, self.multiplier, least=-np.inf)
+        if isinstance(multiplier, np.ndarray):
+            multiplier = multiplier[positions]
+        elif not multiplier:
+            return 0.0, None
+        values = self.values(hosts)
+        return multiplier, values if values is None or len(positions) == len(values) else values[positions]
+
+
+# name, option of the multiplier, ``values`` of Weigher
+WEIGHERS = (
+    ('RAMWeigher', 'ram_weight_multiplier', free_ram),
+    ('CPUWeigher', 'cpu_weight_multiplier', free_cpus),
+    ('DiskWeigher', 'disk_weight_multiplier', free_disk),
+    ('IoOpsWeigher', 'io_ops_weight_multiplier', busy_servers),
+    ('BuildFailureWeigher', 'build_failure_weight_multiplier', failed_builds),
+    ('HypervisorVersionWeigher', 'hypervisor_version_weight_multiplier', hypervisor_version),
+    ('ServerGroupSoftAffinityWeigher', 'soft_affinity_weight_multiplier', companions),
+    ('ServerGroupSoftAntiAffinityWeigher', 'soft_anti_affinity_weight_multiplier', strangers),
+    ('PCIWeigher', 'pci_weight_multiplier', pci_devices),
+)
+METRICS = 'MetricsWeigher'           # its multiplier and what it weighs are options of a group of its own
+
+
+def _builtin(conf):
+    found = [Weigher(name, option, values, conf.filter_scheduler[option]) for name, option, values in WEIGHERS]
+    found.append(Weigher(METRICS, 'metrics_weight_multiplier', metrics(conf), conf.metrics.weight_multiplier))
+    return {each.name: each for each in found}
+
+
+def load(conf):
+    """The weighers that ``weight_classes`` names.
+
+    :raises InvalidOption: there is no such weigher; the text names those that there are
+    """
+    builtin, found = _builtin(conf), {}
+    points = {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    for name in conf.filter_scheduler.weight_classes:
+        if name == ALL:
+            found |= builtin
+            continue
+        short = name.rpartition('.')[2] if name.startswith('nova.scheduler.weights.') else name
+        if short in builtin:
+            found[short] = builtin[short]
+            continue
+        try:
+            if name not in points and '.' not in name:
+                raise ImportError('it is neither the name of one nor the path of a class')
+            cls = points[name].load() if name in points else importutils.import_class(name)
+        except (ImportError, ValueError, AttributeError) as error:
+            raise exception.InvalidOption(
+                f'weight_classes: there is no weigher {name} ({error}); there are '
+                f'{", ".join([ALL, *sorted(builtin), *sorted(points)])}, and paths of classes.') from error
+        if not inspect.isclass(cls) or not issubclass(cls, BaseHostWeigher):
+            raise exception.InvalidOption(
+                f'weight_classes: {name} is no subclass of nova.scheduler.weights.BaseHostWeigher.')
+        found[cls.__name__] = PerHost(conf, cls())
+    return tuple(found.values())
+
+
+def of(multipliers):
+    """Weighers with these multipliers, {option: number}; the others do not count."""
+    return tuple(Weigher(name, option, values, multipliers[option]) for name, option, values in WEIGHERS
+                 if option in multipliers)
+
+
+def weigh(hosts, positions, weighers):
+    """The weight of each host at ``positions``."""
     total = np.zeros(len(positions))
-    for option, value in WEIGHERS:
-        if multipliers.get(option):
-            total += multipliers[option] * normalised(value(hosts)[positions])
+    for each in weighers:
+        multiplier, values = each.weigh(hosts, positions)
+        if values is not None:
+            total += multiplier * normalised(values)
     return total
+
+
+def score(hosts, positions, weighers):
+    """What ranks the hosts at ``positions`` as their weights do; but for a number that all have in common."""
+    total = None
+    for each in weighers:
+        multiplier, values = each.weigh(hosts, positions)
+        if values is None or not len(values):
+            continue
+        low, high = values.min(), values.max()
+        if low == high:
+            continue
+        if isinstance(multiplier, np.ndarray):
+            part = multiplier * ((values - low) / (high - low))
+        else:
+            part = values * (multiplier / (high - low))
+        total = part if total is None else np.add(total, part, out=total)
+    return np.zeros(len(positions)) if total is None else total

@@ -1,7 +1,8 @@
 """The public facts of the compute API, and how schemas and answers compare with them.
 
 Those of answers belong to the product (nova/api/facts); those that only tests need stand in data/*.tsv: operations
-with their codes, fields of requests, rules with their defaults.
+with their codes, fields of requests, rules with their defaults. ``additions.tsv`` has what this product takes beside
+them; of two rows of a field its row counts.
 """
 import csv
 import functools
@@ -31,7 +32,7 @@ def routes():
 def fields():
     """{(operation, part): [row]}; 2.0 rows (/v2) are left out."""
     found = {(operation, 'response'): rows for operation, rows in answers.responses().items()}
-    for row in _rows('requests'):
+    for row in (*_rows('requests'), *_rows('additions')):
         if row['max'] != '2.0':
             found.setdefault((nameless(row['operation']), row['part']), []).append(row)
     return found

@@ -5,6 +5,7 @@ import pytest
 
 from nova.api.resources import remote_consoles
 from nova.db import instances
+from nova.objects import numa
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base
@@ -20,8 +21,10 @@ DIAGNOSTICS = {
         for what in ('octets', 'errors', 'drop', 'packets', 'rate')}}],
     'memory_details': {'maximum': 512, 'used': None}}
 CONSOLE = {'host': '192.0.2.1', 'port': 5900, 'tls_port': 5901, 'internal_access_path': None}
-TOPOLOGY = {'pagesize_kb': 4, 'nodes': [{'vcpu_set': [0, 1], 'siblings': [[0, 1]], 'memory_mb': 256, 'host_node': 1,
-                                         'cpu_pinning': {'0': 4, '1': 5}}]}
+TOPOLOGY = numa.text_of_guest(numa.GuestTopology(cpu_policy='dedicated', cells=(numa.GuestCell(
+    id=1, cpuset=frozenset({0, 1}), pcpuset=frozenset({0, 1}), memory=256, pagesize=4, cpu_pinning={0: 4, 1: 5},
+    cpu_topology={'sockets': 1, 'cores': 1, 'threads': 2}),)))
+NODE = {'vcpu_set': [0, 1], 'siblings': [[0, 1]], 'memory_mb': 256, 'host_node': 1, 'cpu_pinning': {'0': 4, '1': 5}}
 
 
 @pytest.fixture(scope='module')
@@ -34,7 +37,7 @@ def api(tmp_path_factory):
     made = fixture.client().post('/servers', fixture.body()).json['server']['id']
     with fixture.cell_db.writer() as conn:
         instances.update(conn, made, {'host': servers.HOST, 'node': servers.NODE, 'launched_at': server_rows.START,
-                                      'system_metadata': {'password': 'x', 'numa_topology': TOPOLOGY}})
+                                      'numa_topology': TOPOLOGY, 'system_metadata': {'password': 'x'}})
     fixture.server_id = made
     yield fixture
     fixture.close()
@@ -113,11 +116,11 @@ def test_fields(api, operation, path, body, vm_state, version, code):
 @pytest.mark.parametrize(('rule_passes', 'fields'), [(True, {'host_node', 'cpu_pinning'}), (False, set())])
 def test_who_sees_the_host_in_a_topology(api, rule_passes, fields):
     with api.cell_db.writer() as conn:
-        instances.update(conn, api.server_id, {'system_metadata': {'numa_topology': TOPOLOGY}})
+        instances.update(conn, api.server_id, {'numa_topology': TOPOLOGY})
     client = api.admin(project=base.PROJECT) if rule_passes else api.client()
     shown = client.get(f'/servers/{api.server_id}/topology', version='2.78').json
-    assert shown['pagesize_kb'] == 4
-    assert set(shown['nodes'][0]) == {'vcpu_set', 'siblings', 'memory_mb'} | fields
+    hidden = {'host_node', 'cpu_pinning'} - fields
+    assert shown == {'pagesize_kb': 4, 'nodes': [{name: value for name, value in NODE.items() if name not in hidden}]}
 
 
 CONSOLES = [(kind, name) for name, (kind, option) in remote_consoles.TYPES.items() if option]

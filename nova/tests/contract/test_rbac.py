@@ -44,6 +44,8 @@ BODIES = {
     ('POST', '/servers/{id}/action', 'os-migrateLive'): {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
     ('PUT', '/images/{image_id}/metadata/{id}', None): {'meta': {UNKNOWN: 'v'}},
     ('PUT', '/servers/{server_id}/metadata/{id}', None): {'meta': {UNKNOWN: 'v'}},
+    ('PUT', '/os-server-groups/{id}/metadata/{key}', None): {'meta': {UNKNOWN: 'v'}},
+    ('PUT', '/os-server-groups/{id}', None): {'server_group': {'name': 'n'}},
     ('PUT', '/servers/{server_id}/os-volume_attachments/{id}', None): {'volumeAttachment': {'volumeId': UNKNOWN}},
 }
 # The thing is gone, or another one, after these: each caller asks with one of its own.

@@ -63,3 +63,12 @@ def test_the_diagram_shows_every_change(pages):
     changes = {(before, action.after) for action in (states.BUILD, *states.ACTIONS.values()) if action.vm_states
                for before in action.vm_states if action.after not in (None, before, states.DELETED)}
     assert picture.count('<path d="M ') >= len(changes) > 10
+
+
+def test_filters_and_weighers_are_on_a_page(pages):
+    from nova.scheduler import filters
+    from nova.scheduler import weights
+    page = pages['placement']
+    assert [name for name in filters.builtin_filters() if f'``{name}``' not in page] == []
+    assert [name for name, option, _ in weights.WEIGHERS if f'``{name}``' not in page or option not in page] == []
+    assert '``AllHostsFilter``\n     - Every host.\n     - when it is enabled' in page

@@ -7,6 +7,7 @@ from nova import conf as nova_conf
 from nova import context
 from nova import policy
 from nova.api import app
+from nova.db import categories
 from nova.db import cells
 from nova.db import engine
 from nova.db import migration
@@ -93,6 +94,7 @@ class ApiFixture:
         self.api_db, self.cell_db = engine.Database(url_of('api')), engine.Database(url_of('cell1'))
         migration.metadata('api').create_all(self.api_db.engine)
         migration.metadata('cell').create_all(self.cell_db.engine)
+        self.api_db.run(categories.ensure)
         self.cells = cells.Cells(self.conf, self.api_db, db=self.cell_db)
         self.policy = policy.Policy(self.conf)
         self.services = app.Services(conf=self.conf, api_db=self.api_db, cells=self.cells, policy=self.policy,

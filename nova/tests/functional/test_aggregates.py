@@ -3,18 +3,22 @@ import concurrent.futures
 import datetime
 import os
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
 
+from nova import context
 from nova import exception
 from nova import utils
 from nova.db import aggregates
 from nova.db import image_cache
 from nova.db import services
+from nova.db import tables_aggregates
 from nova.db import tables_cell
 from nova.db import tables_placement
 from nova.db import zones
+from nova.scheduler import hosts as host_table
 from nova.tests import core
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows
@@ -192,6 +196,21 @@ def test_one_membership_of_many_requests(hosts):
     assert sorted(answer.status for answer in answers) == [200] + [404] * 5
 
 
+def test_a_deleted_aggregate_has_no_hosts(hosts):
+    """Whoever is first: the host is in it and it stays, or it is gone and the host is in nothing."""
+    for turn in range(8):
+        number = make(hosts, f'a{turn}', f'z{turn}')
+        requests = [lambda: add(hosts, number, 'host1'), lambda: hosts.admin().delete(f'/os-aggregates/{number}')]
+        added, deleted = (answer.status for answer in at_once(*requests))
+        assert (added, deleted) in ((200, 400), (404, 200))
+        with hosts.api_db.reader() as conn:
+            left = conn.execute(sa.select(tables_aggregates.aggregate_hosts.c.host)).scalars().all()
+        assert left == (['host1'] if added == 200 else [])
+        assert zone_of(hosts, 'host1') == (f'z{turn}' if added == 200 else 'nova')
+        if added == 200:
+            act(hosts, number, 'remove_host', {'host': 'host1'})
+
+
 # ---- below the API -----------------------------------------------------------
 
 @pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
@@ -291,6 +310,78 @@ def test_what_a_crash_left_is_mended(cloud):
         assert services.list(conn, host='host9')[0]['availability_zone'] == 'main'
 
 
+def listed(cloud, host):
+    """The aggregates that a scheduler sees of a host, without its uuid."""
+    rows = cloud.scheduler._hosts().rows
+    found, = [row['aggregates'] for row in rows if row['host'] == host]
+    return [{name: value for name, value in each.items() if name != 'uuid'} for each in found]
+
+
+def test_the_schedulers_see_aggregates(hosts):
+    """By change number: nothing but what changed is read, and nothing is asked of the API database."""
+    table = host_table.HostTable(hosts.cells)
+
+    def seen(host):
+        time.sleep(0.006)
+        found, = [row['aggregates'] for row in table.hosts().rows if row['host'] == host]
+        return [(each['name'], each['metadata']) for each in found]
+    assert seen('host1') == []
+    rack, zone = make(hosts, 'rack'), make(hosts, 'zone', 'east')
+    for number, host in ((zone, 'host1'), (rack, 'host1'), (rack, 'host2')):
+        assert add(hosts, number, host).status == 200
+    assert act(hosts, rack, 'set_metadata', {'metadata': {'ssd': 'true', 'net': '10g'}}).status == 200
+    metadata = {'ssd': 'true', 'net': '10g'}
+    assert seen('host1') == [('rack', metadata), ('zone', {'availability_zone': 'east'})]
+    assert seen('host2') == [('rack', metadata)] and seen('host3') == []
+    assert act(hosts, rack, 'set_metadata', {'metadata': {'net': None}}).status == 200
+    assert hosts.admin().put(f'/os-aggregates/{rack}', {'aggregate': {'name': 'row'}}).status == 200
+    assert seen('host2') == [('row', {'ssd': 'true'})]
+    assert act(hosts, rack, 'remove_host', {'host': 'host2'}).status == 200
+    assert seen('host2') == [] and [name for name, _ in seen('host1')] == ['row', 'zone']
+
+
+def test_hosts_alike_are_written_by_one_statement(hosts):
+    rack, row = make(hosts, 'rack'), make(hosts, 'row')
+    with hosts.cell_db.writer() as conn:
+        for number in range(10, 40):
+            cloud_rows.service(conn, f'host{number}')
+    with hosts.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_aggregates.aggregate_hosts), [
+            {'aggregate_id': rack, 'host': f'host{number}'} for number in range(10, 40)])
+        conn.execute(sa.insert(tables_aggregates.aggregate_hosts), [
+            {'aggregate_id': row, 'host': f'host{number}'} for number in range(10, 15)])
+    written = []
+
+    def count(conn, cursor, statement, parameters, context, executemany):
+        if statement.startswith('UPDATE'):
+            written.append(statement.split()[1])
+    sa.event.listen(hosts.cell_db.engine, 'before_cursor_execute', count)
+    try:
+        assert act(hosts, rack, 'set_metadata', {'metadata': {'k': 'v'}}).status == 200
+    finally:
+        sa.event.remove(hosts.cell_db.engine, 'before_cursor_execute', count)
+    assert sorted(written) == ['compute_nodes', 'services', 'services']      # two different lists of aggregates
+    with hosts.cell_db.reader() as conn:
+        found = zones.aggregates_of(conn)
+    assert [each['name'] for each in found['host14']] == ['rack', 'row']
+    assert found['host15'] is found['host39'] and found['host39'][0]['metadata'] == {'k': 'v'}
+    assert found['host1'] == []
+
+
+def test_lost_aggregates_are_mended(cloud):
+    with cloud.api_db.writer() as conn:
+        number = aggregates.create(conn, 'a', None)['id']
+        aggregates.add_host(conn, number, 'host2')
+    assert cloud.conductor.follow_zones() == {}                  # no zone has changed
+    expected = {'id': number, 'name': 'a', 'metadata': {}}
+    assert (listed(cloud, 'host2'), listed(cloud, 'host1')) == ([expected], [])
+    with cloud.api_db.writer() as conn:
+        aggregates.remove_host(conn, number, 'host2')
+    cloud.conductor.follow_zones()
+    time.sleep(0.006)
+    assert listed(cloud, 'host2') == []
+
+
 # ---- images ahead of time ----------------------------------------------------
 
 def test_images_are_fetched_ahead_of_time(tmp_path):
@@ -318,6 +409,11 @@ def test_images_are_fetched_ahead_of_time(tmp_path):
             assert answer.status_code == status, answer.text
         assert admin.post('/os-aggregates/99/images', {'cache': [{'id': image_id}]}).status_code == 404
         assert admin.post(path, {'cache': [{'id': image_id}]}, version='2.80').status_code == 404
+        progress = admin.get(f'/os-aggregates/{number}/os-image-cache', version='2.1')
+        assert progress.status_code == 200 and progress.json()['os-image-cache'] == {
+            'waiting': 0, 'cached': 2, 'failed': 0,
+            'images': [{'id': image_id, 'waiting': 0, 'cached': 2, 'failed': 0, 'failures': []}]}
+        assert admin.get('/os-aggregates/99/os-image-cache').status_code == 404
 
 
 IMAGES = ['11111111-2222-4333-8444-555555555555', '11111111-2222-4333-8444-666666666666']
@@ -326,7 +422,14 @@ IMAGES = ['11111111-2222-4333-8444-555555555555', '11111111-2222-4333-8444-66666
 def waiting(cloud):
     with cloud.db.reader() as conn:
         return sorted(tuple(row) for row in conn.execute(sa.select(
-            tables_placement.image_cache_tasks.c.host, tables_placement.image_cache_tasks.c.image_id)))
+            tables_placement.image_cache_tasks.c.host, tables_placement.image_cache_tasks.c.image_id).where(
+            tables_placement.image_cache_tasks.c.state == 'waiting')))
+
+
+def progress(cloud, *hosts):
+    with cloud.db.reader() as conn:
+        numbers, failures = image_cache.progress(conn, hosts)
+    return sorted(tuple(row) for row in numbers), [tuple(row) for row in failures]
 
 
 def overdue(cloud, **values):
@@ -365,6 +468,9 @@ def test_an_image_that_cannot_be_had_is_given_up(cloud):
     cloud.conductor.resend_image_caching()
     cloud.settle()
     assert driver.cached_images == [] and waiting(cloud) == []
+    numbers, failures = progress(cloud, 'host1', 'host2')
+    assert numbers == [(image_id, 'failed', 1) for image_id in IMAGES]
+    assert failures == [(image_id, 'host1', f'Image {IMAGES[0]} could not be found.') for image_id in IMAGES]
     # another failure may pass: it is asked again, but not for ever
     cloud.db.run(image_cache.add, cloud.ctx, ['host1'], IMAGES, 60)
     driver.failures['cache_image'] = exception.VirtError(operation='cache_image', reason='the disk is full')
@@ -374,3 +480,22 @@ def test_an_image_that_cannot_be_had_is_given_up(cloud):
     assert len(waiting(cloud)) == 2
     overdue(cloud, created_at=utils.utcnow() - datetime.timedelta(days=30))
     assert cloud.conductor.resend_image_caching() == 0 and waiting(cloud) == []
+    assert progress(cloud, 'host1')[1] == [(image_id, 'host1', image_cache.SILENT) for image_id in IMAGES]
+    # what became of it is forgotten, in the end
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_placement.image_cache_tasks).values(
+            finished_at=utils.utcnow() - 2 * image_cache.KEPT))
+    cloud.conductor.resend_image_caching()
+    assert progress(cloud, 'host1') == ([], [])
+
+
+def test_a_host_that_cannot_is_named(hosts):
+    number = make(hosts, 'a')
+    for host in ('host1', 'host2'):
+        add(hosts, number, host)
+    with hosts.cell_db.writer() as conn:
+        image_cache.add(conn, context.RequestContext(overwrite=False), ['host1'], IMAGES[:1], 60, ['host2'])
+    assert hosts.admin().get(f'/os-aggregates/{number}/os-image-cache').json == {'os-image-cache': {
+        'waiting': 1, 'cached': 0, 'failed': 1, 'images': [{
+            'id': IMAGES[0], 'waiting': 1, 'cached': 0, 'failed': 1,
+            'failures': [{'host': 'host2', 'reason': image_cache.UNABLE}]}]}}

@@ -300,7 +300,7 @@ def shrink(conn, host, vcpus):
 
 @pytest.mark.parametrize('filled', [False, True])
 def test_the_message_comes_twice(cloud, filled):
-    """Whoever comes too late for the choice leaves the evacuation to who was first, also when that took the last room."""
+    """Whoever comes too late for the choice leaves the evacuation to who was first, even if it took the last room."""
     uuid = live.boot(cloud)
     die(cloud)
     number = begin(cloud, uuid)

@@ -3,7 +3,6 @@ import threading
 import time
 
 import pytest
-import sqlalchemy as sa
 
 from nova import exception
 from nova import states
@@ -12,7 +11,6 @@ from nova.conductor import manager as conductor_manager
 from nova.conductor import reconcile
 from nova.db import live_migrations
 from nova.db import server_migrations
-from nova.db import tables_cell
 from nova.tests import core
 from nova.tests.functional import test_core_recovery as recovery
 
@@ -189,9 +187,7 @@ def test_no_other_host_has_room(cloud):
     uuid = boot(cloud)
     for host in ('host2', 'host3'):
         cloud.kill_compute(host)
-    with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host != 'host1').values(
-            forced_down=True))
+    cloud.force_down('host2', 'host3')
     number = begin(cloud, uuid)
     with pytest.raises(exception.BadRequest, match='No valid host'):
         cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
@@ -398,9 +394,7 @@ def test_the_source_dies_for_good_after_the_arrival(cloud):
 
 
 def down(cloud, host, forced=True):
-    with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == host).values(
-            forced_down=forced))
+    cloud.force_down(host, down=forced)
 
 
 def test_the_destination_dies_while_it_runs(cloud):

@@ -329,7 +329,7 @@ CALLS = ('move_accepted', 'move_sent', 'move_finished', 'move_confirmed', 'move_
 @pytest.mark.parametrize('method', CALLS)
 def test_a_message_that_is_lost(cloud, method, monkeypatch):
     """The reconciler sends it again when its deadline has passed; a call that finds no conductor ends its task."""
-    monkeypatch.setattr('nova.compute.task.END_RETRIES', 1)
+    monkeypatch.setattr('nova.rpc.patience.RETRIES', 1)
     uuid = cloud.boot()
     lost = []
 
@@ -399,9 +399,7 @@ def test_a_confirmation_does_not_wait_for_a_source_that_is_down(cloud):
     cloud.move(uuid, BIG)
     cloud.settle()
     cloud.kill_compute(source)
-    with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == source).values(
-            forced_down=True))
+    cloud.force_down(source)
     cloud.end(uuid, 'confirmResize')
     cloud.settle()
     assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and cloud.conductor.audit() == []
@@ -418,9 +416,7 @@ def test_a_destination_that_went_down_before_it_was_asked_is_replaced(cloud):
     cloud.settle()
     cloud.bus.lost = None
     dead = cloud.migration(number)['dest_compute']
-    with cloud.db.writer() as conn:
-        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == dead).values(
-            forced_down=True))
+    cloud.force_down(dead)
     pass_time(cloud)
     cloud.conductor.reconcile()
     cloud.settle()

@@ -103,7 +103,8 @@ def test_what_was_allowed_is_not_asked_again(cloud):
     assert (row['vm_state'], row['task_state'], row['image_id']) == (states.ACTIVE, None, other), row['fault']
 
 
-def test_a_scheduler_that_is_away(cloud):
+def test_a_scheduler_that_is_away(cloud, monkeypatch):
+    monkeypatch.setattr('nova.rpc.patience.RETRIES', 2)
     uuid = cloud.boot()
     cloud.bus.lost = lambda topic, method, server: method == 'check_host'
     rebuild(cloud, uuid, BAD)

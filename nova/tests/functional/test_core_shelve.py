@@ -20,6 +20,7 @@ from nova.db import quotas
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
+from nova.scheduler import hosts as host_table
 from nova.tests import core
 
 IMAGE = '70a599e0-31e7-49b7-b260-868f441e8621'
@@ -149,14 +150,14 @@ def test_a_shelved_server_finds_no_room(cloud):
     shelve(cloud, uuid)
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(disabled=True))
-    cloud.scheduler._table = None
+    cloud.scheduler._table = host_table.HostTable(cloud.cells)
     unshelve(cloud, uuid)
     assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
     assert 'No valid host' in cloud.row(uuid)['fault']['message'] and IMAGE in cloud.images.data
     cloud.check()
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(disabled=False))
-    cloud.scheduler._table = None
+    cloud.scheduler._table = host_table.HostTable(cloud.cells)
     unshelve(cloud, uuid)
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
     cloud.check()
@@ -280,12 +281,11 @@ def test_the_host_dies_before_the_server_is_back(cloud, slow):
         time.sleep(0.3)
     else:
         kill_in(cloud, 'spawn', lambda: cloud.act(uuid, 'unshelve', host='host1'), 'host1')
+    cloud.force_down('host1')
     with cloud.db.writer() as conn:
-        table = tables_cell.services
-        conn.execute(sa.update(table).where(table.c.host == 'host1').values(forced_down=True))
         action = tables_cell.instance_actions
         conn.execute(sa.update(action).where(action.c.finished_at.is_(None)).values(arguments=None))
-    cloud.scheduler._table = None
+    cloud.scheduler._table = host_table.HostTable(cloud.cells)
     pass_time(cloud)
     assert cloud.conductor.reconcile() == 1
     cloud.settle()

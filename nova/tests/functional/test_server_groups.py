@@ -214,7 +214,7 @@ def hosts(tmp_path, request):
 def group_of(cloud, policy, **rules):
     with cloud.api_db.writer() as conn:
         return server_groups.create(conn, UNLIMITED, {
-            'project_id': 'p', 'user_id': 'u', 'name': 'g', 'policy': policy, 'rules': rules})['uuid']
+            'project_id': 'p', 'user_id': 'u', 'name': 'g', 'policies': [policy], 'rules': rules})['uuid']
 
 
 def insert(cloud, group, count=1, **more):
@@ -364,6 +364,24 @@ def test_moves_keep_apart(hosts):
         hosts.end(uuid, 'confirmResize')
     hosts.settle()
     assert build(hosts, group) != [None]
+
+
+@pytest.mark.parametrize('ending', ['confirmResize', 'revertResize'])
+def test_nobody_joins_a_member_that_is_between_two_hosts(hosts, ending):
+    """It may end on either; who joined it on one of them would be parted from it."""
+    group = group_of(hosts, 'affinity')
+    build(hosts, group)
+    uuid, = members(hosts, group)
+    hosts.move(uuid)
+    hosts.settle()
+    other, = insert(hosts, group)
+    hosts.client['conductor'].build_instances(hosts.ctx, instance_uuids=[other])
+    hosts.settle()
+    assert hosts.row(other)['host'] is None
+    assert 'which has the policy affinity, is being moved' in hosts.row(other)['fault']['message']
+    hosts.end(uuid, ending)
+    hosts.settle()
+    assert build(hosts, group) == [hosts.row(uuid)['host']]
 
 
 def test_moves_stay_together(hosts):

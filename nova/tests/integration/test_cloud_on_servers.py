@@ -14,8 +14,10 @@ from nova.tests.integration import servers
 SERVERS = [name for name in servers.DATABASES if name != 'sqlite']
 # Tests of transactions that run on the database that a variable names.
 RACES = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_network_databases.py',
-         'nova/tests/functional/test_core_moves.py',
-         'nova/tests/functional/test_aggregates.py', 'nova/tests/functional/test_server_groups.py')
+         'nova/tests/functional/test_core_moves.py', 'nova/tests/functional/test_core_numa.py',
+         'nova/tests/functional/test_pci.py', 'nova/tests/functional/test_pci_moving.py',
+         'nova/tests/functional/test_aggregates.py', 'nova/tests/functional/test_server_groups.py',
+         'nova/tests/functional/test_group_policies.py')
 
 
 @pytest.fixture(scope='module', params=SERVERS)

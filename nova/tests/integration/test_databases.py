@@ -16,6 +16,7 @@ from nova.db import services
 from nova.db import tables_cell
 from nova.db import task_log
 from nova.db import usage
+from nova.tests import older
 from nova.tests import server_rows
 from nova.tests.integration import servers
 
@@ -65,6 +66,10 @@ def test_parallel_migrations_do_not_collide(make):
         thread.join()
     assert errors == []
     assert migration.version(db) == migration.head('cell')
+
+
+def test_servers_that_are_older_than_categories_become_regular(make):
+    older.check_categories(make)
 
 
 @pytest.fixture(scope='module')

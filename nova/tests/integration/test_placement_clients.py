@@ -1,5 +1,6 @@
 """Aggregates and server groups with unmodified clients, on a cloud of the fake driver."""
 import pytest
+import requests
 
 from nova.tests.integration import test_clients
 
@@ -56,15 +57,54 @@ def test_server_groups(rig):
     assert 'soft-affinity' in str(soft)
     rig.openstack(f'server create --flavor m1.nano --image guest --network private --hint group={group["id"]} '
                   '--wait one')
+    rig.openstack('server create --flavor m1.nano --image guest --network private --hint group=apart --wait two')
+    rig.openstack('server create --flavor m1.nano --image guest --network private --hint group=nowhere three',
+                  refused=True)
+    server = rig.value('server show two')
+    assert server['id'] in str(rig.value('server group show apart')['members'])
     server = rig.value('server show one')
     assert server['id'] in str(rig.value('--os-compute-api-version 2.64 server group show apart')['members'])
     listed = rig.value('--os-compute-api-version 2.64 server group list --all-projects')
     assert sorted(row['Name'] for row in listed) == ['apart', 'near']
     limits = {row['Name']: row['Value'] for row in rig.value('limits show --absolute')}
     assert limits.get('total_server_groups_used', limits.get('totalServerGroupsUsed', 2)) == 2
-    rig.openstack('server delete --wait one')
+    rig.openstack('server delete --wait one two')
     rig.openstack('server group delete apart near')
     assert rig.value('server group list') == []
+
+
+@pytest.mark.parametrize('version', ['2.1', '2.15', '2.64'])
+def test_server_groups_at(rig, version):
+    at = f'--os-compute-api-version {version}'
+    made = rig.value(f'{at} server group create --policy affinity both')
+    assert 'affinity' in str(made.get('policy', made.get('policies'))) and made['members'] in ('', [])
+    assert [row['Name'] for row in rig.value(f'{at} server group list')] == ['both']
+    assert rig.value(f'{at} server group list --long')[0]['ID'] == made['id']
+    assert rig.value(f'{at} server group show both')['id'] == made['id']
+    printed = rig.openstack(f'{at} server group create --policy anti-affinity --rule max_server_per_host=2 apart',
+                            refused=version != '2.64')
+    assert 'apart' in printed or '2.64' in printed
+    for row in rig.value(f'{at} server group list'):
+        rig.openstack(f'{at} server group delete {row["ID"]}')
+    assert rig.value(f'{at} server group list') == []
+
+
+def test_clients_that_do_not_know_the_other_policies(rig):
+    """They show what there is, and stumble over none of it."""
+    token, made = rig.value('token issue'), {}
+    for name, policies in (('many', ['affinity', 'network-proximity']), ('none', []), ('near', ['network-proximity'])):
+        answer = requests.post(
+            f'{rig.cloud.endpoints["compute"].replace("v2.1", "v3.0")}/{token["project_id"]}/groups', timeout=30,
+            json={'group': {'name': name, 'policies': policies}}, headers={'X-Auth-Token': token['id']})
+        assert answer.status_code == 201, answer.text
+        made[name] = answer.json()['group']['id']
+    for version in ('2.1', '2.64'):
+        at = f'--os-compute-api-version {version}'
+        assert {row['Name'] for row in rig.value(f'{at} server group list --long')} == set(made)
+        assert 'network-proximity' in str(rig.value(f'{at} server group show near'))
+        assert 'affinity' in str(rig.value(f'{at} server group show many'))
+        assert rig.value(f'{at} server group show none')['id'] == made['none']
+    rig.openstack('server group delete many none near')
 
 
 def test_with_novaclient(rig):

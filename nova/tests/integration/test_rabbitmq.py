@@ -1,4 +1,7 @@
 """The bus over a real RabbitMQ, chosen by the transport URL alone."""
+import subprocess
+import sys
+import threading
 import time
 import uuid
 
@@ -57,6 +60,31 @@ def test_no_answer_in_time(served):
     client, _manager = served
     with pytest.raises(exception.ServiceUnavailable):
         client.slow(CONTEXT, seconds=1)
+
+
+SERVER = '''
+import sys, time
+from nova import conf as nova_conf
+from nova.rpc import bus
+from nova.tests.unit import test_rpc
+made = bus.Bus(nova_conf.new(files=[]), sys.argv[1])
+made.serve(test_rpc.ECHO, test_rpc.Manager(), 'mortal').start()
+print('ready', flush=True)
+time.sleep(60)
+'''
+
+
+def test_a_server_that_dies_in_a_call_is_not_waited_for(broker, served, monkeypatch):
+    monkeypatch.setattr(bus, 'SIGN_OF_LIFE_S', 2)
+    client, _manager = served
+    assert client.long(CONTEXT, server='one', seconds=5) == 'late'           # one that works is
+    with subprocess.Popen([sys.executable, '-c', SERVER, broker.url], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b'ready\n'
+        threading.Timer(1, process.kill).start()
+        begun = time.monotonic()
+        with pytest.raises(exception.ServiceUnavailable):
+            client.long(CONTEXT, server='mortal', seconds=30)
+        assert time.monotonic() - begun < 15
 
 
 def test_who_is_not_there_is_known_at_once(served):

@@ -30,6 +30,7 @@ from nova.db import tables_api
 from nova.db import tables_cell
 from nova.tests import server_rows
 from nova.tests.functional import servers as fixture
+from nova.tests.functional import test_categories
 from nova.tests.integration import servers
 
 THREADS = 8
@@ -219,6 +220,73 @@ def quota_of_members(cloud, project):
 def _group(project):
     return project.client('2.15').post('/os-server-groups', {
         'server_group': {'name': 'g', 'policies': ['soft-affinity']}})
+
+
+@race
+def members_and_another_policy(cloud, project):
+    """Who joins finds the policy that the group keeps: it changes only before the first of them."""
+    path = '/os-server-groups/' + _group(project).json['server_group']['id']
+    client = project.client('2.64')
+    asked = [*[lambda: client.put(path, {'server_group': {'policy': 'affinity'}})] * 4,
+             *[lambda: project.boot(hints={'os:scheduler_hints': {'group': path.rpartition('/')[2]}})] * 4]
+
+    def codes(found):
+        assert found[202] == 4 and found[200] + found[409] == 4
+        shown = client.get(path).json['server_group']
+        assert shown['policy'] == ('affinity' if found[200] else 'soft-affinity') and len(shown['members']) == 4
+        assert client.put(path, {'server_group': {'policy': 'anti-affinity'}}).status == 409
+    return Race(asked, codes)
+
+
+@race
+def members_and_what_their_hosts_must_have(cloud, project):
+    made = project.client(admin=True).post('/os-server-groups', {
+        'server_group': {'name': 'g', 'policies': ['host-capabilities']}}).json['server_group']['id']
+    path = f'/os-server-groups/{made}/metadata/capabilities:ssd'
+    asked = [*[lambda: project.client().put(path, {'meta': {'capabilities:ssd': 'true'}})] * 4,
+             *[lambda: project.boot(hints={'os:scheduler_hints': {'group': made}})] * 4]
+
+    def codes(found):
+        assert found[202] == 4 and found[200] + found[409] == 4
+        assert project.client().get(path).status == (200 if found[200] else 404)
+        assert project.client().put(path, {'meta': {'capabilities:ssd': 'false'}}).status == 409
+    return Race(asked, codes)
+
+
+@race
+def groups_given_to_one_project(cloud, project):
+    """Its quota holds, whoever gives, and a group goes to one of those to whom it is given."""
+    others = [Project(cloud) for _ in range(THREADS)]
+    made = [_group(other).json['server_group']['id'] for other in others]
+    project.limits(server_groups=2)
+
+    def give(number):
+        admin = cloud.admin(project=others[number].id, prefix=f'/v3.0/{others[number].id}')
+        return admin.put('/groups/' + made[number], {'group': {'tenant_id': project.id}})
+    groups = tables_aggregates.server_groups
+    return Race(give, winners(200, 403, 2), lambda: _equal(project.count(groups, groups.c.project_id == project.id), 2))
+
+
+@race
+def one_group_given_away_and_joined(cloud, project):
+    """Either it went away empty, or it has its members and stays."""
+    made, other = _group(project).json['server_group']['id'], Project(cloud)
+    admin = cloud.admin(project=project.id, prefix=f'/v3.0/{project.id}')
+    asked = [*[lambda: admin.put('/groups/' + made, {'group': {'tenant_id': other.id}})] * 2,
+             *[lambda: project.boot(hints={'os:scheduler_hints': {'group': made}})] * 6]
+
+    def codes(found):
+        stayed = project.client().get('/os-server-groups/' + made).status == 200
+        assert found == ({202: 6, 409: 2} if stayed else {200: 1, 404: 1, 400: 6})
+    return Race(asked, codes)
+
+
+@race
+def items_of_a_group_are_not_lost(cloud, project):
+    path = f'/os-server-groups/{_group(project).json["server_group"]["id"]}/metadata'
+    return Race(lambda number: project.client().put(f'{path}/k{number}', {'meta': {f'k{number}': 'v'}}),
+                collections.Counter({200: THREADS}),
+                lambda: _equal(len(project.client().get(path).json['metadata']), THREADS))
 
 
 @race
@@ -623,3 +691,9 @@ def test_race(cloud, name):
         assert codes == made.codes, told
     assert max(codes) < 500, told
     made.after()
+
+
+# ---- instance categories -----------------------------------------------------------
+
+def test_a_category_is_deleted_while_servers_are_made_in_it(cloud):
+    test_categories.race_of_a_category(cloud)

@@ -117,7 +117,7 @@ def test_mixed(mask, nodes, expected):
     ({'cpu_policy': 'dedicated', 'emulator_threads_policy': 'isolate'}, {}, {0, 1, 2, 3}, {0, 1, 2, 3}),
     ({'cpu_policy': 'mixed', 'cpu_realtime_mask': '2-3'}, {}, {2, 3}, {2, 3}),
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '1-3'}, {}, {1, 2, 3}, {1, 2, 3}),
-    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '1-3', 'cpu_realtime_mask': '3'}, {}, {3}, {1, 2, 3})])
+    ({'cpu_policy': 'mixed', 'cpu_realtime_mask': '3'}, {}, {3}, {3})])
 def test_realtime(specs, properties, realtime, pinned):
     found = wanted.topology(flavor(cpu_realtime='yes', **specs), image(**properties))
     assert found.realtime == realtime and found.cells[0].pcpuset == pinned
@@ -126,7 +126,6 @@ def test_realtime(specs, properties, realtime, pinned):
 @pytest.mark.parametrize('specs, properties, words', [
     ({'cpu_policy': 'most'}, {}, 'cpu_policy'), ({}, {'cpu_policy': 'most'}, 'cpu_policy'),
     ({'cpu_thread_policy': 'isolate'}, {}, 'needs cpu_policy dedicated'),
-    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0', 'cpu_thread_policy': 'isolate'}, {}, 'needs cpu_policy'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'require'}, {'cpu_thread_policy': 'isolate'},
      'is not the flavor'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'x'}, {}, 'cpu_thread_policy'),
@@ -143,10 +142,41 @@ def test_realtime(specs, properties, realtime, pinned):
     ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated'}, {}, 'not real-time'),
     ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '^0-3'}, {}, 'no real-time'),
     ({'cpu_realtime': 'true', 'cpu_policy': 'dedicated', 'cpu_realtime_mask': '9'}, {}, 'beyond'),
-    ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0', 'cpu_realtime_mask': '1'}, {}, 'pinned')])
+    ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-1', 'cpu_realtime_mask': '1'}, {},
+     'exclude each other'),
+    ({'cpu_realtime': '1', 'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0-1'}, {'cpu_realtime_mask': '1'},
+     'exclude each other')])
 def test_policies_that_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
         wanted.topology(flavor(**specs), image(**properties))
+
+
+def test_thread_policy_of_mixed():
+    found = wanted.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask='0', cpu_thread_policy='isolate'), {})
+    assert found.cpu_thread_policy == 'isolate'
+
+
+@pytest.mark.parametrize('number, specs, properties, words', [
+    ('4', {}, {}, None), ('3', {}, {}, 'must be the flavor'), ('0', {}, {}, 'positive'), ('x', {}, {}, 'positive'),
+    ('4', {'cpu_policy': 'dedicated'}, {}, 'exclude'), ('4', {}, {'cpu_policy': 'dedicated'}, 'exclude')])
+def test_dedicated_cpus_as_a_resource(number, specs, properties, words):
+    asked = flavor(**specs)
+    asked['extra_specs'][wanted.DEDICATED] = number
+    assert wanted.concerns(asked, {})
+    if words is None:
+        found = wanted.topology(asked, {})
+        assert found.cpu_policy == 'dedicated' and found.cells[0].pcpuset == {0, 1, 2, 3}
+    else:
+        with pytest.raises(exception.InvalidInput, match=words):
+            wanted.topology(asked, image(**properties))
+
+
+@pytest.mark.parametrize('specs, properties', [
+    ({'numa_nodes': '1'}, {}), ({}, {'numa_nodes': '1'}), ({'cpu_policy': 'dedicated'}, {}),
+    ({'mem_page_size': 'any'}, {}), ({}, {'mem_page_size': 'any'}), ({'emulator_threads_policy': 'share'}, {})])
+def test_what_may_ask_for_a_topology(specs, properties):
+    assert wanted.concerns(flavor(**specs), image(**properties))
+    assert not wanted.concerns(flavor(watchdog_action='reset'), image(disk_bus='virtio'))
 
 
 # ---- pages and devices -------------------------------------------------------

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova import exception
 from nova.objects import numa
 from nova.objects import pci
 from nova.tests import numa_seed
@@ -14,6 +15,7 @@ from nova.virt.hardware import cpu_topology
 from nova.virt.hardware import fit
 from nova.virt.hardware import wanted
 from nova.virt.libvirt import capabilities
+from nova.virt.libvirt import cells
 from nova.virt.libvirt import placement
 from nova.virt.libvirt import xml
 
@@ -126,21 +128,58 @@ def validate(tmp_path, text, schema):
 @pytest.mark.parametrize('name', SCHEMA)
 def test_the_elements_follow_the_schema(name, tmp_path):
     here, guest, topology = placed(**SCHEMA[name])
-    root = etree.fromstring(xml.domain(test_libvirt_xml.guest(vcpus=4)))
-    for tag in ('vcpu', 'cpu'):
-        root.remove(root.find(tag))
-    made = (placement.vcpu(4), placement.cputune(here, guest), placement.cpu(topology, guest, 'host-model'),
-            placement.numatune(guest), placement.memory_backing(here, guest))
-    root.extend(element for element in made if element is not None)
+    made = test_libvirt_xml.guest(vcpus=4, processor=topology, numa=numa.text_of_guest(guest))
+    text = xml.domain(made, here, 'host-model')
+    root = etree.fromstring(text)
+    assert etree.tostring(root.find('cputune')) == etree.tostring(placement.cputune(here, guest))
+    assert (root.find('memoryBacking') is None) == (placement.memory_backing(here, guest) is None)
     root.find('devices').append(placement.hostdev(pci.Device('0000:0a:00.1', '8086', '154d')))
     validate(tmp_path, etree.tostring(root, encoding='unicode'), 'domain')
 
 
 def test_a_floating_guest_follows_the_schema(tmp_path):
-    root = etree.fromstring(xml.domain(test_libvirt_xml.guest()))
-    root.remove(root.find('vcpu'))
-    root.append(placement.vcpu(2, frozenset({6, 7})))
-    validate(tmp_path, etree.tostring(root, encoding='unicode'), 'domain')
+    text = xml.domain(test_libvirt_xml.guest(cpuset='6-7'))
+    assert etree.fromstring(text).find('vcpu').get('cpuset') == '6-7'
+    validate(tmp_path, text, 'domain')
+
+
+@pytest.mark.parametrize('here, cell', [
+    (None, {}), (numa.HostTopology(()), {}), (host(), {'cpu_pinning': {0: 0, 1: 99}})])
+def test_a_guest_that_was_placed_on_what_is_gone(here, cell):
+    _, guest, _ = placed(**DEDICATED)
+    guest = dataclasses.replace(guest, cells=tuple(dataclasses.replace(each, **cell) for each in guest.cells))
+    with pytest.raises(exception.VirtError, match='NUMA node 0'):
+        xml.domain(test_libvirt_xml.guest(numa=numa.text_of_guest(guest)), here)
+
+
+# ---- guests without a topology -----------------------------------------------
+
+def others(*found):
+    return [test_libvirt_xml.guest(uuid=str(number), **values) for number, values in enumerate(found)]
+
+
+LIMITS = fit.Limits(cpu_ratio=16.0)
+
+
+@pytest.mark.parametrize('vcpus, memory_mb, there, cell, expected', [
+    (1, 512, [], 2, {6, 7}),                                                  # the smallest, while all are empty
+    (1, 512, [{'cell': 2, 'vcpus': 1, 'memory_mb': 512}], 1, {4, 5}),
+    (1, 1900, [{'cell': 2, 'vcpus': 1, 'memory_mb': 512}, {'cell': 1, 'vcpus': 1, 'memory_mb': 512}], 0, {0, 1, 2, 3}),
+    (3, 512, [], 0, {0, 1, 2, 3}),                                            # more than the small ones have
+    (6, 512, [], None, set(range(8))), (1, 5000, [], None, set(range(8)))])   # more than any has
+def test_where_a_guest_floats(vcpus, memory_mb, there, cell, expected):
+    made = test_libvirt_xml.guest(vcpus=vcpus, memory_mb=memory_mb)
+    assert cells.floating(numa_seed.host(), made, others(*there), LIMITS) == (cell, expected)
+
+
+def test_a_floating_guest_keeps_off_pinned_cpus():
+    flavor = {'vcpus': 1, 'memory_mb': 512, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
+    seed = numa_seed.host()
+    guest = fit.fit(seed, wanted.topology(flavor, {}), pack=True).topology
+    pinned = {'numa': numa.text_of_guest(guest), 'vcpus': 1, 'memory_mb': 512}
+    cpu, = guest.cells[0].cpu_pinning.values()
+    made = test_libvirt_xml.guest(vcpus=6)
+    assert cells.floating(seed, made, others(pinned), LIMITS) == (None, set(range(8)) - {cpu})
 
 
 # ---- what libvirt says of a host ---------------------------------------------
@@ -206,3 +245,18 @@ def test_devices_of_a_host(product, more, expected):
                                   NODE.format(product='1', more="<capability type='pci-bridge'/>")])
 def test_what_no_guest_could_have(text):
     assert capabilities.device(etree.fromstring(text)) is None
+
+
+NET = """<device><name>net_eth5_02</name><parent>pci_0000_0a_00_1</parent>
+<capability type='net'><interface>eth5</interface></capability></device>"""
+
+
+def test_devices_know_their_network_interfaces():
+    physical = NODE.format(product='154d', more=PF)
+    virtual = NODE.replace('<function>1<', '<function>2<').replace('_00_1<', '_00_2<').format(
+        product='10ed', more=VF.replace("function='0x0'", "function='0x1'"))
+    bridge = NODE.format(product='1', more="<capability type='pci-bridge'/>")
+    found = capabilities.devices([etree.fromstring(text) for text in (physical, virtual, bridge)],
+                                 [etree.fromstring(NET)])
+    assert [(each.address, each.dev_type, each.devname) for each in found] == [
+        ('0000:0a:00.1', 'type-PF', 'eth5'), ('0000:0a:00.2', 'type-VF', 'eth5')]

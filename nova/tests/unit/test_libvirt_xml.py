@@ -8,6 +8,7 @@ from xml.etree import ElementTree as etree
 import pytest
 
 from nova import exception
+from nova.objects import pci
 from nova.tests.contract import driver_contract
 from nova.virt import driver
 from nova.virt.libvirt import spec
@@ -32,6 +33,9 @@ VARIANTS = {
     'kernel alone': {'kernel': '/i/kernel', 'cmdline': 'x'},
     'network': {'interfaces': [xml.Interface('fa:16:3e:00:00:01', 'br0', 'tap0123', 'e1000', 1450)]},
     'agent and q35': {'agent': True, 'machine': 'q35'},
+    'devices of the host': {'machine': 'q35', 'hostdevs': [
+        pci.Device('0000:81:00.0', '10de', '20b0'), pci.Device('0001:0a:1f.7', '8086', '10ed', tags={
+            'managed': 'false'})]},
     'scsi': {'disks': [xml.Disk('/i/disk', 'raw', 'sda', 'scsi')]},
     'hostile': {'facts': dict.fromkeys(('name', 'flavor', 'project_id', 'user_id', 'image_id'), HOSTILE),
                 'kernel': '/i/kernel', 'cmdline': HOSTILE},
@@ -73,7 +77,7 @@ def test_owner_is_read_back():
 
 
 def test_a_guest_survives_its_record():
-    made = guest(**VARIANTS['network'])
+    made = guest(**VARIANTS['network'], **VARIANTS['devices of the host'])
     assert xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(made)))) == made
 
 
@@ -112,3 +116,19 @@ def test_command_line():
 def test_a_port_of_another_type_is_refused():
     with pytest.raises(exception.VirtError):
         spec.interfaces([{'type': 'ovs', 'address': 'x', 'devname': 'tap', 'network': {}}], 'virtio')
+
+
+def test_devices_that_the_instance_has_are_given_to_the_guest():
+    instance = driver_contract.make_instance()
+    instance.pci_devices = pci.dump([pci.Device('0000:81:00.1', '10de', '20b0')])
+    request = driver.SpawnRequest(image={'id': 'image', 'properties': {}}, network_info=[])
+    made = spec.guest(instance, request, 'qemu', FakeStorage(), [xml.Disk('/i/disk', 'raw', 'vda')], {})
+    found = etree.fromstring(xml.domain(made)).findall('./devices/hostdev')
+    assert [(each.get('managed'), each.find('source/address').attrib) for each in found] == [
+        ('yes', {'domain': '0x0000', 'bus': '0x81', 'slot': '0x00', 'function': '0x1'})]
+
+
+def test_a_record_that_was_made_before_there_were_devices():
+    values = dataclasses.asdict(guest())
+    del values['hostdevs']
+    assert xml.Guest.from_dict(values) == guest()

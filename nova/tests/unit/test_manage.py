@@ -1,9 +1,14 @@
 """nova-manage: what it prints, and its exit codes."""
+import sqlalchemy as sa
 import yaml
 
 from nova.cmd import manage
 from nova.cmd import samples
+from nova.db import engine
 from nova.db import migration
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.tests import server_rows
 
 
 def run(capsys, *arguments):
@@ -71,3 +76,30 @@ def test_the_samples_name_every_option_and_rule(capsys):
     uncommented = '\n'.join(line[1:] for line in out.splitlines() if line.startswith('#"'))
     assert set(yaml.safe_load(uncommented)) == {rule.name for rule in policy.list_rules()}
     assert samples.NAMESPACES[0] == 'nova'
+
+
+def test_older_servers_of_the_vpn_image_get_their_category(capsys, tmp_path):
+    state = ('--state-path', tmp_path)
+    code, _out, err = run(capsys, 'instance_category', 'assign_vpn', *state)
+    assert code == 1 and 'vpn_image_id' in err
+    config = tmp_path / 'nova.conf'
+    config.write_text(f'[DEFAULT]\nvpn_image_id = {server_rows.IMAGE_ID}\n')
+    state = (*state, '--config-file', config)
+    run(capsys, 'db', 'sync', *state)
+    run(capsys, 'api_db', 'sync', *state)
+    rows = [server_rows.row(1), server_rows.row(2), server_rows.row(3, image_id=None)]
+    api_db, db = (engine.Database(f'sqlite:///{tmp_path}/{name}.sqlite') for name in ('api', 'cell1'))
+    with db.writer() as conn:
+        server_rows.insert(conn, rows)
+    with api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.instance_mappings), [
+            {'instance_uuid': row['uuid'], 'cell_uuid': 'c', 'project_id': 'p', 'user_id': 'u', 'vcpus': 1,
+             'memory_mb': 1, 'created_at': server_rows.START} for row in rows])
+    for number in (2, 0):                              # again: nothing is left
+        assert run(capsys, 'instance_category', 'assign_vpn', *state) == (0, f'cell1: {number} servers\n', '')
+    wanted = dict(zip([row['uuid'] for row in rows], ['vpn', 'vpn', 'regular']))
+    for found, table, key in ((db, tables_cell.instances, 'uuid'),
+                              (api_db, tables_api.instance_mappings, 'instance_uuid')):
+        with found.reader() as conn:
+            assert dict(conn.execute(sa.select(table.c[key], table.c.category)).all()) == wanted
+        found.dispose()

@@ -19,7 +19,9 @@ from nova.db import request_specs
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tables_network
+from nova.objects import numa
 from nova.virt import metadata
+from nova.virt.hardware import wanted
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)
 KEY = 'ssh-ed25519 AAAA me@home'
@@ -37,6 +39,7 @@ def instance_row(**values):
         'disk_config': 'MANUAL', 'metadata': {'role': 'web'}, 'flavor_id': '1', 'flavor': flavor, 'vcpus': 1,
         'memory_mb': 64, 'root_gb': 1, 'ephemeral_gb': 0, 'image_properties': {}, 'network_info': network_info(),
         'security_groups': ['default'], 'volumes': [], 'system_metadata': {}, 'tags': '', 'category': 'regular',
+        'numa_topology': None,
     }
     return {**row, **values}
 
@@ -51,6 +54,13 @@ def network_info(address='10.0.0.5'):
 
 def make_instance(**values):
     return objects.Instance.from_row(instance_row(**values))
+
+
+def test_a_guest_is_told_which_of_its_vcpus_are_dedicated():
+    asked = {'vcpus': 4, 'memory_mb': 64, 'extra_specs': {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '1,3'}}
+    topology = numa.text_of_guest(wanted.topology(asked, {}))
+    assert metadata.meta_data(make_instance(numa_topology=topology))['dedicated_cpus'] == [1, 3]
+    assert metadata.meta_data(make_instance())['dedicated_cpus'] == []
 
 
 def test_config_drive_holds_both_formats_and_the_personality():

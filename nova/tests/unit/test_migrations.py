@@ -7,6 +7,7 @@ import pytest
 from nova import exception
 from nova.db import engine
 from nova.db import migration
+from nova.tests import older
 
 
 @pytest.fixture(params=list(migration.BRANCHES))
@@ -59,3 +60,7 @@ def test_a_checked_schema_costs_little(tmp_path, branch):
     begun = time.perf_counter()
     migration.sync(db, branch)
     assert time.perf_counter() - begun < 0.05
+
+
+def test_servers_that_are_older_than_categories_become_regular(tmp_path):
+    older.check_categories(lambda name: engine.Database(f'sqlite:///{tmp_path}/{name}.sqlite'))

@@ -23,6 +23,7 @@ ECHO = Interface('echo', '1.2',
                  Method('whoami', (), call=True),
                  Method('fail', ('kind',), call=True),
                  Method('slow', ('seconds',), call=True, timeout=0.2),
+                 Method('long', ('seconds',), call=True),
                  Method('remember', ('value',)),
                  Method('newer', (), call=True, since='1.2'))
 
@@ -54,6 +55,8 @@ class Manager:
         time.sleep(seconds)
         self.event.set()
         return 'late'
+
+    long = slow
 
     def remember(self, context, value):
         self.remembered.append(value)

@@ -17,7 +17,7 @@ from nova.scheduler import weights
 
 CONF = nova_conf.new(files=[])
 ALL = filters.load(CONF, CONF.filter_scheduler.enabled_filters)
-SPREAD = {'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0}
+SPREAD = weights.of({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 SMALL = {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
 
 
@@ -102,7 +102,7 @@ def test_weights():
     assert list(weights.weigh(table, everything, SPREAD)) == [pytest.approx((4096 - 192) / 8000 + 1), 2.0, 0.0]
     uuid = str(uuidlib.uuid4())
     assert list(pipeline.rank(table, everything, SPREAD, uuid)) == [1, 0, 2]
-    stack = {'ram_weight_multiplier': -1.0, 'cpu_weight_multiplier': 0.0}
+    stack = weights.of({'ram_weight_multiplier': -1.0, 'cpu_weight_multiplier': 0.0})
     assert list(pipeline.rank(table, everything, stack, uuid)) == [2, 0, 1]
 
 

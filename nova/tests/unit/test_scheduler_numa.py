@@ -1,5 +1,6 @@
 """Many hosts' cells as arrays: the mask never hides a host that would take the guest."""
 import dataclasses
+import json
 
 import hypothesis
 import pytest
@@ -104,3 +105,21 @@ def test_reserved_cpus_are_left_to_the_close_look():
 def test_a_cell_of_memory_alone_takes_no_vcpu():
     bare = numa.HostTopology((dataclasses.replace(cell(), cpuset=frozenset()),))
     assert not cells.Cells([bare], LIMITS[:1]).mask(guest(numa_nodes='1')).any()
+
+
+def test_stored_topologies_give_the_same_as_loaded_ones():
+    texts = [each and numa.text_of_host(each) for each in HOSTS]
+    foreign = [each and json.dumps(numa.dump_host(each), indent=1) for each in HOSTS]
+    known = cells.Cells(HOSTS, LIMITS)
+    for other in (cells.Cells(texts, LIMITS), cells.Cells(foreign, LIMITS),
+                  cells.Cells([None] * len(HOSTS), LIMITS).changed(dict(enumerate(zip(texts, LIMITS))))):
+        for each in (guest(numa_nodes='1'), guest(numa_nodes='2'), guest(mem_page_size='large'), pinned(4),
+                     pinned(2, cpu_thread_policy='require')):
+            assert list(other.mask(each)) == list(known.mask(each))
+
+
+def test_the_texts_of_cells():
+    for each in HOSTS[1:]:
+        for stored in (numa.text_of_host(each), json.dumps(numa.dump_host(each))):
+            assert tuple(map(numa.load_cell, numa.cell_texts(stored))) == each.cells
+    assert numa.cell_texts(numa.text_of_host(numa.HostTopology(()))) == []

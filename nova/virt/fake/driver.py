@@ -16,16 +16,21 @@ import orjson
 
 from nova import exception
 from nova import states
+from nova.objects import numa
 from nova.virt import driver
+from nova.virt import monitors
 from nova.virt.fake import host_control
 from nova.virt.fake import image_cache
 from nova.virt.fake import inside
 from nova.virt.fake import interfaces
 from nova.virt.fake import live_migration
+from nova.virt.fake import pci
 from nova.virt.fake import rescue
 from nova.virt.fake import resize
 from nova.virt.fake import shares
 from nova.virt.fake import volumes
+from nova.virt.hardware import cpus
+from nova.virt.hardware import host as hardware_host
 
 
 # what a guest's console shows of a boot
@@ -63,16 +68,31 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                     self._guests = orjson.loads(self._file.read_bytes())
 
     def resources(self):
-        options = self.conf.fake
+        options, topology = self.conf.fake, self.numa_topology()
         used = sum(guest['disk_gb'] for guest in list(self._guests.values()))
         return [driver.NodeResources(
-            node=self.host, vcpus=options.vcpus, memory_mb=options.memory_mb, local_gb=options.local_gb,
+            node=self.host, local_gb=options.local_gb, numa_topology=numa.text_of_host(topology),
+            pci_devices=pci.devices(options.pci_devices, self.host),
+            vcpus=hardware_host.shared_count(topology) if topology else options.vcpus,
+            memory_mb=sum(cell.memory for cell in topology.cells) if topology else options.memory_mb,
             hypervisor_type='fake', hypervisor_version=1000, host_ip=self.conf.my_ip,
             uptime=driver.uptime(),
-            cpu_info={'arch': 'x86_64', 'model': 'fake', 'vendor': 'nova', 'features': [],
+            cpu_info={'arch': 'x86_64', 'model': 'fake', 'vendor': 'nova', 'features': sorted(options.cpu_features),
                       'topology': {'cores': options.vcpus, 'threads': 1, 'sockets': 1}},
             disk_available_least=max(0, options.local_gb - used),
             supported_instances=[['x86_64', 'fake', 'hvm']])]
+
+    def numa_topology(self):
+        """The HostTopology that the options describe; None for more processors than one may have."""
+        options = self.conf.fake
+        if not options.numa_cells and options.vcpus > cpus.LIMIT:
+            return None
+        cells = options.numa_cells or [f'{options.vcpus}:{options.memory_mb}']
+        return hardware_host.configured(hardware_host.of_cells(cells), self.conf)
+
+    def host_cpu_stats(self):
+        return {**dict.fromkeys((*monitors.PARTS, 'frequency'), 0),
+                **{name: int(value) for name, value in self.conf.fake.cpu_stats.items()}}
 
     def guests(self):
         with self._lock:
@@ -178,9 +198,12 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
 
     def _put(self, instance, power_state, network_info, *lines):
         with self._lock:
+            devices = pci.given(instance, self._guests)
             guest = self._guests.setdefault(instance.uuid, {'console': []})
             guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
             guest['networks'] = [vif['id'] for vif in network_info]
+            guest['numa_topology'] = instance.numa_topology
+            guest['pci_devices'] = devices
             self._set(instance, power_state, *lines)
 
     def _set(self, instance, power_state, *lines):

@@ -60,11 +60,11 @@ class LiveMigration(driver.LiveMigration):
                     raise exception.MigrationAborted(instance_id=instance.uuid)
             progress(job.progress())
             self._fail('live_migrate')
-            self._send(instance.uuid, self._wire[:1] + (destination['host'],))
+            self._send(instance.uuid, self._wire[:1] + (destination['host'],), facts.get('numa_topology'))
         finally:
             self._jobs.pop(instance.uuid, None)
 
-    def _send(self, uuid, wire):
+    def _send(self, uuid, wire, topology):
         """Hand the guest over; it is at one of the two at any moment."""
         other = _REACHABLE.get(wire)
         if other is None or _REACHABLE.get(self._wire) is not self:
@@ -74,7 +74,7 @@ class LiveMigration(driver.LiveMigration):
             if uuid not in other._expected:
                 raise exception.VirtError(operation='migrate the guest', reason='the host does not expect it')
             guest = self._guests.pop(uuid)
-            other._guests[uuid] = {**guest, 'networks': other._expected.pop(uuid)}
+            other._guests[uuid] = {**guest, 'networks': other._expected.pop(uuid), 'numa_topology': topology}
             self._save()
             other._save()
 

@@ -7,6 +7,7 @@ the image may lower the limits and choose other preferences within them.
 import math
 
 from nova import exception
+from nova.virt.hardware import cpus
 from nova.virt.hardware import wanted
 
 PARTS = ('sockets', 'cores', 'threads')
@@ -24,7 +25,9 @@ def choose(flavor, properties, topology=None):
     :param topology: the placed GuestTopology, if it has one
     :raises InvalidInput: a value is none, the image exceeds the flavor's limits, or no such product is within them
     """
-    asked, vcpus = wanted.Asked(flavor['extra_specs'], properties), flavor['vcpus']
+    asked, vcpus = wanted.Asked(flavor.get('extra_specs'), properties), flavor['vcpus']
+    if vcpus > cpus.LIMIT:
+        raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
     limits = {part: _limit(asked, part) for part in PARTS}
     preferred = _preferred(asked, limits)
     pinned = _pinned_threads(topology)

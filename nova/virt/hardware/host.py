@@ -2,8 +2,10 @@
 import dataclasses
 import re
 
+from nova.objects import numa
 from nova.virt.hardware import cpus
 
+_CELL = re.compile(r'([1-9][0-9]{0,3}):([1-9][0-9]{0,9})(?::([0-9]{1,9}))?\Z')
 _RESERVED = re.compile(r'node:([0-9]{1,4}),\s*size:([^,]+),\s*count:([0-9]{1,12})\Z')
 
 
@@ -21,6 +23,49 @@ def reserved_pages(values):
             raise ValueError(f'reserved_huge_pages {value!r} is not of the form node:0,size:2048,count:64')
         found.setdefault(int(match[1]), {})[size] = int(match[3])
     return found
+
+
+def configured(host, conf):
+    """The HostTopology as the options leave it to guests; None without one.
+
+    :raises ValueError: an option is none, or they contradict each other
+    """
+    if host is None:
+        return None
+    sets = {name: None if not conf.compute[name] else cpus.parse(conf.compute[name])
+            for name in ('cpu_shared_set', 'cpu_dedicated_set')}
+    return partition(host, sets['cpu_shared_set'], sets['cpu_dedicated_set'], reserved_pages(conf.reserved_huge_pages))
+
+
+def shared_count(host):
+    """Processors that vCPUs share."""
+    return sum(len(cell.cpuset) for cell in host.cells)
+
+
+def unused(host):
+    """The HostTopology with nobody on it."""
+    return dataclasses.replace(host, cells=tuple(dataclasses.replace(
+        cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
+        mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells))
+
+
+def of_cells(texts):
+    """The HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs counted through.
+
+    :raises ValueError: one is not of the form
+    """
+    cells, first = [], 0
+    for number, text in enumerate(texts):
+        match = _CELL.match(text.strip())
+        if not match:
+            raise ValueError(f'{text!r} is not of the form CPUs:MiB or CPUs:MiB:large pages')
+        count, memory, large = (int(part or 0) for part in match.groups())
+        large = min(large, memory // 2)
+        cells.append(numa.HostCell(
+            id=number, cpuset=frozenset(range(first, first + count)), memory=memory,
+            mempages=(numa.Pages(4, (memory - 2 * large) * 256), numa.Pages(2048, large))))
+        first += count
+    return numa.HostTopology(tuple(cells))
 
 
 def partition(host, shared=None, dedicated=None, reserved=None):

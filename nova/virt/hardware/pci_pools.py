@@ -20,6 +20,18 @@ def supports(available, requests, host=None, cells=None):
     :param available: [Pool]
     :param host: HostTopology, and cells: the ids of its cells that the guest is on; None: it has no topology
     """
+    return _assign(available, requests, host, cells) is not None
+
+
+def taken(available, requests, host=None, cells=None):
+    """The pools when a guest has got what is asked for, see supports(); None when they do not have it."""
+    numbers = _assign(available, requests, host, cells)
+    return None if numbers is None else [dataclasses.replace(pool, count=pool.count - numbers[position])
+                                         for position, pool in enumerate(available)]
+
+
+def _assign(available, requests, host, cells):
+    """{position of a pool: how many are taken of it}, None when they do not have all that is asked for."""
     units = [request for request in requests for _ in range(request.count)]
     allowed = [[position for position, pool in enumerate(available)
                 if _matches(pool, request) and _near(pool.numa_node, request.numa_policy, host, cells)]
@@ -41,7 +53,9 @@ def supports(available, requests, host=None, cells=None):
                     mine.append(unit)
                     return True
         return False
-    return all(assign(unit, set()) for unit in range(len(units)))
+    if not all(assign(unit, set()) for unit in range(len(units))):
+        return None
+    return {position: len(mine) for position, mine in owners.items()}
 
 
 def choose(devices, requests, host=None, cells=None):
@@ -85,9 +99,10 @@ def choose(devices, requests, host=None, cells=None):
     return {address: index for address, (_, index) in sorted(chosen.items())}
 
 
-def claim(devices, requests, chosen, instance_uuid):
+def claim(devices, requests, chosen, instance_uuid, held=False):
     """The devices when the guest has got ``chosen`` (see choose()).
 
+    :param held: for a move of the guest
     :raises ValueError: one of them is not available
     """
     changed = []
@@ -95,7 +110,7 @@ def claim(devices, requests, chosen, instance_uuid):
         if device.address in chosen:
             if device.status != pci.AVAILABLE:
                 raise ValueError(f'PCI device {device.address} is {device.status}')
-            device = dataclasses.replace(device, status=pci.CLAIMED, instance_uuid=instance_uuid,
+            device = dataclasses.replace(device, status=pci.CLAIMED, instance_uuid=instance_uuid, held=held,
                                          request_id=requests[chosen[device.address]].request_id)
         changed.append(device)
     missing = set(chosen) - {device.address for device in devices}
@@ -105,21 +120,29 @@ def claim(devices, requests, chosen, instance_uuid):
     return settled(changed)
 
 
-def release(devices, instance_uuid, request_id=None):
-    """The devices when the guest has gone, or has given back those of one port."""
-    return settled([
-        dataclasses.replace(device, status=pci.AVAILABLE, instance_uuid=None, request_id=None)
-        if device.instance_uuid == instance_uuid and request_id in (None, device.request_id) else device
-        for device in devices])
+def release(devices, instance_uuid, request_id=None, held=None):
+    """The devices when the guest has gone, or has given back those of one port, or what a move of it holds or not.
+
+    One that its host does not have any more is not among them.
+    """
+    found = []
+    for device in devices:
+        if (device.instance_uuid == instance_uuid and request_id in (None, device.request_id)
+                and held in (None, device.held)):
+            if device.status == pci.REMOVED:
+                continue
+            device = dataclasses.replace(device, status=pci.AVAILABLE, instance_uuid=None, request_id=None, held=False)
+        found.append(device)
+    return settled(found)
 
 
 def settled(devices):
     """The devices with ``unavailable`` where it belongs: a function shares its fate with its parent or children."""
-    claimed = {device.address for device in devices if device.status == pci.CLAIMED}
-    parents = {device.parent_addr for device in devices if device.status == pci.CLAIMED and device.parent_addr}
+    claimed = {device.address for device in devices if device.status in pci.HELD}
+    parents = {device.parent_addr for device in devices if device.status in pci.HELD and device.parent_addr}
     found = []
     for device in devices:
-        if device.status != pci.CLAIMED:
+        if device.status not in pci.HELD:
             barred = device.address in parents or device.parent_addr in claimed
             device = dataclasses.replace(device, status=pci.UNAVAILABLE if barred else pci.AVAILABLE)
         found.append(device)

@@ -64,10 +64,26 @@ def device_specs(values):
     return [_device_spec(item) for value in values for item in _items(value, 'device_spec')]
 
 
+def configured(read, values):
+    """What ``read`` (device_specs or aliases) makes of an option's values.
+
+    :raises InvalidInput: they are not of the form
+    """
+    try:
+        return read(values)
+    except ValueError as error:
+        raise exception.InvalidInput(f'[pci] {error}') from None
+
+
 def admitted(specs, devices):
-    """The devices that are for guests, each with the tags of the first spec that admits it."""
+    """The devices that are for guests, each with the tags of the first spec that admits it.
+
+    Domains beyond ffff, which some storage controllers make, are no addresses that a guest could be given.
+    """
     found = []
     for device in devices:
+        if not _ADDRESS.match(device.address):
+            continue
         spec = next((spec for spec in specs if spec.admits(device)), None)
         if spec is not None:
             found.append(dataclasses.replace(device, tags=spec.tags))

@@ -2,6 +2,7 @@
 import dataclasses
 
 from nova.virt.hardware import fit
+from nova.virt.hardware import host as hosts
 from nova.virt.hardware import pinning
 
 
@@ -30,11 +31,8 @@ def recount(host, guests):
 
     What they have is counted even where it is more than there is: they run. Cells that are gone are left out.
     """
-    cells = tuple(dataclasses.replace(
-        cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
-        mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells)
-    empty = dataclasses.replace(host, cells=cells)
-    known = {cell.id for cell in cells}
+    empty = hosts.unused(host)
+    known = {cell.id for cell in host.cells}
     for guest in guests:
         here = tuple(part for part in guest.cells if part.id in known)
         empty = _changed(empty, dataclasses.replace(guest, cells=here), 1, None)

@@ -1,9 +1,9 @@
 """What a flavor and an image ask of NUMA cells, CPUs and pages.
 
 The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` say the same thing; where both do, the rules
-of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html and huge-pages.html hold. Everything that is
-refused is a BadRequest whose sentence names the key: extra specs are checked when they are set only since 2.86, and
-image properties never.
+of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html and real-time.html and of
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html hold. Everything that is refused is a BadRequest
+whose sentence names the key: extra specs are checked when they are set only since 2.86, and image properties never.
 """
 import re
 
@@ -17,6 +17,8 @@ EMULATOR_POLICIES = ('isolate', 'share')
 PCI_POLICIES = ('required', 'preferred', 'legacy', 'socket')
 TRUE = ('1', 'true', 'yes', 'on', 't', 'y')
 MAX_NODES = 64                     # guest nodes; QEMU takes no more than 128
+DEDICATED = 'resources:PCPU'
+_KEYS = ('hw:cpu_', 'hw_cpu_', 'hw:numa_', 'hw_numa_', 'hw:mem_', 'hw_mem_', 'hw:emulator_', 'hw_emulator_', DEDICATED)
 _PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
 
 
@@ -83,12 +85,12 @@ def topology(flavor, properties):
     :param properties: the image's
     :raises InvalidInput: they ask for what is none, or contradict each other
     """
-    asked, vcpus = Asked(flavor['extra_specs'], properties), flavor['vcpus']
-    policy = asked.agreed('cpu_policy', CPU_POLICIES) or 'shared'
+    asked, vcpus = Asked(flavor.get('extra_specs'), properties), flavor['vcpus']
+    policy = _cpu_policy(asked, flavor)
     threads = asked.agreed('cpu_thread_policy', THREAD_POLICIES)
     emulator = asked.agreed('emulator_threads_policy', EMULATOR_POLICIES)
-    if threads and policy != 'dedicated':
-        raise _invalid('cpu_thread_policy needs cpu_policy dedicated.')
+    if threads and policy == 'shared':
+        raise _invalid('cpu_thread_policy needs cpu_policy dedicated or mixed.')
     if emulator == 'isolate' and policy == 'shared':
         raise _invalid('emulator_threads_policy isolate needs cpu_policy dedicated or mixed.')
     realtime = _realtime(asked, vcpus, policy, emulator)
@@ -101,6 +103,24 @@ def topology(flavor, properties):
         cells=tuple(numa.GuestCell(id=number, cpuset=cpuset, memory=memory, pcpuset=cpuset & pinned, pagesize=pages)
                     for number, (cpuset, memory) in enumerate(cells)),
         cpu_policy=policy, cpu_thread_policy=threads, emulator_threads_policy=emulator, realtime=realtime)
+
+
+def concerns(flavor, properties):
+    """False when topology() would be None without looking closer: most servers ask for nothing of the kind."""
+    return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
+
+
+def _cpu_policy(asked, flavor):
+    """``resources:PCPU`` of the flavor is another way to ask for the policy dedicated."""
+    policy = asked.agreed('cpu_policy', CPU_POLICIES)
+    dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
+    if dedicated is None:
+        return policy or 'shared'
+    if policy is not None:
+        raise _invalid(f'cpu_policy and {DEDICATED} exclude each other.')
+    if _positive(DEDICATED, dedicated) != flavor['vcpus']:
+        raise _invalid(f"{DEDICATED} is {dedicated}; it must be the flavor's number of vCPUs, {flavor['vcpus']}.")
+    return 'dedicated'
 
 
 def _page_size(asked):
@@ -131,6 +151,8 @@ def _realtime(asked, vcpus, policy, emulator):
     if policy == 'shared':
         raise _invalid('cpu_realtime needs cpu_policy dedicated or mixed.')
     mask = asked.image('cpu_realtime_mask') or asked.flavor('cpu_realtime_mask')
+    if mask and asked.flavor('cpu_dedicated_mask'):
+        raise _invalid('cpu_dedicated_mask and cpu_realtime_mask exclude each other.')
     if mask:
         found = _masked('cpu_realtime_mask', mask, vcpus)
     elif policy == 'mixed' and asked.flavor('cpu_dedicated_mask'):
@@ -157,8 +179,6 @@ def _pinned(asked, vcpus, policy, realtime):
     pinned = _masked('cpu_dedicated_mask', mask, vcpus) if mask else realtime
     if not 0 < len(pinned) < vcpus:
         raise _invalid('cpu_policy mixed needs both pinned and shared CPUs.')
-    if not realtime <= pinned:
-        raise _invalid('real-time CPUs must be pinned ones.')
     return pinned
 
 

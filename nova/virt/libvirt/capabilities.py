@@ -17,6 +17,21 @@ def topology(capabilities):
     return numa.HostTopology(tuple(sorted(cells, key=lambda cell: cell.id))) if cells else None
 
 
+def devices(nodes, nets):
+    """[pci.Device] that guests could have.
+
+    :param nodes: the node devices (root elements) of PCI, and nets: those of network interfaces
+    """
+    interfaces = {net.findtext('parent'): net.findtext("./capability[@type='net']/interface") for net in nets}
+    names = {}
+    for node in nodes:
+        capability = node.find("./capability[@type='pci']")
+        if capability is not None and node.findtext('name') in interfaces:
+            names[_address(capability)] = interfaces[node.findtext('name')]
+    found = (device(node, names) for node in nodes)
+    return [each for each in found if each is not None]
+
+
 def device(node, parents=None):
     """The pci.Device of a node device (root element); None when it is none that a guest could have.
 

@@ -7,7 +7,14 @@ import time
 
 from nova import exception
 from nova import states
+from nova.objects import numa
 from nova.virt import driver
+from nova.virt import traits
+from nova.virt.hardware import cpus
+from nova.virt.hardware import fit
+from nova.virt.hardware import host as hardware_host
+from nova.virt.libvirt import capabilities
+from nova.virt.libvirt import cells
 from nova.virt.libvirt import console
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
@@ -42,7 +49,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             storage.instances_directory(conf.state_path), images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after)
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
-        self.virt_type = None
+        self.virt_type = self.topology = None
+        self._placing = threading.Lock()
         self._lock = threading.Lock()
         self._busy, self._pending = {}, set()
         self._images_looked_at = 0
@@ -50,7 +58,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     def init_host(self):
         self.storage.prepare()
         self.hypervisor.connect()
-        capabilities = self.hypervisor.facts()['capabilities']
+        facts = self.hypervisor.facts()
+        self.topology, capabilities = self._topology(facts), facts['capabilities']
         wanted, offered = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
         if wanted == 'kvm' and not offered:
             raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
@@ -100,14 +109,25 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def resources(self):
         facts = self.hypervisor.facts()
+        self.topology = self._topology(facts)
         return [driver.NodeResources(
-            node=self.host, vcpus=facts['vcpus'], memory_mb=facts['memory_mb'],
+            node=self.host, memory_mb=facts['memory_mb'],
             local_gb=self.storage.total_bytes() // storage.GIB,
             disk_available_least=self.storage.free_bytes() // storage.GIB,
             hypervisor_type='QEMU', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
             cpu_info=spec.cpu_info(facts['capabilities']),
             supported_instances=spec.supported_instances(facts['capabilities'], self.virt_type),
-            uptime=driver.uptime())]
+            uptime=driver.uptime(), numa_topology=numa.text_of_host(self.topology),
+            vcpus=hardware_host.shared_count(self.topology) if self.topology else facts['vcpus'],
+            pci_devices=self.hypervisor.pci_devices() if self.conf.pci.device_spec else [])]
+
+    def cpu_flags(self, node):
+        # libvirt names only those that the processor's model does not imply
+        return [*super().cpu_flags(node), *traits.local_flags()]
+
+    def _topology(self, facts):
+        """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
+        return hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
 
     def guests(self):
         return self.hypervisor.guests()
@@ -226,7 +246,19 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         return guest
 
     def _define_and_start(self, guest):
-        self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, xml.domain(guest))
+        self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
+
+    def _domain(self, guest):
+        """The domain XML of a guest, which gets its place on the host now, when its topology does not say it."""
+        host = self.topology
+        if host is not None and guest.numa is None:
+            with self._placing:
+                others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
+                limits = fit.Limits(self.conf.cpu_allocation_ratio, self.conf.ram_allocation_ratio)
+                guest.cell, shared = cells.floating(host, guest, others, limits)
+                guest.cpuset = cpus.show(shared)
+                self.storage.save(guest)
+        return xml.domain(guest, host, self.conf.libvirt.cpu_mode)
 
     # ---- features ---------------------------------------------------------------------
 

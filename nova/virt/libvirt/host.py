@@ -13,6 +13,7 @@ import libvirt
 from nova import concurrency
 from nova import exception
 from nova import states
+from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import events
 from nova.virt.libvirt import xml
 
@@ -149,6 +150,10 @@ class Host:
         """{'version', 'vcpus', 'memory_mb', 'capabilities'}: capabilities is the root of libvirt's document."""
         return self.run('describe the host', _facts)
 
+    def pci_devices(self):
+        """[objects.pci.Device] of the host that guests could have."""
+        return self.run('list the PCI devices', _pci_devices)
+
 
 def kvm_offered(capabilities):
     """Whether guests can use the processor's support: it has it, /dev/kvm opens, and libvirt offers it."""
@@ -223,6 +228,22 @@ def _guests(connection, owner):
             if error.get_error_code() not in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_DOMAIN_METADATA):
                 raise
     return found
+
+
+def _pci_devices(connection):
+    pci, net = ([etree.fromstring(text) for text in _descriptions(connection, kind)] for kind in (
+        libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV, libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET))
+    return capabilities.devices(pci, net)
+
+
+def _descriptions(connection, kind):
+    """XML of the node devices of a kind; one that goes meanwhile is left out."""
+    for device in connection.listAllDevices(kind):
+        try:
+            yield device.XMLDesc()
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
+                raise
 
 
 def _facts(connection):

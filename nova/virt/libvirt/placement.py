@@ -21,6 +21,15 @@ def vcpu(count, cell_cpus=None):
     return element
 
 
+def elements(host, guest):
+    """Those of a guest with a topology that its domain has beside the processor's.
+
+    :param host: HostTopology, guest: GuestTopology placed on it
+    """
+    made = (cputune(host, guest), numatune(guest), memory_backing(host, guest))
+    return [element for element in made if element is not None]
+
+
 def cputune(host, guest):
     """Where the vCPUs and the emulator's threads run, and which are real-time.
 

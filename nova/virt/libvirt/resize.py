@@ -15,7 +15,6 @@ from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
-from nova.virt.libvirt import xml
 
 
 class Resize(driver.Resize):
@@ -80,7 +79,7 @@ class Resize(driver.Resize):
 
     def _define(self, guest, power_on):
         function = guests.define_and_start if power_on else guests.define
-        self.hypervisor.run('define the guest', function, guest.uuid, xml.domain(guest))
+        self.hypervisor.run('define the guest', function, guest.uuid, self._domain(guest))
 
 
 def _copies(stored, qemu_img, instance, old):

@@ -1,5 +1,7 @@
 """From what the compute service knows to what libvirt is told, and back: pure functions."""
 from nova import exception
+from nova.objects import numa
+from nova.virt.hardware import cpu_topology
 from nova.virt.libvirt import xml
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
@@ -23,10 +25,16 @@ def guest(instance, request, virt_type, storage, disks, boot_files):
         uuid=instance.uuid, name=instance.name, owner=storage.directory, virt_type=virt_type,
         vcpus=instance.vcpus, memory_mb=max(instance.memory_mb, MEMORY_MINIMUM),
         console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
-        interfaces=interfaces(request.network_info, vif_model), machine=machine,
+        interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
         agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
+    flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}
+    made.numa = instance.numa_topology
+    made.processor = cpu_topology.choose(flavor, instance.image_properties,
+                                         made.numa and numa.load_guest(made.numa))
+    if made.numa:
+        made.memory_mb = instance.memory_mb          # the sum of its cells
     if 'kernel' in boot_files:
         made.kernel, made.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
         made.cmdline = properties.get('os_command_line') or DEFAULT_CMDLINE.format(root=disks[0].target)

@@ -89,6 +89,11 @@ class Storage:
         values = files.read_json(self.path(uuid, RECORD))
         return xml.Guest.from_dict(values) if values else None
 
+    def guests(self):
+        """[Guest] of all records."""
+        found = (self.load(name) for name in sorted(os.listdir(self.directory)) if UUID.match(name))
+        return [guest for guest in found if guest is not None]
+
     def save(self, guest):
         files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
 

@@ -7,6 +7,11 @@ import dataclasses
 import re
 from xml.etree import ElementTree as etree
 
+from nova.objects import pci
+from nova.virt.hardware import cpus
+from nova.virt.libvirt import cells
+from nova.virt.libvirt import placement
+
 # Monitoring agents that know servers of the compute API read the first; ours alone is the second: it tells whose
 # guest it is when several deployments share one hypervisor.
 NAMESPACE = 'http://openstack.org/xmlns/libvirt/nova/1.1'
@@ -57,6 +62,10 @@ class Guest:
     memory_mb   MiB
     owner       directory of the deployment's guests: whose guest it is
     facts       {'name', 'flavor', 'project_id', 'user_id', 'image_id'} for the metadata element
+    hostdevs    [objects.pci.Device] of the host that it is given
+    processor   {'sockets', 'cores', 'threads'} that it sees (hardware.cpu_topology); None: one core a socket
+    numa        its GuestTopology on the host, as text; None: it has none
+    cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
     """
 
     uuid: str
@@ -75,29 +84,45 @@ class Guest:
     cmdline: str | None = None
     agent: bool = False
     facts: dict = dataclasses.field(default_factory=dict)
+    hostdevs: list = dataclasses.field(default_factory=list)
+    processor: dict | None = None
+    numa: str | None = None
+    cell: int | None = None
+    cpuset: str | None = None
 
     @classmethod
     def from_dict(cls, values):
         values = dict(values, disks=[Disk(**disk) for disk in values['disks']],
-                      interfaces=[Interface(**interface) for interface in values['interfaces']])
+                      interfaces=[Interface(**interface) for interface in values['interfaces']],
+                      hostdevs=pci.load_devices(values.get('hostdevs', ())))
         return cls(**values)
 
 
-def domain(guest):
-    """The domain XML of a Guest."""
+def domain(guest, host=None, cpu_mode=None):
+    """The domain XML of a Guest.
+
+    :param host: HostTopology, needed for a guest with a topology
+    :param cpu_mode: of [libvirt]; None: the best for its kind of machine
+    :raises VirtError: the host is another one than that which it was placed on
+    """
+    topology = cells.placed(host, guest) if guest.numa else None
     root = etree.Element('domain', type=guest.virt_type)
     _add(root, 'name', guest.name)
     _add(root, 'uuid', guest.uuid)
     _metadata(root, guest)
     _add(root, 'memory', guest.memory_mb, unit='MiB')
     _add(root, 'currentMemory', guest.memory_mb, unit='MiB')
-    _add(root, 'vcpu', guest.vcpus)
+    root.append(placement.vcpu(guest.vcpus, None if topology else cpus.parse(guest.cpuset) if guest.cpuset else None))
+    if topology:
+        root.extend(placement.elements(host, topology))
     _sysinfo(root, guest)
     _boot(root, guest)
     features = _add(root, 'features')
     _add(features, 'acpi')
     _add(features, 'apic')
-    _add(root, 'cpu', mode=CPU_MODES[guest.virt_type])
+    mode = CPU_MODES[guest.virt_type] if cpu_mode is None else cpu_mode
+    processor = guest.processor or {'sockets': guest.vcpus, 'cores': 1, 'threads': 1}
+    root.append(placement.cpu(processor, topology, None if mode == 'none' else mode))
     _clock(root, guest)
     _add(root, 'on_poweroff', 'destroy')
     _add(root, 'on_reboot', 'restart')
@@ -196,6 +221,7 @@ def _devices(devices, guest):
             _add(devices, 'controller', type='pci', index=index, model='pcie-root-port')
     for interface in guest.interfaces:
         _interface(devices, interface)
+    devices.extend(placement.hostdev(device) for device in guest.hostdevs)
     serial = _add(devices, 'serial', type='pty')
     _add(serial, 'log', file=guest.console_log, append='on')
     _add(serial, 'target', port=0)

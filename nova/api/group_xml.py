@@ -1,0 +1,232 @@
+"""XML for /v3.0: a WSGI filter that makes JSON of a request in XML, and XML of the answer in JSON.
+
+    <group name="db" tenant_id="…">
+        <policies><policy>anti-affinity</policy></policies>
+        <metadata><meta key="tier">1</meta></metadata>
+        <members><member>…</member></members>
+    </group>
+
+A list is ``<groups>``, a fault ``<itemNotFound code="404"><message>…</message></itemNotFound>``. What a client sends is
+read by expat without document types, so that there are no entities to expand and nothing outside of the document to be
+fetched, and up to a number and a depth of elements.
+"""
+import http
+import io
+import re
+from xml.parsers import expat
+from xml.sax import saxutils
+
+import orjson
+
+from nova import exception
+from nova.api import app
+from nova.api import faults
+
+JSON, XML = 'application/json', 'application/xml'
+_XML_TYPES = (XML, 'text/xml')
+MAX_DEPTH = 8
+MAX_ELEMENTS = 4096
+# {element: that of its items} of lists of texts, and of objects
+_TEXTS = {'policies': 'policy', 'members': 'member'}
+_METADATA, _META = 'metadata', 'meta'
+_OBJECTS = {'groups': 'group'}
+_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')       # not even as a reference
+
+
+def factory(global_conf, **local):
+    """Paste's filter factory."""
+    most = app.offered(global_conf).conf.api.max_request_body_size
+    return lambda application: Filter(application, most)
+
+
+class Filter:
+    """
+    :param max_body: bytes of a request at most
+    """
+
+    def __init__(self, application, max_body):
+        self._application, self._max_body = application, max_body
+
+    def __call__(self, environ, start_response):
+        path = environ.get('PATH_INFO', '')
+        if not path.startswith(f'/{app.GROUPS}/'):
+            return self._application(environ, start_response)
+        suffix = path.endswith('.xml')
+        if suffix:
+            environ['PATH_INFO'] = path[:-len('.xml')]
+        in_xml = suffix or _prefers_xml(environ.get('HTTP_ACCEPT', ''))
+        started = []
+        try:
+            body = self._answer(environ, lambda *response: started.append(response))
+        except exception.NovaException as error:
+            request_id = app.request_id_of(environ)
+            code, headers, document = faults.answer(error, request_id)
+            body = orjson.dumps(document)
+            started.append((f'{code} {http.HTTPStatus(code).phrase}', headers + app.request_id_headers(request_id)))
+        return _send(environ, start_response, *started[0][:2], body, in_xml)
+
+    def _answer(self, environ, start_response):
+        kind, _, parameters = environ.get('CONTENT_TYPE', '').partition(';')
+        if kind.strip().lower() in _XML_TYPES and environ['REQUEST_METHOD'] in ('POST', 'PUT'):
+            raw = app.read_body(environ, self._max_body)
+            if raw:
+                raw = orjson.dumps(to_json(raw, _charset(parameters)))
+            environ['wsgi.input'] = io.BytesIO(raw)
+            environ['CONTENT_LENGTH'], environ['CONTENT_TYPE'] = str(len(raw)), JSON
+        method, environ['REQUEST_METHOD'] = environ['REQUEST_METHOD'], environ['REQUEST_METHOD'].replace('HEAD', 'GET')
+        try:
+            return b''.join(self._application(environ, start_response))
+        finally:
+            environ['REQUEST_METHOD'] = method
+
+
+def _send(environ, start_response, status, headers, body, in_xml):
+    if in_xml and body:
+        body = from_json(orjson.loads(body))
+    kept = [(name, value) for name, value in headers if name.lower() not in ('content-type', 'content-length')]
+    if body:
+        kept += [('Content-Type', XML if in_xml else JSON), ('Content-Length', str(len(body)))]
+    start_response(status, [*kept, ('Vary', 'Accept')])
+    return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+
+def _charset(parameters):
+    found = re.search(r'charset="?([\w.:-]+)', parameters)
+    return found and found[1]
+
+
+def _prefers_xml(accept):
+    """Whether XML is what an Accept header likes better than JSON."""
+    liked = {}
+    for item in accept[:1024].split(','):
+        kind, *parameters = (part.strip().lower() for part in item.split(';'))
+        quality = next((part[2:] for part in parameters if part.startswith('q=')), '1')
+        liked[kind] = float(quality) if re.fullmatch(r'[01](\.[0-9]{0,3})?', quality) else 0
+    others = liked.get('application/*', liked.get('*/*', 0))
+    return max(liked.get(kind, 0) for kind in _XML_TYPES) > liked.get(JSON, others)
+
+
+# ---- reading -----------------------------------------------------------------
+
+class _Reader:
+    """Handlers of an expat parser that make a tree of (name, attributes, children, [texts])."""
+
+    def __init__(self):
+        self.root, self._open, self._count = None, [], 0
+
+    def start(self, name, attributes):
+        self._count += 1
+        if len(self._open) == MAX_DEPTH or self._count > MAX_ELEMENTS:
+            raise exception.BadRequest('Malformed request body: it has too many elements, or too many levels of them.')
+        element = (_local(name), {_local(key): value for key, value in attributes.items()}, [], [])
+        if self._open:
+            self._open[-1][2].append(element)
+        else:
+            self.root = element
+        self._open.append(element)
+
+    def end(self, name):
+        self._open.pop()
+
+    def text(self, data):
+        self._open[-1][3].append(data)
+
+    @staticmethod
+    def refuse(*_):
+        raise exception.BadRequest('Malformed request body: document types and entities are not read.')
+
+
+def _local(name):
+    """A name without its namespace."""
+    return name.rpartition(' ')[2]
+
+
+def to_json(raw, charset=None):
+    """What a document says, as the JSON body that says the same: {its root's name: its content}.
+
+    :raises BadRequest: it is no XML, or not of the form
+    """
+    reader = _Reader()
+    try:
+        parser = expat.ParserCreate(charset, ' ')
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+        parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+        parser.CharacterDataHandler = reader.text
+        parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = reader.refuse
+        parser.ExternalEntityRefHandler = parser.UnparsedEntityDeclHandler = reader.refuse
+        parser.Parse(raw, True)
+    except (expat.ExpatError, LookupError, ValueError):
+        raise exception.BadRequest('Malformed request body: it is not XML.') from None
+    name, attributes, children, texts = reader.root
+    _refuse_text(name, texts)
+    found = dict(attributes)
+    for child in children:
+        if child[0] in found:
+            raise exception.BadRequest(f'Malformed request body: it has {child[0][:80]} twice.')
+        found[child[0]] = _metadata(child) if child[0] == _METADATA else _texts(child)
+    return {name: found}
+
+
+def _refuse_text(name, texts):
+    if ''.join(texts).strip():
+        raise exception.BadRequest(f'Malformed request body: there is text in the element {name[:80]}.')
+
+
+def _items(element, of):
+    name, attributes, children, texts = element
+    _refuse_text(name, texts)
+    if attributes or any(child[0] != of or child[2] for child in children):
+        raise exception.BadRequest(f'Malformed request body: the element {name[:80]} has {of} elements alone.')
+    return children
+
+
+def _texts(element):
+    of = _TEXTS.get(element[0])
+    if of is None:
+        raise exception.BadRequest(f'Malformed request body: the element {element[0][:80]} was unexpected.')
+    return [''.join(texts).strip() for _name, _attributes, _children, texts in _items(element, of)]
+
+
+def _metadata(element):
+    found = {}
+    for _name, attributes, _children, texts in _items(element, _META):
+        if set(attributes) != {'key'} or attributes['key'] in found:
+            raise exception.BadRequest('Malformed request body: a meta has a key of its own, and no other attribute.')
+        found[attributes['key']] = ''.join(texts)
+    return found
+
+
+# ---- writing -----------------------------------------------------------------
+
+def from_json(body):
+    """The XML document, as bytes, that says what an answer in JSON does."""
+    (name, value), = body.items()
+    return ("<?xml version='1.0' encoding='UTF-8'?>\n" + _element(name, value)).encode()
+
+
+def _element(name, value):
+    if isinstance(value, list):
+        return _wrapped(name, ''.join(_element(_OBJECTS[name], item) if name in _OBJECTS else
+                                      _wrapped(_TEXTS[name], _escaped(item)) for item in value))
+    if name == _METADATA:
+        return _wrapped(name, ''.join(_wrapped(_META, _escaped(text), {'key': key}) for key, text in value.items()))
+    attributes = {key: item for key, item in value.items()
+                  if not isinstance(item, (dict, list)) and key != 'message' and item is not None}
+    inner = ''.join(_element(key, item) for key, item in value.items() if isinstance(item, (dict, list)))
+    if 'message' in value:
+        inner += _wrapped('message', _escaped(value['message']))
+    return _wrapped(name, inner, attributes)
+
+
+def _wrapped(name, inner, attributes=()):
+    head = ''.join(f' {key}={saxutils.quoteattr(_possible(str(attributes[key])))}' for key in attributes)
+    return f'<{name}{head}>{inner}</{name}>' if inner else f'<{name}{head}/>'
+
+
+def _escaped(text):
+    return saxutils.escape(_possible(str(text)), {'\r': '&#13;'})
+
+
+def _possible(text):
+    """Text without what XML cannot say, in whose place a replacement character stands."""
+    return _NO_XML.sub('\ufffd', text)

@@ -1,0 +1,136 @@
+"""nova-manage placement explain: how a server would be placed now, as POST /os-scheduler/explain answers it.
+
+The operation itself is asked, in this process, with a scheduler of its own that only reads: no API and no scheduler
+have to run.
+"""
+import io
+import json
+
+NO_HOST = 3                  # exit code
+OPTIONS = {
+    '--server': {'metavar': 'UUID', 'help': 'a server that exists: would it be placed again, and where'},
+    '--file': {'metavar': 'FILE', 'help': 'the body of POST /servers, as JSON; - reads standard input'},
+    '--project': {'metavar': 'ID', 'default': 'admin', 'help': 'whose request it would be'},
+    '--seed': {'metavar': 'UUID', 'help': 'the uuid that breaks ties: that of a server repeats its decision'},
+    '--limit': {'metavar': 'N', 'type': int, 'default': 20, 'help': 'hosts that each list names; 20 unless given'},
+    '--microversion': {'metavar': '2.N', 'default': 'latest', 'help': 'of the body; the newest unless given'},
+    '--json': {'action': 'store_true', 'dest': 'as_json', 'help': 'print what the operation answers'},
+}
+
+
+def explain(conf, server, file, project, seed, limit, microversion, as_json):
+    """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
+    from nova import compose
+    if (server is None) == (file is None):
+        raise _wrong('give either --server or --file.')
+    body = {'server_id': server} if file is None else _read(file)
+    if seed is not None:
+        body['seed'] = seed
+    api_db, cells = compose.checked_databases(conf)
+    found = _ask(_application(conf, api_db, cells), project, body, limit, microversion)
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        _tell(found)
+    return 0 if found['choices'] else NO_HOST
+
+
+def _wrong(reason):
+    from nova import exception
+    return exception.InvalidInput(reason=reason)
+
+
+def _read(file):
+    try:
+        with open(0 if file == '-' else file, encoding='utf-8') as opened:
+            body = json.load(opened)
+    except ValueError as error:
+        raise _wrong(f'{file} is no JSON: {error}') from None
+    if not isinstance(body, dict):
+        raise _wrong(f'{file} is not the body of a request: that is an object.')
+    return body
+
+
+class _Here:
+    """What an RPC client of the scheduler gives, of a manager in this process."""
+
+    def __init__(self, manager):
+        self._manager = manager
+
+    def explain(self, ctx, **arguments):
+        from nova.rpc import serializer
+        return serializer.to_primitive(self._manager.explain(ctx, **arguments))
+
+
+def _application(conf, api_db, cells):
+    from nova import compose
+    from nova import policy
+    from nova.api import app
+    from nova.image import api as image_api
+    from nova.network import api as network_api
+    from nova.scheduler import driver
+    from nova.volume import api as volume_api
+
+    images = image_api.new(conf, compose.image_store(conf, api_db))
+    return app.Application(app.Services(
+        conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
+        scheduler=_Here(driver.load(conf, api_db, cells)), images=images,
+        networks=network_api.API(api_db, conf), volumes=volume_api.new(conf, api_db, images)))
+
+
+def _ask(application, project, body, limit, microversion):
+    """The explanation.
+
+    :raises NovaException: the operation refuses the request, with its sentence
+    """
+    from nova import context
+    from nova import exception
+
+    data = json.dumps(body).encode()
+    caller = context.RequestContext(project_id=project, roles=['admin', 'member', 'reader'], is_admin=True,
+                                    user_id='nova-manage', overwrite=False)
+    started = []
+    answer = b''.join(application({
+        'REQUEST_METHOD': 'POST', 'SCRIPT_NAME': '', 'PATH_INFO': '/v2.1/os-scheduler/explain',
+        'QUERY_STRING': f'limit={limit}', 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'localhost',
+        'SERVER_NAME': 'localhost', 'SERVER_PORT': '80', 'wsgi.input': io.BytesIO(data),
+        'CONTENT_LENGTH': str(len(data)), 'CONTENT_TYPE': 'application/json',
+        'HTTP_OPENSTACK_API_VERSION': f'compute {microversion}', 'nova.context': caller},
+        lambda status, headers: started.append(int(status[:3]))))
+    document = json.loads(answer)
+    if started[0] != 200:
+        refusal = document.get('errors') or list(document.values())
+        raise exception.NovaException(refusal[0].get('message') or refusal[0].get('detail'))
+    return document['explanation']
+
+
+def _tell(found):
+    from nova.cmd import manage
+    asked = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
+    print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Asked: {asked}. Seed: {found["seed"]}\n')
+    removing = [row for row in found['filters'] if row['removed']]
+    if removing:
+        manage.print_table(('Filter', 'Passed', 'Removed', 'Why'), [
+            (row['name'], row['passed'], row['removed'], _why(row)) for row in removing])
+        print()
+    print(f'{"The other" if removing else "The"} filters removed none.')
+    if not all(row['asked'] for row in found['filters']):
+        print('Not asked of a forced host: ' + ', '.join(row['name'] for row in found['filters'] if not row['asked']))
+    if found['ranking']:
+        names = [name for name in found['weighers'] if any(row['weights'][name] for row in found['ranking'])]
+        print()
+        manage.print_table(('Host', 'Node', 'Zone', 'Weight', *names), [
+            (row['host'], row['node'], row['availability_zone'], f'{row["weight"]:.6g}',
+             *(f'{row["weights"][name]:.6g}' for name in names)) for row in found['ranking']])
+    print()
+    for place in found['choices']:
+        print(f'Choice: {place["host"]} ({place["node"]}) in zone {place["availability_zone"]}')
+    if found['reason']:
+        print(f'No valid host: {found["reason"]}')
+        for miss in found['nearest']:
+            print(f'Nearest: {miss["host"]} {" and ".join(lack["reason"] for lack in miss["lacks"])}')
+
+
+def _why(row):
+    named = ', '.join(host['host'] for host in row['hosts'])
+    return f'{row["reason"]}: {named}' + (', …' if row['removed'] > len(row['hosts']) else '')

@@ -1,0 +1,219 @@
+"""Maintenance of hosts: their servers are moved away, and back when it ends, a few at once.
+
+The rows (db/maintenance.py) say what is to be done; a periodic task looks at them, of whatever conductor comes first.
+What a conductor that dies has left is looked at again after LEASE_S. The moves themselves are moves like all others.
+"""
+import datetime
+import logging
+
+from nova import context
+from nova import exception
+from nova import states
+from nova import utils
+from nova.db import compute_nodes
+from nova.db import instances
+from nova.db import maintenance
+from nova.db import server_migrations
+from nova.objects import pci
+
+LOG = logging.getLogger(__name__)
+
+PERIOD_S = 2             # between two looks at a maintenance in which servers are moved
+LEASE_S = 120            # longer than one look takes, with everything that it asks of hosts
+
+LIVE = (states.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
+COLD = (states.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
+CONFIRM = 'confirm'
+
+_AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
+
+
+def outcome(row, move):
+    """What became of a server that was being moved: a state of maintenance, CONFIRM, or None while it goes on.
+
+    :param row: of the server, None when it is gone
+    :param move: its migrations row, None when that is gone
+    """
+    if row is None:
+        return maintenance.GONE
+    if move is None:
+        return maintenance.FAILED
+    if move['status'] == 'finished' and row['vm_state'] == states.RESIZED and row['task_state'] is None:
+        return CONFIRM
+    if move['status'] not in server_migrations.OVER:
+        return None
+    return maintenance.MOVED if row['host'] == move['dest_compute'] else maintenance.FAILED
+
+
+def plan(row, entry, host, capabilities):
+    """What to do with a server that waits: (state of maintenance, reason), or (LIVE or COLD, None).
+
+    :param row: of the server, None when it is gone
+    :param entry: its row of the maintenance
+    :param host: that is maintained
+    :param capabilities: of the node that it is on
+    """
+    away = entry['direction'] == maintenance.AWAY
+    if row is None:
+        return maintenance.GONE, None
+    if away and row['host'] != host:
+        return maintenance.KEPT, _AWAY_ELSEWHERE
+    if not away and row['host'] == host:
+        return maintenance.MOVED, None
+    if not away and row['host'] != entry['dest']:
+        return maintenance.KEPT, _AWAY_ELSEWHERE
+    if row['task_state'] is not None:
+        return maintenance.WAITING, None
+    vm_state = row['vm_state']
+    for way, feature in ((LIVE, 'live_migration'), (COLD, 'resize')):
+        possible = capabilities.get(feature) and not (way is LIVE and pci.asked(row['flavor']))
+        if possible and vm_state in way[0].vm_states:
+            return way, None
+    if vm_state in LIVE[0].vm_states or vm_state in COLD[0].vm_states:
+        return maintenance.FAILED, f'Its host cannot move servers that are {vm_state}.'
+    if vm_state == states.RESIZED:
+        return maintenance.FAILED, 'Its resize waits to be confirmed or reverted.'
+    return maintenance.FAILED, f'A server that is {vm_state} cannot be moved.'
+
+
+class Maintainer:
+    """The part of the conductor's manager that maintains hosts; mixed into it beside Migrator and LiveMigrator."""
+
+    def maintain_hosts(self):
+        """Go on with every maintenance that is due; the number of those looked at."""
+        now = utils.utcnow()
+        with self._cell_db.reader() as conn:
+            rows = maintenance.due(conn, now)
+        looked = 0
+        for row in rows:
+            if not self._cell_db.run(maintenance.take, row, now + datetime.timedelta(seconds=LEASE_S)):
+                continue
+            try:
+                self._maintain(row)
+            except exception.NovaException as error:
+                LOG.warning('The maintenance of host %s goes on later: %s', row['host'], error)
+            self._cell_db.run(maintenance.look_again, row['id'],
+                              utils.utcnow() + datetime.timedelta(seconds=PERIOD_S))
+            looked += 1
+        return looked
+
+    def _maintain(self, row):
+        at_once = self._conf.conductor.maintenance_moves
+        with self._cell_db.reader() as conn:
+            moving = maintenance.in_state(conn, row['id'], maintenance.MOVING)
+            rows = instances.get_many(conn, [entry['instance_uuid'] for entry in moving])
+            moves = maintenance.moves(conn, moving)
+        left = sum(not self._watch_moving(row, each, rows.get(each['instance_uuid']), moves.get(each['migration_id']))
+                   for each in moving)
+        if row['status'] not in maintenance.DIRECTION:
+            return
+        if left < at_once:
+            self._move_more(row, at_once)
+        ended = self._cell_db.run(maintenance.end_phase, row)
+        if ended is not None:
+            LOG.info('The maintenance of host %s: %s.', ended['host'], ended['message'] or ended['status'])
+
+    # ---- servers that are being moved ----
+
+    def _watch_moving(self, maintained, entry, row, move):
+        """Note what became of it; whether it is over."""
+        found = outcome(row, move)
+        if found == CONFIRM:
+            self._confirm_moved(maintained, row['uuid'])
+        if found is None or found == CONFIRM:
+            return False
+        reason, dest = None, None
+        if found == maintenance.MOVED:
+            dest = row['host']
+        elif found == maintenance.FAILED:
+            reason = _reason(row, move)
+        self._cell_db.run(maintenance.settle, maintained, entry, found, reason, dest)
+        return True
+
+    def _confirm_moved(self, maintained, uuid):
+        ctx = _context(maintained)
+        try:
+            self._cell_db.run(server_migrations.begin_end, ctx, uuid, states.ACTIONS['confirmResize'], 'confirming',
+                              True)
+        except exception.NovaException as error:
+            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # its owner was first
+            return
+        self.continue_move(ctx, uuid)
+
+    # ---- servers that wait ----
+
+    def _move_more(self, row, at_once):
+        with self._cell_db.reader() as conn:
+            # more than are begun, because some may be busy or gone
+            waiting = maintenance.in_state(conn, row['id'], maintenance.WAITING, 4 * at_once)
+            servers = instances.get_many(conn, [entry['instance_uuid'] for entry in waiting])
+            hosts = {server['host'] for server in servers.values() if server['host']} | {row['host']}
+            up = {host for host in hosts if self.host_is_up(conn, host)}
+            capabilities = {host: _capabilities(conn, host) for host in hosts}
+        if row['host'] not in up and not self._worth_waiting(row):
+            self._give_up_waiting(row, waiting)
+            return
+        if row['host'] not in up:
+            return
+        for entry in waiting:
+            server = servers.get(entry['instance_uuid'])
+            host = server and server['host']
+            what, reason = plan(server, entry, row['host'], capabilities.get(host, {}))
+            if what in (LIVE, COLD) and host not in up:
+                what, reason = maintenance.FAILED, f'Host {host} is down.'
+            if what == maintenance.WAITING:
+                self._cell_db.run(maintenance.postpone, entry)
+            elif what not in (LIVE, COLD):
+                self._cell_db.run(maintenance.settle, row, entry, what, reason)
+            elif not self._begin_to_move(row, entry, what, at_once):
+                return
+
+    def _worth_waiting(self, row):
+        """A host that its servers are to come back to may be starting yet."""
+        patience = datetime.timedelta(seconds=self._conf.conductor.task_deadline)
+        return row['status'] == maintenance.REBALANCING and utils.utcnow() < row['stopped_at'] + patience
+
+    def _give_up_waiting(self, row, waiting):
+        reason = f'Host {row["host"]} is down' + (
+            ': its servers can be evacuated, not moved.' if row['status'] == maintenance.DRAINING else '.')
+        for entry in waiting:
+            self._cell_db.run(maintenance.settle, row, entry, maintenance.FAILED, reason)
+
+    def _begin_to_move(self, row, entry, way, at_once):
+        """Begin to move a server; False when no other should be begun now."""
+        ctx, uuid = _context(row), entry['instance_uuid']
+        back = entry['direction'] == maintenance.BACK
+        arguments = {'host': row['host'] if back else None, 'aggregate': None if back else row['aggregate_id']}
+        if way is LIVE:
+            arguments.update(force=False, block_migration=None, disk_over_commit=False)
+        try:
+            if not self._cell_db.run(maintenance.begin_move, ctx, row, entry, *way, arguments, at_once):
+                return False
+        except (exception.Conflict, exception.InstanceNotFound) as error:
+            LOG.info('Server %s is not moved now: %s', uuid, error.message)       # it has changed meanwhile
+            self._cell_db.run(maintenance.postpone, entry)
+            return True
+        if way is LIVE:
+            self.continue_live_migration(ctx, uuid)
+        else:
+            self.continue_move(ctx, uuid)
+        return True
+
+
+def _capabilities(conn, host):
+    return next((node['capabilities'] for node in compute_nodes.by_host(conn, host)), {})
+
+
+def _reason(row, move):
+    """Why a move has not come to its destination, for administrators."""
+    fault = row['fault']
+    if fault and move is not None and str(fault.get('created', '')) >= move['created_at'].isoformat()[:19]:
+        return fault['message']
+    return f'Its move ended as {move["status"] if move else "lost"}.'
+
+
+def _context(row):
+    """Each move is a request of its own, in the name of who started the maintenance."""
+    ctx = context.admin_context()
+    ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
+    return ctx

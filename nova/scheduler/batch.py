@@ -1,0 +1,93 @@
+"""Servers that wait for a host, placed together: decided one after the other on one view, claimed in one transaction.
+
+What differs from placing one alone is the number of statements, not what is decided: each request sees what those
+before it took, the claim's condition is judged on locked rows, and a request that it refuses is decided anew by itself,
+as are all when a server does not wait any more. One bad request does not fail the others.
+"""
+from nova import exception
+from nova import states
+from nova.db import claims_many
+from nova.scheduler import gathering
+from nova.scheduler import pipeline
+
+SERVERS = 64          # of one batch; with more, those who wait wait for longer
+FRESH_S = 0.02        # under load: what this scheduler claims its table knows, what others claimed the condition knows
+
+
+class Waiting(gathering.Item):
+    """A request for new servers.
+
+    placed    a list as select_destinations gives it; None: it has to be placed by itself
+    """
+
+    def __init__(self, request, instance_uuids):
+        super().__init__()
+        self.request, self.uuids, self.placed = request, instance_uuids, None
+
+
+class Changed(Exception):
+    """A server does not wait any more."""
+
+
+class Batches:
+    """The part of the scheduler's manager that places many at once; mixed into it.
+
+    Needs ``self._place_alone``, ``self._table``, ``self._cells``, ``self._filters``, ``self._weighers``,
+    ``self._order`` and ``self._selections``.
+    """
+
+    @staticmethod
+    def together(request, instance_uuids):
+        """Whether a request may be one of a batch: it takes numbers alone."""
+        return (request.group is None and not request.extras and not request.limiting
+                and len(instance_uuids) <= SERVERS)
+
+    def place_many(self, items):
+        """``placed`` of those items that find room; for Gathering."""
+        if len(items) == 1 and len(items[0].uuids) == 1:
+            item, = items                        # by itself it takes fewer statements; whoever comes meanwhile waits
+            item.placed = self._place_alone(item.request, item.uuids)
+            return
+        hosts = self._table.hosts(fresh_s=FRESH_S)
+        view, plans = hosts.copy(), []
+        for item in items:
+            try:
+                rankings = pipeline.choose(view, item.request, self._filters, self._weighers, item.uuids, self._order,
+                                           pipeline.MOST)
+            except exception.NoValidHost:
+                continue
+            except Exception as error:           # a filter of somebody else's, for one
+                item.error = error
+                continue
+            for ranking in rankings:
+                view.consume(ranking[0], item.request.asked)
+            plans.append((item, rankings))
+        try:
+            placed, usage = self._cells.default.db.run(self._claim_many, hosts, plans) if plans else ([], {})
+        except Changed:
+            return
+        self._table.note(self._cells.default, usage)
+        for item, selections in placed:
+            item.placed = selections
+
+    def _claim_many(self, conn, hosts, plans):
+        """([(item, its selections)] of those that are claimed, {node: its usage now})."""
+        firsts = {int(ranking[0]) for _, rankings in plans for ranking in rankings}
+        nodes = claims_many.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
+        zones = claims_many.zones(conn, {hosts.host[position] for position in firsts})
+        places, placed = {}, []
+        for item, rankings in plans:
+            request, chosen = item.request, [int(ranking[0]) for ranking in rankings]
+            if not places.keys().isdisjoint(item.uuids) or request.zone is not None and any(
+                    zones.get(hosts.host[position]) not in request.zones for position in chosen):
+                continue
+            if not nodes.take([(int(hosts.ids[position]), request.asked) for position in chosen]):
+                continue
+            for uuid, position in zip(item.uuids, chosen, strict=True):
+                places[uuid] = {'host': hosts.host[position], 'node': hosts.node[position],
+                                'availability_zone': zones.get(hosts.host[position])}
+            placed.append((item, [self._selections(hosts, ranking) for ranking in rankings]))
+        usage = nodes.write()
+        if places and claims_many.place(conn, places, states.BUILDING, states.SCHEDULING) != len(places):
+            raise Changed
+        return placed, usage

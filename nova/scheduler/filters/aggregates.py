@@ -1,0 +1,163 @@
+"""Filters by the metadata of the aggregates that a host is in; each asks once for each distinct metadata."""
+import numpy as np
+
+from nova.scheduler import aggregate_values
+from nova.scheduler.filters import asked
+from nova.scheduler.filters import base
+from nova.scheduler.filters import builtin
+from nova.scheduler.filters import busy
+from nova.scheduler.filters import operators
+
+TENANT = 'filter_tenant_id'
+
+
+class AggregateInstanceExtraSpecsFilter(base.Remembered):
+    """Hosts whose aggregates' metadata satisfy the flavor's extra specs of the scope
+    ``aggregate_instance_extra_specs``, or of none. Of metadata with several values, separated by
+    commas or from several aggregates, one has to."""
+
+    rebuild = False
+
+    def key(self, request):
+        specs = asked.extra_specs(request)
+        wanted = asked.scoped(specs, 'aggregate_instance_extra_specs') if specs else {}
+        return frozenset((key, str(value)) for key, value in wanted.items()) or None
+
+    def judge(self, hosts, request):
+        wanted = self.key(request)
+
+        def satisfies(merged):
+            return all(_satisfied(merged.get(key, ()), requirement) for key, requirement in wanted)
+        return hosts.by_aggregates(satisfies)
+
+    def reason(self, hosts, request, removed):
+        keys = ', '.join(sorted(key for key, _ in self.key(request)))
+        return f"is|are in no aggregate that satisfies the flavor's extra specs ({keys})"
+
+
+def _satisfied(values, requirement):
+    return any(operators.matches(part, requirement) for value in values for part in asked.listed(value))
+
+
+class AggregateTypeAffinityFilter(base.Remembered):
+    """Hosts whose aggregates name the flavor in their metadata ``instance_type``, or name none."""
+
+    rebuild = False
+
+    def key(self, request):
+        return asked.flavor(request).get('name')
+
+    def judge(self, hosts, request):
+        name = self.key(request)
+
+        def allows(merged):
+            values = merged.get('instance_type')
+            return values is None or any(name in asked.listed(value) for value in values)
+        return hosts.by_aggregates(allows)
+
+    def reason(self, hosts, request, removed):
+        return f'is|are kept for other flavors than {self.key(request)}'
+
+
+class AggregateMultiTenancyIsolation(base.Remembered):
+    """Hosts whose aggregates name the project in their metadata ``filter_tenant_id``, or name none.
+
+    Metadata whose keys begin with that, such as filter_tenant_id2, name more of them.
+    """
+
+    rebuild = False
+
+    def key(self, request):
+        return getattr(request.spec, 'project_id', None)
+
+    def judge(self, hosts, request):
+        project = self.key(request)
+
+        def allows(merged):
+            named = [part for key, values in merged.items() if key.startswith(TENANT)
+                     for value in values for part in asked.listed(value)]
+            return not named or project in named
+        return hosts.by_aggregates(allows)
+
+    def reason(self, hosts, request, removed):
+        return 'is|are kept for other projects'
+
+
+class AggregateImagePropertiesIsolation(base.Remembered):
+    """Hosts whose aggregates' metadata agree with the image: where both have a key, one value is the image's."""
+
+    def key(self, request):
+        found = asked.properties(request)
+        return frozenset((key, str(value)) for key, value in found.items()) or None
+
+    def judge(self, hosts, request):
+        options = self.conf.filter_scheduler
+        prefix = options.aggregate_image_properties_isolation_namespace
+        prefix = prefix and prefix + options.aggregate_image_properties_isolation_separator
+        wanted = {key: value for key, value in self.key(request) if not prefix or key.startswith(prefix)}
+
+        def agrees(merged):
+            return all(any(wanted[key] in asked.listed(value) for value in merged[key])
+                       for key in wanted if key in merged)
+        return hosts.by_aggregates(agrees)
+
+    def reason(self, hosts, request, removed):
+        return "is|are kept for images with other properties"
+
+
+class _AggregateRoom(builtin.Room):
+    """Room with the ratio that the host's aggregates give, the smallest of several, else the host's own."""
+
+    ratio = None
+
+    def free(self, hosts):
+        resource = self.resource
+        return np.minimum(self._capacity(hosts) - hosts.used[resource], hosts.total[resource])
+
+    def ratios(self, hosts):
+        return aggregate_values.overridden(hosts, self.ratio, hosts.values(self.ratio).astype(float))
+
+    def _capacity(self, hosts):
+        def make():
+            own = hosts.values(self.ratio).astype(float)
+            return hosts.capacity[self.resource] / own * self.ratios(hosts)
+        return hosts.once(('capacity', self.resource), make)
+
+    def limits(self, hosts, position):
+        return {self.resource: float(self.ratios(hosts)[position])}
+
+
+class AggregateCoreFilter(_AggregateRoom):
+    resource, words, unit = builtin.CoreFilter.resource, builtin.CoreFilter.words, builtin.CoreFilter.unit
+    ratio = 'cpu_allocation_ratio'
+
+
+class AggregateRamFilter(_AggregateRoom):
+    resource, words, unit = builtin.RamFilter.resource, builtin.RamFilter.words, builtin.RamFilter.unit
+    ratio = 'ram_allocation_ratio'
+
+
+class AggregateDiskFilter(_AggregateRoom):
+    resource, words, unit = builtin.DiskFilter.resource, builtin.DiskFilter.words, builtin.DiskFilter.unit
+    ratio = 'disk_allocation_ratio'
+
+
+class AggregateNumInstancesFilter(busy.NumInstancesFilter):
+    """Hosts with fewer servers than their aggregates' metadata ``max_instances_per_host`` say, the smallest of several;
+    without it the option."""
+
+    def most(self, hosts):
+        return aggregate_values.overridden(hosts, 'max_instances_per_host', super().most(hosts), int)
+
+
+class AggregateIoOpsFilter(busy.IoOpsFilter):
+    """Hosts with fewer busy servers than their aggregates' metadata ``max_io_ops_per_host`` say, the smallest of
+    several; without it the option."""
+
+    def most(self, hosts):
+        return aggregate_values.overridden(hosts, 'max_io_ops_per_host', super().most(hosts), int)
+
+
+FILTERS = (AggregateInstanceExtraSpecsFilter, AggregateTypeAffinityFilter, AggregateMultiTenancyIsolation,
+           AggregateImagePropertiesIsolation, AggregateCoreFilter, AggregateRamFilter, AggregateDiskFilter,
+           AggregateNumInstancesFilter, AggregateIoOpsFilter)

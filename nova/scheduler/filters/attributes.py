@@ -1,0 +1,89 @@
+"""A host's attributes by the names of the documented per-host interface: what plugins, queries and extra specs read."""
+import numpy as np
+
+
+class Attribute:
+    """
+    :param read: ``read(hosts)`` -> an array of numbers or of objects
+    :param fixed: it depends on no usage
+    :param column: of the table, whose distinct values are few
+    """
+
+    def __init__(self, read, fixed=False, column=None):
+        self.read, self.fixed, self.column = read, fixed, column
+
+
+def _column(name):
+    return Attribute(lambda hosts: hosts.values(name), fixed=True, column=name)
+
+
+def _total(resource):
+    return Attribute(lambda hosts: hosts.total[resource], fixed=True)
+
+
+def free_ram_mb(hosts):
+    """MiB that neither a server nor the host itself has; negative on a host that gave out more than it has."""
+    return hosts.total['memory_mb'] - hosts.numbers('reserved_memory_mb') - hosts.used['memory_mb']
+
+
+def free_disk_mb(hosts):
+    return (hosts.total['local_gb'] - hosts.numbers('reserved_disk_gb') - hosts.used['local_gb']) * 1024
+
+
+ATTRIBUTES = {
+    'host': _column('host'),
+    'nodename': _column('node'),
+    'hypervisor_hostname': _column('node'),
+    'hypervisor_type': _column('hypervisor_type'),
+    'hypervisor_version': Attribute(lambda hosts: hosts.numbers('hypervisor_version'), fixed=True),
+    'host_ip': _column('host_ip'),
+    'cpu_info': _column('cpu_info'),
+    'supported_instances': _column('supported_instances'),
+    'capabilities': _column('capabilities'),
+    'traits': _column('traits'),
+    'availability_zone': _column('availability_zone'),
+    'cpu_allocation_ratio': _column('cpu_allocation_ratio'),
+    'ram_allocation_ratio': _column('ram_allocation_ratio'),
+    'disk_allocation_ratio': _column('disk_allocation_ratio'),
+    'vcpus_total': _total('vcpus'),
+    'vcpus_used': Attribute(lambda hosts: hosts.used['vcpus']),
+    'total_usable_ram_mb': _total('memory_mb'),
+    'free_ram_mb': Attribute(free_ram_mb),
+    'total_usable_disk_gb': _total('local_gb'),
+    'free_disk_mb': Attribute(free_disk_mb),
+    'disk_mb_used': Attribute(lambda hosts: hosts.used['local_gb'] * 1024),
+    'num_instances': Attribute(lambda hosts: hosts.running_vms),
+    'num_io_ops': Attribute(lambda hosts: hosts.io_ops),
+    'failed_builds': Attribute(lambda hosts: hosts.failed_builds),
+}
+
+
+def find(names):
+    """(Attribute, the path below it) of ('cpu_info', 'features'); what is no attribute is one of the driver's
+    capabilities."""
+    if names[0] in ATTRIBUTES:
+        return ATTRIBUTES[names[0]], names[1:]
+    return ATTRIBUTES['capabilities'], names
+
+
+def path(hosts, names):
+    """An array of an attribute, or of what lies under it; None where a host has no such thing."""
+    attribute, rest = find(names)
+    if not rest:
+        return attribute.read(hosts)
+    if attribute.column is None:
+        return np.full(len(hosts), None)
+    values, codes = hosts.distinct(attribute.column)
+    found = np.empty(len(values), dtype=object)
+    for number, value in enumerate(values):
+        found[number] = under(value, rest)
+    return found[codes]
+
+
+def under(value, names):
+    """What lies in nested dicts, None where there is no such thing."""
+    for name in names:
+        if not isinstance(value, dict) or name not in value:
+            return None
+        value = value[name]
+    return value

@@ -1,0 +1,36 @@
+"""The filter of instance categories. It is always asked: who requires something of hosts relies on it."""
+from nova.scheduler.filters import base
+from nova.scheduler.filters import capabilities
+from nova.scheduler.filters import operators
+
+
+class CategoryRequirementsFilter(base.Filter):
+    """Hosts that meet what the server's instance category requires, by what they are and can or by the metadata of
+    their aggregates: ``{'local_ssd': 'true', 'nic_speed': '>= 10000'}``.
+    """
+
+    rebuild = False
+
+    def mask(self, hosts, request):
+        mask = hosts.everything
+        for key, requirement in request.requirements.items():
+            mask = mask & _met(hosts, key, requirement)
+        return mask
+
+    def reason(self, hosts, request, removed):
+        missing = sorted(key for key, requirement in request.requirements.items()
+                         if not _met(hosts, key, requirement)[removed].all())
+        return f"does|do not meet the requirements of the server's category ({', '.join(missing)})"
+
+
+def _met(hosts, key, requirement):
+    return capabilities.satisfying(hosts, key.removeprefix('capabilities:'), requirement) | hosts.once(
+        ('category', key, requirement), lambda: _of_aggregates(hosts, key, operators.matcher(requirement)))
+
+
+def _of_aggregates(hosts, key, matches):
+    """True where a value of the key, in the metadata of one of the host's aggregates, matches."""
+    return hosts.by_aggregates(lambda merged: any(matches(value) for value in merged.get(key, ()))).astype(bool)
+
+
+FILTERS = (CategoryRequirementsFilter,)

@@ -1,0 +1,91 @@
+"""The operators of flavors' extra specs.
+
+``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``.
+A value without an operator is compared as text. Something that is not there satisfies nothing.
+"""
+import functools
+import math
+import operator
+import re
+
+NUMERIC = {'=': operator.ge, '==': operator.eq, '!=': operator.ne, '>=': operator.ge, '<=': operator.le}
+TEXT = {'s==': operator.eq, 's!=': operator.ne, 's>=': operator.ge, 's>': operator.gt, 's<=': operator.le,
+        's<': operator.lt}
+IN, ALL_IN, OR = '<in>', '<all-in>', '<or>'
+OPERATORS = (*NUMERIC, *TEXT, IN, ALL_IN, OR)
+
+
+@functools.lru_cache(maxsize=1024)
+def matcher(requirement):
+    """``matches(value)`` of an extra spec's value; value is text, a number, a boolean, a list or None."""
+    first, _, rest = requirement.strip().partition(' ')
+    rest = rest.strip()
+    if first in NUMERIC:
+        return functools.partial(_numeric, NUMERIC[first], number(rest))
+    if first in TEXT:
+        return functools.partial(_text, TEXT[first], rest)
+    if first == IN:
+        return functools.partial(_within, rest)
+    if first == ALL_IN:
+        return functools.partial(_all_within, tuple(rest.split()))
+    if first == OR:
+        return functools.partial(_one_of, tuple(part.strip() for part in rest.split(OR)))
+    return functools.partial(_text, operator.eq, requirement.strip())
+
+
+def matches(value, requirement):
+    """Whether a value satisfies an extra spec's value."""
+    return matcher(requirement)(value)
+
+
+def comparison(requirement):
+    """(function, number) of a requirement that compares numbers, None of any other one."""
+    first, _, rest = requirement.strip().partition(' ')
+    return (NUMERIC[first], number(rest)) if first in NUMERIC else None
+
+
+def number(value):
+    """A value as a number, None when it is none."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def words(value):
+    """The elements of a list, or of text that separates them by spaces or commas."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [str(each) for each in value]
+    return [part for part in re.split(r'[\s,]+', str(value)) if part]
+
+
+def _numeric(compare, wanted, value):
+    found = None if isinstance(value, bool) else number(value)
+    return wanted is not None and found is not None and compare(found, wanted)
+
+
+def _text(compare, wanted, value):
+    if value is None or isinstance(value, (list, dict)):
+        return False
+    if isinstance(value, bool):
+        return compare(str(value).lower(), wanted.lower())
+    return compare(str(value), wanted)
+
+
+def _within(wanted, value):
+    if value is None or not wanted:
+        return False
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(wanted in str(each) for each in value)
+    return not isinstance(value, dict) and wanted in str(value)
+
+
+def _all_within(wanted, value):
+    return value is not None and not isinstance(value, dict) and bool(wanted) and set(wanted) <= set(words(value))
+
+
+def _one_of(wanted, value):
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(str(each) in wanted for each in value)
+    return any(_text(operator.eq, each, value) for each in wanted)

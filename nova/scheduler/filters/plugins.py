@@ -1,0 +1,143 @@
+"""Filters of others, written for one host at a time: ``host_passes(host_state, filter_properties)``.
+
+A plugin that fails is a fault of the deployment, not of the request: it is logged, and the host that it failed on
+does not pass, so that nothing is placed where it would not have allowed it.
+"""
+import inspect
+import logging
+import types
+
+import numpy as np
+import sqlalchemy as sa
+
+from nova import context
+from nova.db.tables_cell import instances
+from nova.scheduler.filters import attributes
+from nova.scheduler.filters import base
+
+LOG = logging.getLogger(__name__)
+
+# what the second parameter of a host_passes is called that takes the objects.RequestSpec
+_SPEC = ('spec', 'spec_obj', 'request_spec')
+_LISTS = ('group', 'different_host')
+
+
+class BaseHostFilter:
+    """Base class of filters that are written for one host at a time.
+
+    needs_instances   ``host_state.instances`` is {uuid: True} of the servers on the host; it costs a query of all
+                      servers for each request
+    RUN_ON_REBUILD    it is asked, too, when a server is rebuilt from another image on its host
+    """
+
+    needs_instances = False
+    RUN_ON_REBUILD = True
+
+    def host_passes(self, host_state, filter_properties):
+        """Whether the host may take the server.
+
+        :param host_state: see attributes.ATTRIBUTES; besides ``aggregates``, ``metrics``, ``limits`` and ``instances``
+        :param filter_properties: see ``properties``
+        """
+        raise NotImplementedError
+
+
+class PerHost(base.Filter):
+    """A filter written for one host at a time, beside the others; it is asked only about hosts that are left."""
+
+    rebuild = True
+
+    def __init__(self, conf, wrapped):
+        super().__init__(conf)
+        self._wrapped = wrapped
+        self._takes_spec = _takes_spec(wrapped)
+        self.rebuild = bool(getattr(wrapped, 'RUN_ON_REBUILD', True))
+
+    @property
+    def name(self):
+        return type(self._wrapped).__name__
+
+    def wants(self, spec):
+        return bool(getattr(self._wrapped, 'needs_instances', False))
+
+    def facts(self, conn, spec):
+        c = instances.c
+        return frozenset(tuple(row) for row in conn.execute(sa.select(c.host, c.node, c.uuid).where(
+            c.host.is_not(None))))
+
+    def mask(self, hosts, request):
+        return self.among(hosts, request, np.arange(len(hosts)))
+
+    def among(self, hosts, request, left):
+        second = request.spec if self._takes_spec else properties(self.conf, request)
+        servers = {}
+        for host, node, uuid in request.facts.get(self.name, ()):
+            servers.setdefault((host, node), {})[uuid] = True
+        states, failed = states_of(hosts, left, servers), 0
+        found = np.zeros(len(left), dtype=bool)
+        for number, state in enumerate(states):
+            try:
+                found[number] = bool(self._wrapped.host_passes(state, second))
+            except Exception as error:
+                failed += 1
+                if failed == 1:
+                    LOG.exception('Filter %s failed on host %s: %s', self.name, state.host, error)
+        if failed:
+            LOG.error('Filter %s failed on %d of %d hosts, which do not pass.', self.name, failed, len(left))
+        return found
+
+
+def _takes_spec(wrapped):
+    try:
+        names = list(inspect.signature(wrapped.host_passes).parameters)
+    except (TypeError, ValueError):
+        names = []
+    if len(names) > 1 and names[1] == 'filter_properties':
+        return False
+    return not isinstance(wrapped, BaseHostFilter) or (len(names) > 1 and names[1] in _SPEC)
+
+
+def states_of(hosts, positions, servers=None):
+    """One object a host, with the attributes of the per-host interface.
+
+    :param servers: {(host, node): {uuid: True}} where it was asked for
+    """
+    columns = {name: attribute.read(hosts)[positions].tolist() for name, attribute in attributes.ATTRIBUTES.items()}
+    aggregates = hosts.aggregates[positions].tolist()
+    metrics = hosts.metrics[positions].tolist()
+    for number in range(len(positions)):
+        values = {name: column[number] for name, column in columns.items()}
+        yield types.SimpleNamespace(
+            **values, aggregates=aggregates[number], metrics=metrics[number] or {}, limits={}, stats={},
+            instances=(servers or {}).get((values['host'], values['nodename']), {}))
+
+
+def properties(conf, request):
+    """The dictionary ``filter_properties`` of a request."""
+    spec = request.spec
+    flavor = dict(spec.flavor or {})
+    flavor.update(flavorid=flavor.get('flavor_id'), swap=flavor.get('swap') or 0,
+                  extra_specs=dict(flavor.get('extra_specs') or {}))
+    image = dict(spec.image or {})
+    server = {'uuid': spec.instance_uuid, 'project_id': spec.project_id, 'user_id': spec.user_id,
+              'availability_zone': request.zone, 'root_gb': flavor.get('root_gb'),
+              'ephemeral_gb': flavor.get('ephemeral_gb'), 'memory_mb': flavor.get('memory_mb'),
+              'vcpus': flavor.get('vcpus'), 'image_ref': image.get('id'),
+              'os_type': (image.get('properties') or {}).get('os_type')}
+    hints = {name: values if name in _LISTS or len(values) != 1 else values[0]
+             for name, values in (spec.hints or {}).items()}
+    group = request.group
+    return {
+        'context': context.RequestContext(user_id=spec.user_id, project_id=spec.project_id, overwrite=False),
+        'request_spec': {'image': image, 'instance_properties': server, 'instance_type': flavor,
+                         'instance_uuids': [spec.instance_uuid], 'num_instances': spec.num_instances,
+                         'block_device_mapping': spec.block_devices, 'security_group': spec.security_groups},
+        'instance_type': flavor, 'instance_uuids': [spec.instance_uuid], 'scheduler_hints': hints,
+        'config_options': {}, 'project_id': spec.project_id, 'os_type': server['os_type'],
+        'force_hosts': [request.host] if request.forced and request.host else [],
+        'force_nodes': [request.node] if request.forced and request.node else [],
+        'ignore_hosts': list(request.ignored),
+        'retry': {'num_attempts': len(request.tried) + 1, 'hosts': [list(place) for place in request.tried]},
+        'group_hosts': set(group.members) if group else set(), 'limits': {},
+        'group_policies': set(getattr(group, 'policies', ())) if group else set(),
+        'pci_requests': None}

@@ -1,0 +1,140 @@
+"""JsonFilter: a condition on hosts' attributes that the hint ``query`` spells out.
+
+``["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 204800]]``: an operation is a list that begins with
+its name; ``$name`` is an attribute of the host (attributes.py), ``$capabilities.live_migration`` something under one.
+"""
+import operator
+
+import numpy as np
+import orjson
+
+from nova.scheduler.filters import asked
+from nova.scheduler.filters import attributes
+from nova.scheduler.filters import base
+
+MAX_DEPTH, MAX_PARTS = 16, 256
+_COMPARISONS = {'=': operator.eq, '<': operator.lt, '>': operator.gt, '<=': operator.le, '>=': operator.ge}
+
+
+class Malformed(ValueError):
+    """The text is for the user."""
+
+
+class JsonFilter(base.Filter):
+    """Hosts that satisfy the query. A query without a meaning lets no host through."""
+
+    rebuild = False
+
+    def mask(self, hosts, request):
+        wanted = asked.hint(request, 'query')
+        if not wanted:
+            return hosts.everything
+        try:
+            return evaluate(hosts, parsed(wanted))
+        except Malformed:
+            return np.zeros(len(hosts), dtype=bool)
+
+    def reason(self, hosts, request, removed):
+        try:
+            evaluate(hosts, parsed(asked.hint(request, 'query')))
+        except Malformed as error:
+            return f'cannot be judged by the hint query: {error}'
+        return 'does|do not satisfy the hint query'
+
+
+def parsed(query):
+    """The query as lists.
+
+    :raises Malformed:
+    """
+    if isinstance(query, str):
+        try:
+            query = orjson.loads(query)
+        except ValueError:
+            raise Malformed('it is no JSON') from None
+    if not isinstance(query, list) or not query:
+        raise Malformed('it is no list that begins with an operation')
+    parts, waiting = 0, [(query, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        parts += 1
+        if depth > MAX_DEPTH or parts > MAX_PARTS:
+            raise Malformed('it is too large')
+        if isinstance(item, list):
+            waiting += [(each, depth + 1) for each in item]
+    return query
+
+
+def evaluate(hosts, query):
+    """The mask of a query.
+
+    :raises Malformed: an operation or an attribute that there is not
+    """
+    name, *arguments = query
+    if name in ('and', 'or', 'not'):
+        masks = [_mask(hosts, each) for each in arguments]
+        if not masks or (name == 'not' and len(masks) != 1):
+            raise Malformed(f'{name!r} has {len(masks)} operands')
+        if name == 'not':
+            return ~masks[0]
+        return (np.logical_and if name == 'and' else np.logical_or).reduce(masks)
+    if name == 'in' and len(arguments) > 1:
+        return np.logical_or.reduce([_compared(hosts, operator.eq, arguments[0], each)
+                                     for each in _flat(arguments[1:])])
+    if isinstance(name, str) and name in _COMPARISONS and len(arguments) > 1:
+        return np.logical_and.reduce([_compared(hosts, _COMPARISONS[name], arguments[0], each)
+                                      for each in arguments[1:]])
+    raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is no operation; there are not, or, and, in, '
+                    f'{", ".join(_COMPARISONS)}')
+
+
+def _mask(hosts, item):
+    if isinstance(item, list) and item:
+        return evaluate(hosts, item)
+    if isinstance(item, bool):
+        return np.full(len(hosts), item)
+    raise Malformed(f'{str(item)[:32]!r} is no condition')
+
+
+def _flat(items):
+    """['in', '$x', [1, 2]] means what ['in', '$x', 1, 2] does."""
+    return [each for item in items for each in (item if isinstance(item, list) else [item])]
+
+
+def _value(hosts, item):
+    """An array of an attribute, or the constant."""
+    if isinstance(item, (list, dict)):
+        raise Malformed('a list or object where a value belongs')
+    if not isinstance(item, str) or not item.startswith('$'):
+        return item
+    names = item[1:].split('.')
+    if names[0] not in attributes.ATTRIBUTES:
+        raise Malformed(f'{item[:64]!r} is no attribute; there are '
+                        + ', '.join('$' + name for name in sorted(attributes.ATTRIBUTES)))
+    return attributes.path(hosts, names)
+
+
+def _compared(hosts, compare, left, right):
+    left, right = _value(hosts, left), _value(hosts, right)
+    numeric = all(isinstance(each, (int, float)) or isinstance(each, np.ndarray) and each.dtype != object
+                  for each in (left, right))
+    if numeric:
+        try:
+            return np.broadcast_to(compare(left, right), (len(hosts),))
+        except OverflowError:
+            raise Malformed('a number is too large') from None
+    pairs = zip(*(each if isinstance(each, np.ndarray) else [each] * len(hosts) for each in (left, right)))
+    return np.array([_holds(compare, *pair) for pair in pairs], dtype=bool)
+
+
+def _holds(compare, left, right):
+    """Values of kinds that do not compare do not hold."""
+    if left is None or right is None:
+        return False
+    try:
+        return bool(compare(left, right))
+    except TypeError:
+        return False
+
+
+FILTERS = (JsonFilter,)

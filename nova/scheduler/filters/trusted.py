@@ -1,0 +1,99 @@
+"""TrustedFilter: hosts whose integrity an attestation service vouches for.
+
+The service speaks the OpenAttestation API: ``POST <attestation_api_url>/PollHosts`` with ``{"hosts": [names]}``
+answers ``{"hosts": [{"host_name", "trust_lvl", "vtime"}]}``.
+"""
+import http.client
+import logging
+import ssl
+import threading
+import time
+
+import orjson
+
+from nova.scheduler.filters import asked
+from nova.scheduler.filters import base
+
+LOG = logging.getLogger(__name__)
+
+KEY = 'trust:trusted_host'
+TIMEOUT_S = 10
+MAX_ANSWER = 16 * 1024 * 1024
+UNKNOWN = 'unknown'
+
+
+class TrustedFilter(base.Filter):
+    """Hosts whose level is what the flavor's extra spec ``trust:trusted_host`` says, ``trusted`` or ``untrusted``.
+
+    A host of which the service knows nothing, or while it does not answer, is neither.
+    """
+
+    rebuild = False
+
+    def __init__(self, conf):
+        super().__init__(conf)
+        self._lock = threading.Lock()
+        self._levels = {}                    # {host: (level, monotonic time of the answer)}
+
+    def wants(self, spec):
+        return KEY in ((spec.flavor or {}).get('extra_specs') or {})
+
+    def outside(self, hosts, spec):
+        """{host: level} of all hosts; those whose level is older than attestation_auth_timeout are asked for."""
+        names = set(hosts.host.tolist())
+        with self._lock:
+            since = time.monotonic() - self.conf.trusted_computing.attestation_auth_timeout
+            old = sorted(name for name in names if self._levels.get(name, ('', since))[1] <= since)
+            if old:
+                answered = self._poll(old)
+                now = time.monotonic()
+                for name in old:
+                    self._levels.pop(name, None)
+                    if name in answered:
+                        self._levels[name] = (answered[name], now)
+            return {name: self._levels[name][0] for name in names if name in self._levels}
+
+    def _poll(self, names):
+        """{host: level}, {} when the service gives no sensible answer."""
+        options = self.conf.trusted_computing
+        if not options.attestation_server:
+            LOG.error('TrustedFilter is enabled, and [trusted_computing] attestation_server is not set.')
+            return {}
+        security = ssl.create_default_context(cafile=options.attestation_server_ca_file)
+        if options.attestation_insecure_ssl:
+            security.check_hostname, security.verify_mode = False, ssl.CERT_NONE
+        headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+        if options.attestation_auth_blob:
+            headers['x-auth-blob'] = options.attestation_auth_blob
+        connection = http.client.HTTPSConnection(options.attestation_server, options.attestation_port,
+                                                 timeout=TIMEOUT_S, context=security)
+        try:
+            connection.request('POST', options.attestation_api_url.rstrip('/') + '/PollHosts',
+                               orjson.dumps({'hosts': names}), headers)
+            answer = connection.getresponse()
+            body = answer.read(MAX_ANSWER)
+            if answer.status // 100 != 2:
+                LOG.error('The attestation service answered %d.', answer.status)
+                return {}
+            return {each['host_name']: str(each['trust_lvl']).lower() for each in orjson.loads(body)['hosts']}
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            LOG.error('The attestation service gave no answer: %s', error)
+            return {}
+        finally:
+            connection.close()
+
+    def mask(self, hosts, request):
+        wanted = asked.extra_specs(request).get(KEY)
+        if wanted is None:
+            return hosts.everything
+        levels = request.facts.get(self.name) or {}
+        wanted = str(wanted).lower()
+        return hosts.on(name for name, level in levels.items() if level == wanted and level != UNKNOWN)
+
+    def reason(self, hosts, request, removed):
+        if not request.facts.get(self.name):
+            return 'could not be attested'
+        return f'is|are not attested as {asked.extra_specs(request).get(KEY)}'
+
+
+FILTERS = (TrustedFilter,)

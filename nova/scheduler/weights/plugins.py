@@ -1,0 +1,90 @@
+"""Weighers of others, written for one host at a time.
+
+A plugin that fails is a fault of the deployment, not of the request: it is logged, and counts for nothing in that
+decision.
+"""
+import dataclasses
+import inspect
+import logging
+
+import numpy as np
+
+from nova.scheduler.filters import plugins
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class WeighedHost:
+    """A host that is weighed: ``obj`` is its host_state, ``weight`` what it weighs so far."""
+
+    obj: object
+    weight: float = 0.0
+
+
+class BaseHostWeigher:
+    """Base class of weighers that are written for one host at a time.
+
+    A subclass has ``weight_object``, or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` do as well.
+    """
+
+    def weight_multiplier(self):
+        """What the normalized weights are multiplied by; it may take the host_state of the host."""
+        return 1.0
+
+    def weight_object(self, host_state, weight_properties):
+        """The weight of one host, a number: the larger the better.
+
+        :param host_state: see filters.attributes
+        :param weight_properties: see filters.plugins.properties
+        """
+        raise NotImplementedError
+
+    def weight_objects(self, weighed_obj_list, weight_properties):
+        """The weights of all hosts, a list of numbers.
+
+        :param weighed_obj_list: [WeighedHost]
+        """
+        one = self._weigh_object if hasattr(self, '_weigh_object') else self.weight_object
+        return [one(weighed.obj, weight_properties) for weighed in weighed_obj_list]
+
+
+class PerHost:
+    """A weigher written for one host at a time, beside the others."""
+
+    multiplier = 1.0         # for who asks whether it counts; see ``weigh``
+
+    def __init__(self, conf, wrapped):
+        self._conf, self._wrapped = conf, wrapped
+
+    @property
+    def name(self):
+        return type(self._wrapped).__name__
+
+    def weigh(self, hosts, positions):
+        """(multiplier, values) at the positions, values None when it failed."""
+        states = list(plugins.states_of(hosts, positions))
+        try:
+            values = np.array(self._values(states, plugins.properties(self._conf, hosts.request)), dtype=float)
+            multiplier = self._multiplier(states)
+        except Exception as error:
+            LOG.exception('Weigher %s failed, and counts for nothing: %s', self.name, error)
+            return 0.0, None
+        if values.shape != (len(positions),) or not np.isfinite(values).all():
+            LOG.error('Weigher %s gave something else than a number for each host, and counts for nothing.', self.name)
+            return 0.0, None
+        return multiplier, values
+
+    def _values(self, states, properties):
+        weighed = [WeighedHost(state) for state in states]
+        if hasattr(self._wrapped, 'weigh_objects'):
+            return list(self._wrapped.weigh_objects(weighed, properties))
+        return list(self._wrapped.weight_objects(weighed, properties))
+
+    def _multiplier(self, states):
+        method = self._wrapped.weight_multiplier
+        if not callable(method):
+            return float(method)
+        if inspect.signature(method).parameters:
+            return np.array([method(state) for state in states], dtype=float)
+        return float(method())

@@ -1,0 +1,247 @@
+"""Servers that are placed together, and the table of hosts that follows several cells.
+
+SQLite always; MariaDB and PostgreSQL when NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name an empty database.
+"""
+import collections
+import os
+import threading
+import time
+import uuid as uuidlib
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova.db import engine
+from nova.db import migration
+from nova.db import services
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.scheduler import batch
+from nova.scheduler import filters
+from nova.scheduler import hosts as host_table
+from nova.scheduler import manager as scheduler_manager
+from nova.tests import core
+
+HOSTS = ('host1', 'host2', 'host3')
+
+
+@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
+def cloud(tmp_path, request):
+    url = None
+    if request.param != 'sqlite':
+        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
+        if not url:
+            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
+    cloud = core.Cloud(tmp_path, hosts=HOSTS, url=url, fake__memory_mb=4096, fake__vcpus=8, cpu_allocation_ratio=1.5,
+                       fake__local_gb=10, service_down_time=3600)
+    yield cloud
+    if url:
+        tables_cell.metadata.drop_all(cloud.db.engine)
+    cloud.close()
+
+
+def spec_of(cloud, uuid, **values):
+    spec = cloud.conductor.get_request_spec(None, uuid)
+    return objects.RequestSpec(**{**spec.as_dict(), **values})
+
+
+def waiting(cloud, count=1, scheduler=None, **values):
+    uuids = cloud.insert(count, flavor=values.pop('flavor', None))
+    scheduler = scheduler or cloud.scheduler
+    return batch.Waiting(scheduler._request(spec_of(cloud, uuids[0], **values)), uuids)
+
+
+def agree(cloud, items):
+    """The servers' rows, the nodes' usage and what the scheduler answers say the same."""
+    assert cloud.conductor.audit() == []
+    for item in items:
+        for uuid, selections in zip(item.uuids, item.placed):
+            row = cloud.row(uuid)
+            assert (row['host'], row['node'], row['availability_zone']) == (
+                selections[0].host, selections[0].node, 'nova')
+
+
+def test_a_batch_fills_what_there_is_and_the_rest_is_left_to_itself(cloud):
+    items = [waiting(cloud) for _ in range(30)]
+    cloud.scheduler.place_many(items)
+    placed = [item for item in items if item.placed]
+    assert len(placed) == 24 and not any(item.error for item in items)          # 8 by memory on each host
+    agree(cloud, placed)
+    assert {cloud.node(host)['running_vms'] for host in HOSTS} == {8}
+    # the table knows without a look what was claimed
+    assert list(cloud.scheduler._table._view.used['memory_mb']) == [4096] * 3
+
+
+def test_servers_of_one_request_are_placed_all_or_none(cloud):
+    items = [waiting(cloud, 10), waiting(cloud, 10), waiting(cloud, 10), waiting(cloud, 4)]
+    cloud.scheduler.place_many(items)
+    assert [item.placed and len(item.placed) for item in items] == [10, 10, None, 4]
+    agree(cloud, [items[0], items[1], items[3]])
+
+
+def test_bad_requests_do_not_fail_the_others(cloud, monkeypatch):
+    class Bad(filters.Filter):
+        def mask(self, hosts, request):
+            if request.spec.user_id == 'bad':
+                raise RuntimeError('a filter of somebody else\'s')
+            return hosts.everything
+    cloud.scheduler._filters.append(Bad(cloud.conf))
+    items = [waiting(cloud), waiting(cloud, user_id='bad'), waiting(cloud, flavor={'memory_mb': 10 ** 6}),
+             waiting(cloud, availability_zone='nowhere'), waiting(cloud)]
+    cloud.scheduler.place_many(items)
+    assert [bool(item.placed) for item in items] == [True, False, False, False, True]
+    assert [type(item.error) for item in items] == [type(None), RuntimeError] + [type(None)] * 3
+    agree(cloud, [items[0], items[4]])
+
+
+def test_a_server_that_was_deleted_takes_nothing_and_stops_nobody(cloud):
+    uuids = cloud.insert(4)
+    specs = [spec_of(cloud, uuid) for uuid in uuids]
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuids[1])
+                     .values(task_state='deleting'))
+    items = [batch.Waiting(cloud.scheduler._request(spec), [uuid]) for spec, uuid in zip(specs, uuids)]
+    cloud.scheduler.place_many(items)
+    assert [item.placed for item in items] == [None] * 4 and cloud.conductor.audit() == []
+    found = [cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]) for spec, uuid in zip(specs, uuids)]
+    assert [bool(selections) for selections, in found] == [True, False, True, True]
+    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 3 and cloud.conductor.audit() == []
+
+
+def test_a_message_that_came_twice_places_once(cloud):
+    first = waiting(cloud)
+    again = batch.Waiting(first.request, first.uuids)
+    cloud.scheduler.place_many([first, again])
+    assert first.placed and again.placed is None
+    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 1 and cloud.conductor.audit() == []
+
+
+def test_a_zone_that_has_changed_counts(cloud):
+    """The table is behind: its zone is not claimed."""
+    items = [waiting(cloud, availability_zone='nova') for _ in range(2)]
+    cloud.scheduler._table.hosts()
+    cloud.scheduler._table.hosts = lambda **_: cloud.scheduler._table._view
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(availability_zone='east'))
+    cloud.scheduler.place_many(items)
+    assert [item.placed for item in items] == [None, None] and cloud.conductor.audit() == []
+    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 0
+
+
+def test_three_schedulers_with_many_callers_fill_the_hosts_exactly(cloud):
+    uuids = cloud.insert(60)
+    spec, result, errors = spec_of(cloud, uuids[0]), collections.Counter(), []
+    schedulers = [scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells) for _ in range(3)]
+    barrier = threading.Barrier(30)
+
+    def call(number):
+        barrier.wait()
+        for uuid in uuids[number * 2:number * 2 + 2]:
+            try:
+                (selection,), = schedulers[number % 3].select_destinations(cloud.ctx, spec, [uuid])
+                result[selection.host] += 1
+            except exception.NoValidHost:
+                result['none'] += 1
+            except Exception as error:
+                errors.append(error)
+                raise
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert result == {'host1': 8, 'host2': 8, 'host3': 8, 'none': 36}
+    assert cloud.conductor.audit() == []
+
+
+# ---- the table ---------------------------------------------------------------
+
+class Statements:
+    def __init__(self, database):
+        self.seen = []
+        sa.event.listen(database.engine, 'before_cursor_execute', self._note)
+
+    def _note(self, _conn, _cursor, statement, *_more):
+        if not statement.startswith('PRAGMA'):
+            self.seen.append(statement)
+
+
+def test_a_look_that_finds_nothing_is_one_select_and_keeps_the_view(cloud):
+    table = host_table.HostTable(cloud.cells)
+    before = table.hosts()
+    time.sleep(0.1)
+    found = Statements(cloud.db)
+    for _ in range(3):
+        time.sleep(0.01)
+        assert table.hosts() is before
+    assert len(found.seen) == 3 and all('changed >=' in statement for statement in found.seen)
+
+
+def test_heartbeats_reach_the_view_without_making_it_anew(cloud):
+    table = host_table.HostTable(cloud.cells, heartbeat_s=0.01)
+    before = table.hosts()
+    known = before.values('host')
+    time.sleep(0.05)
+    cloud.heartbeat('host2')
+    table.follow()
+    after = table.hosts()
+    moved = [host for host, one, other in zip(after.host, before.seen, after.seen) if one != other]
+    assert moved == ['host2'] and after.values('host') is known
+
+
+def test_a_host_that_goes_is_noticed(cloud, monkeypatch):
+    monkeypatch.setattr(host_table, 'AGAIN_S', 0)
+    table = host_table.HostTable(cloud.cells)
+    assert sorted(table.hosts().host) == list(HOSTS)
+    with cloud.db.writer() as conn:
+        found, = services.list(conn, host='host2')
+        services.delete(conn, found['uuid'])
+    assert sorted(table.hosts(whole=True).host) == ['host1', 'host3']
+
+
+@pytest.fixture
+def other_cell(cloud, tmp_path):
+    if not cloud.db.sqlite:
+        pytest.skip('one database is enough')
+    url, uuid = f'sqlite:///{tmp_path}/other.sqlite', str(uuidlib.uuid4())
+    database = engine.Database(url)
+    migration.metadata('cell').create_all(database.engine)
+    with cloud.db.reader() as conn:
+        rows = {table: [dict(row) for row in conn.execute(sa.select(table)).mappings()]
+                for table in (tables_cell.compute_nodes, tables_cell.services)}
+    with database.writer() as conn:
+        for table, found in rows.items():
+            conn.execute(sa.insert(table), [{**row, 'host': 'other-' + row['host']} for row in found])
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.cells).values(
+            uuid=uuid, name='other', database_url=url, transport_url='', disabled=False))
+    cloud.cells.refresh()
+    yield uuid
+    database.dispose()
+
+
+def test_the_table_follows_all_cells_and_servers_stay_in_theirs(cloud, other_cell):
+    table = cloud.scheduler._table
+    table.follow()
+    assert sorted(table.hosts().host) == [*HOSTS, *('other-' + host for host in HOSTS)]
+    with cloud.cells.get(other_cell).db.writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).values(running_vms=5, used_changed=int(time.time() * 1e6)))
+    table.follow()
+    assert sorted(table.hosts().running_vms) == [0, 0, 0, 5, 5, 5]
+    items = [waiting(cloud) for _ in range(30)]
+    cloud.scheduler.place_many(items)
+    assert sum(bool(item.placed) for item in items) == 24
+    with pytest.raises(exception.NoValidHost) as caught:
+        cloud.scheduler.select_destinations(cloud.ctx, spec_of(cloud, items[0].uuids[0]), cloud.insert())
+    assert '6 hosts: 3 are in another cell' in caught.value.message
+
+
+def test_a_cell_that_is_away_is_left_out(cloud, other_cell):
+    table = cloud.scheduler._table
+    table.follow()
+    cloud.cells.get(other_cell)._db = engine.Database('sqlite:////nowhere/other.sqlite')
+    table.follow()
+    assert sorted(table.hosts().host) == list(HOSTS)

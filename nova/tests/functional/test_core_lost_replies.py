@@ -1,0 +1,121 @@
+"""A conductor that dies after it has written and before it answers: it is asked again, and nothing is done twice."""
+import threading
+
+import pytest
+
+from nova import states
+from nova.tests import core
+from nova.tests.functional import test_core_live_migration as live
+from nova.tests.functional import test_core_moves as moves
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = moves.Cloud(tmp_path, hosts=moves.HOSTS)
+    yield made
+    made.close()
+
+
+class Lost:
+    """The first answer to this method of the conductor does not come."""
+
+    def __init__(self, method):
+        self._method, self._lock, self.times = method, threading.Lock(), 0
+
+    def __call__(self, topic, method):
+        if (topic, method) != ('conductor', self._method):
+            return False
+        with self._lock:
+            self.times += 1
+            return self.times == 1
+
+
+def act(*names, state, power=states.RUNNING):
+    """Actions one after the other on a server that runs on host1."""
+    def scenario(cloud):
+        uuid = live.boot(cloud)
+        yield uuid
+        for name, arguments in names:
+            cloud.act(uuid, name, **arguments)
+            cloud.settle()
+        row = cloud.row(uuid)
+        assert (row['vm_state'], row['power_state'], row['task_state']) == (state, power, None), row['fault']
+    return scenario
+
+
+def build(cloud):
+    yield None
+    uuid = cloud.boot()
+    assert cloud.row(uuid)['power_state'] == states.RUNNING
+
+
+def delete(cloud):
+    uuid = live.boot(cloud)
+    yield uuid
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+
+
+def migrate_live(cloud):
+    uuid = live.boot(cloud)
+    yield uuid
+    number = live.migrate(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] != 'host1' and live.move(cloud, number)['status'] == 'completed'
+
+
+def resize(then):
+    def scenario(cloud):
+        uuid = live.boot(cloud)
+        yield uuid
+        cloud.move(uuid, moves.BIG)
+        cloud.settle()
+        assert cloud.row(uuid)['vm_state'] == states.RESIZED, cloud.row(uuid)['fault']
+        cloud.end(uuid, then)
+        cloud.settle()
+        row = cloud.row(uuid)
+        assert (row['vm_state'], row['task_state']) == (states.ACTIVE, None)
+        assert (row['host'] == 'host1') == (then == 'revertResize')
+    return scenario
+
+
+SCENARIOS = {
+    'build': build,
+    'delete': delete,
+    'stop and start': act(('os-stop', {'clean_shutdown': True}), ('os-start', {}), state=states.ACTIVE),
+    'reboot': act(('reboot-hard', {'reboot_type': 'HARD'}), state=states.ACTIVE),
+    'pause': act(('pause', {}), state=states.PAUSED, power=states.POWER_PAUSED),
+    'suspend and resume': act(('suspend', {}), ('resume', {}), state=states.ACTIVE),
+    'live migration': migrate_live,
+    'resize, confirmed': resize('confirmResize'),
+    'resize, reverted': resize('revertResize'),
+}
+
+
+def run(cloud, scenario):
+    """Run it; the methods of the conductor that were called after its preparation."""
+    steps = SCENARIOS[scenario](cloud)
+    next(steps)
+    before = len(cloud.bus.messages)
+    yield
+    with pytest.raises(StopIteration):
+        next(steps)
+    cloud.settle()
+    yield [message.partition('.')[2] for message in cloud.bus.messages[before:] if message.startswith('conductor.')]
+
+
+@pytest.mark.parametrize('scenario', list(SCENARIOS))
+def test_each_reply_is_lost_once(cloud, scenario):
+    steps = run(cloud, scenario)
+    next(steps)
+    calls = core.conductor_interface.INTERFACE.methods
+    methods = sorted({name for name in next(steps) if calls[name].call})
+    assert methods
+    for method in methods:
+        steps = run(cloud, scenario)
+        next(steps)
+        cloud.bus.reply_lost = lost = Lost(method)
+        next(steps)
+        live.wait(lambda lost=lost: lost.times > 1, f'{method} was not asked again')
+        cloud.bus.reply_lost = None
+        live.check(cloud)

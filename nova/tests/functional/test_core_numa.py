@@ -1,0 +1,490 @@
+"""Servers with NUMA cells, pinned CPUs and large pages, below the API: what they take on every way, and give back."""
+import collections
+import contextlib
+import json
+import os
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.db import claims
+from nova.db import compute_nodes
+from nova.db import instances
+from nova.db import tables_cell
+from nova.objects import numa
+from nova.scheduler import hosts as host_table
+from nova.scheduler import manager as scheduler_manager
+from nova.scheduler import numa_request
+from nova.scheduler import numa_table
+from nova.tests import core
+from nova.tests.functional import test_core_claims
+from nova.tests.functional import test_core_evacuation as evacuation
+from nova.tests.functional import test_core_live_migration as live
+from nova.tests.functional import test_core_moves as moves
+
+HOSTS = ('host1', 'host2', 'host3')
+
+
+def flavor(vcpus=2, memory_mb=512, **specs):
+    return {'vcpus': vcpus, 'memory_mb': memory_mb, 'extra_specs': {
+        'hw:' + name: value for name, value in specs.items()}}
+
+
+PINNED = flavor(cpu_policy='dedicated')
+
+
+class Cloud(moves.Cloud):
+    """Hosts of two cells with two shared and two dedicated CPUs each."""
+
+    def __init__(self, path, hosts=HOSTS, **options):
+        super().__init__(path, hosts=hosts, **{
+            'fake__numa_cells': ['4:2048:512', '4:2048:512'], 'compute__cpu_shared_set': '0-1,4-5',
+            'compute__cpu_dedicated_set': '2-3,6-7', **options})
+
+    def topology(self, uuid):
+        return numa.load_guest(self.row(uuid)['numa_topology'])
+
+    def host(self, name):
+        return numa.load_host(self.node(name)['numa_topology'])
+
+    def pinned(self, name):
+        """{CPU: how many of the servers that are there, or hold a share of it, are pinned to it}."""
+        found = collections.Counter()
+        with self.db.reader() as conn:
+            for table, place, column in ((tables_cell.instances, 'host', 'numa_topology'),
+                                         (tables_cell.migrations, 'held_host', 'held_numa_topology')):
+                for text in conn.execute(sa.select(table.c[column]).where(
+                        table.c[place] == name, table.c[column].is_not(None))).scalars():
+                    for cell in numa.load_guest(text).cells:
+                        found.update((cell.cpu_pinning or {}).values())
+        return found
+
+    def free(self, name):
+        """Whether nobody has anything of a host's cells."""
+        return all(not cell.pinned_cpus and not cell.memory_usage and not cell.cpu_usage
+                   and not any(pages.used for pages in cell.mempages) for cell in self.host(name).cells)
+
+    def check(self):
+        super().check()
+        for name, compute in self.computes.items():
+            taken = self.pinned(name)
+            assert set(taken.values()) <= {1}, f'two servers have a CPU of {name}: {taken}'
+            assert {cpu for cell in self.host(name).cells for cpu in cell.pinned_cpus} == set(taken)
+            for uuid, guest in compute.driver._guests.items():
+                assert guest['numa_topology'] == self.row(uuid)['numa_topology']
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = Cloud(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
+def any_cloud(tmp_path, request):
+    """The same, also on the databases that NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name (empty ones)."""
+    url = None
+    if request.param != 'sqlite':
+        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
+        if not url:
+            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
+    made = Cloud(tmp_path, url=url)
+    yield made
+    made.close()
+    if url:
+        tables_cell.metadata.drop_all(made.db.engine)
+        made.db.dispose()
+
+
+def test_a_host_says_what_its_cells_are(cloud):
+    node = cloud.node()
+    cells = cloud.host('host1').cells
+    assert [(sorted(cell.cpuset), sorted(cell.pcpuset), cell.memory) for cell in cells] == [
+        ([0, 1], [2, 3], 2048), ([4, 5], [6, 7], 2048)]
+    assert node['vcpus'] == 4 and node['memory_mb'] == 4096 and node['numa_changed']
+    cloud.computes['host1'].report_nodes()
+    assert cloud.node() == node, 'a report that says nothing new writes nothing'
+
+
+def test_what_a_server_takes_it_gives_back(cloud):
+    uuid = cloud.boot(flavor=flavor(numa_nodes='2', cpu_policy='dedicated', mem_page_size='2048'))
+    row, topology = cloud.row(uuid), cloud.topology(uuid)
+    assert topology.instance_uuid == uuid and topology.cpu_policy == 'dedicated'
+    assert [(cell.id, cell.pagesize, len(cell.cpu_pinning)) for cell in topology.cells] == [(0, 2048, 1), (1, 2048, 1)]
+    node = cloud.node(row['host'])
+    assert node['vcpus_used'] == 0 and node['memory_mb_used'] == 512
+    assert [(len(cell.pinned_cpus), cell.memory_usage, cell.mempages[1].used) for cell in cloud.host(
+        row['host']).cells] == [(1, 256, 128)] * 2
+    cloud.check()
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.free(row['host'])
+    cloud.check()
+
+
+def test_shared_and_mixed_vcpus_count_by_the_condition_of_numbers(cloud):
+    uuid = cloud.boot(flavor=flavor(3, cpu_policy='mixed', cpu_dedicated_mask='2'))
+    host = cloud.row(uuid)['host']
+    assert cloud.node(host)['vcpus_used'] == 2
+    cell, = [cell for cell in cloud.host(host).cells if cell.pinned_cpus]
+    assert cell.cpu_usage == 2 and len(cell.pinned_cpus) == 1
+    cloud.check()
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.node(host)['vcpus_used'] == 0 and cloud.free(host)
+
+
+def test_a_build_that_fails_gives_back_and_goes_elsewhere(cloud):
+    for host in HOSTS[:2]:
+        cloud.computes[host].driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='test')
+    uuid = cloud.boot(flavor=PINNED)
+    assert cloud.row(uuid)['host'] == 'host3' and cloud.free('host1') and cloud.free('host2')
+    cloud.check()
+    cloud.computes['host3'].driver.failures['spawn'] = 1.0
+    uuid, = cloud.create(flavor=PINNED)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ERROR and cloud.row(uuid)['host'] is None
+    cloud.check()
+
+
+def test_no_host_has_it(cloud):
+    uuid, = cloud.create(flavor=flavor(3, cpu_policy='dedicated'))
+    cloud.settle()
+    assert cloud.row(uuid)['fault']['message'] == (
+        'No valid host was found. 3 hosts: 3 have no NUMA node with enough free CPUs for pinning.')
+    uuid, = cloud.create(flavor=flavor(mem_page_size='1GB'))
+    cloud.settle()
+    assert 'no NUMA node with enough free memory pages of the size' in cloud.row(uuid)['fault']['message']
+    cloud.check()
+
+
+def test_several_servers_of_one_request(cloud):
+    """Six cells have two CPUs each for pinning."""
+    uuids = cloud.create(count=7, flavor=PINNED)
+    cloud.settle()
+    assert 'Only 6 of 7 servers find room.' in cloud.row(uuids[0])['fault']['message']
+    uuids = cloud.create(count=6, flavor=PINNED)
+    cloud.settle()
+    assert {cloud.row(uuid)['vm_state'] for uuid in uuids} == {states.ACTIVE}
+    cloud.check()
+
+
+@pytest.mark.parametrize('end', ['confirmResize', 'revertResize'])
+@pytest.mark.parametrize('new', [flavor(1, cpu_policy='dedicated'), flavor(2, 1024), flavor(4, numa_nodes='2')])
+def test_resize(any_cloud, end, new):
+    cloud = any_cloud
+    uuid = cloud.boot(flavor=PINNED)
+    before = cloud.row(uuid)
+    cloud.move(uuid, {**core.FLAVOR, 'flavor_id': '2', **new})
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.RESIZED and cloud.row(uuid)['host'] != before['host']
+    assert len(cloud.pinned(before['host'])) == 2, 'the source keeps its share for a revert'
+    cloud.end(uuid, end)
+    cloud.settle()
+    after = cloud.row(uuid)
+    if end == 'revertResize':
+        assert (after['host'], after['numa_topology']) == (before['host'], before['numa_topology'])
+    else:
+        assert cloud.free(before['host'])
+        assert (after['numa_topology'] is None) == (not new['extra_specs'])
+    cloud.check()
+
+
+@pytest.mark.parametrize('end', ['confirmResize', 'revertResize'])
+def test_a_resize_on_its_own_host(tmp_path, end):
+    """Both shares are held there, until one of them is given back."""
+    cloud = Cloud(tmp_path, hosts=('host1',))
+    uuid = cloud.boot(flavor=PINNED)
+    cloud.move(uuid, {**core.FLAVOR, 'flavor_id': '2', **flavor(1, cpu_policy='dedicated')}, ignore=[])
+    cloud.settle()
+    assert cloud.state(uuid)[0] == states.RESIZED and len(cloud.pinned('host1')) == 3
+    assert set(cloud.pinned('host1').values()) == {1}
+    cloud.end(uuid, end)
+    cloud.settle()
+    assert len(cloud.pinned('host1')) == (1 if end == 'confirmResize' else 2)
+    cloud.check()
+    cloud.close()
+
+
+def test_a_resize_that_no_host_takes(cloud):
+    uuid = cloud.boot(flavor=PINNED)
+    before = cloud.row(uuid)
+    cloud.move(uuid, {**core.FLAVOR, 'flavor_id': '2', **flavor(3, cpu_policy='dedicated')})
+    cloud.settle()
+    after = cloud.row(uuid)
+    assert after['vm_state'] == states.ACTIVE and after['numa_topology'] == before['numa_topology']
+    cloud.check()
+
+
+@pytest.mark.parametrize('operation', ['finish_migration', 'accept_guest', 'send_guest'])
+def test_a_move_that_fails(cloud, operation):
+    uuid = cloud.boot(flavor=PINNED)
+    before = cloud.row(uuid)
+    for compute in cloud.computes.values():
+        compute.driver.failures[operation] = 1.0
+    cloud.move(uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['numa_topology'] == before['numa_topology']
+    assert cloud.row(uuid)['host'] == before['host']
+    cloud.check()
+
+
+def test_live_migration(cloud):
+    """The CPUs at the destination are others when those that it had are taken there."""
+    first = cloud.boot(flavor=PINNED, requested_host='host2')
+    uuid = cloud.boot(flavor=PINNED, requested_host='host1')
+    assert cloud.topology(uuid).cells[0].id == cloud.topology(first).cells[0].id == 0
+    live.migrate(cloud, uuid, host='host2')
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and cloud.row(uuid)['task_state'] is None
+    assert cloud.topology(uuid).cells[0].id == 1 and cloud.free('host1')
+    cloud.check()
+    cloud.computes['host2'].driver.failures['live_migrate'] = 1.0
+    live.migrate(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and cloud.free('host1') and cloud.free('host3')
+    cloud.check()
+
+
+def test_evacuation(cloud):
+    uuid = cloud.boot(flavor=PINNED, requested_host='host1')
+    evacuation.die(cloud)
+    number = evacuation.evacuate(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == live.move(cloud, number)['dest_compute'] != 'host1'
+    assert cloud.free('host1') and sum(cloud.pinned(cloud.row(uuid)['host']).values()) == 2
+    evacuation.come_back(cloud)
+    assert cloud.conductor.audit() == []
+
+
+def test_an_evacuation_that_fails(cloud):
+    """The server is its old host's again, with the CPUs that it had there."""
+    uuid = cloud.boot(flavor=PINNED, requested_host='host1')
+    before = cloud.row(uuid)
+    evacuation.die(cloud)
+    for compute in cloud.computes.values():
+        compute.driver.failures['spawn'] = 1.0
+    evacuation.evacuate(cloud, uuid)
+    cloud.settle()
+    after = cloud.row(uuid)
+    assert (after['host'], after['numa_topology']) == ('host1', before['numa_topology'])
+    assert cloud.free('host2') and cloud.free('host3') and cloud.conductor.audit() == []
+
+
+def test_an_unshelving_that_fails(cloud):
+    uuid = cloud.boot(flavor=PINNED)
+    cloud.act(uuid, 'shelve', image_id=core.IMAGE['id'], clean_shutdown=False)
+    cloud.settle()
+    for compute in cloud.computes.values():
+        compute.driver.failures['spawn'] = 1.0
+    cloud.act(uuid, 'unshelve')
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED and cloud.row(uuid)['host'] is None
+    assert all(cloud.free(host) for host in HOSTS) and cloud.conductor.audit() == []
+
+
+def test_shelved_and_back(cloud):
+    uuid = cloud.boot(flavor=PINNED)
+    before = cloud.row(uuid)
+    cloud.act(uuid, 'shelve', image_id=core.IMAGE['id'], clean_shutdown=False)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED and cloud.free(before['host'])
+    assert cloud.conductor.audit() == []
+    cloud.act(uuid, 'unshelve')
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE and len(cloud.pinned(cloud.row(uuid)['host'])) == 2
+    cloud.check()
+
+
+def test_a_server_that_is_deleted_while_it_waits_for_its_confirmation(cloud):
+    uuid = cloud.boot(flavor=PINNED)
+    cloud.move(uuid)
+    cloud.settle()
+    cloud.delete(uuid)
+    cloud.settle()
+    assert all(cloud.free(host) for host in HOSTS)
+    cloud.check()
+
+
+def test_the_audit_mends(any_cloud):
+    cloud = any_cloud
+    uuid = cloud.boot(flavor=PINNED)
+    node = cloud.node(cloud.row(uuid)['host'])
+    stored = json.loads(node['numa_topology'])
+    cell = stored['nova_object.data']['cells'][1]['nova_object.data']
+    cell['pinned_cpus'] = [6, 7]
+    cell['mempages'][1]['nova_object.data']['used'] = 3
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.id == node['id']).values(
+            numa_topology=json.dumps(stored)))
+    mended = {each['column']: (each['was'], each['is']) for each in cloud.conductor.audit()}
+    assert mended == {'numa_topology[1].pinned_cpus': ([6, 7], []),
+                      'numa_topology[1].mempages': ({4: 0, 2048: 3}, {4: 0, 2048: 0})}
+    cloud.check()
+
+
+def test_a_host_whose_cells_are_parted_anew_counts_its_servers(cloud):
+    uuid = cloud.boot(flavor=PINNED, requested_host='host1')
+    compute = cloud.computes['host1']
+    cloud.conf.set_override('cpu_dedicated_set', '2-3,5-7', group='compute')
+    cloud.conf.set_override('cpu_shared_set', '0-1,4', group='compute')
+    compute.report_nodes()
+    assert [sorted(cell.pcpuset) for cell in cloud.host('host1').cells] == [[2, 3], [5, 6, 7]]
+    assert cloud.host('host1').cells[0].pinned_cpus == {2, 3} and cloud.node()['vcpus'] == 3
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.free('host1')
+
+
+def test_a_node_whose_cell_is_gone_takes_back_what_it_can(cloud):
+    uuid = cloud.boot(flavor=PINNED, requested_host='host1')
+    cloud.conf.set_override('numa_cells', ['1:2048'], group='fake')
+    cloud.conf.set_override('cpu_dedicated_set', None, group='compute')
+    cloud.conf.set_override('cpu_shared_set', None, group='compute')
+    cloud.computes['host1'].report_nodes()
+    cloud.delete(uuid)
+    cloud.settle()
+    cloud.conductor.audit()
+    assert cloud.conductor.audit() == [] and cloud.free('host1')
+
+
+def test_reserved_cpus_are_not_given_out(tmp_path):
+    cloud = Cloud(tmp_path, hosts=('host1',), reserved_host_cpus=1)
+    assert cloud.node()['vcpus'] == 3
+    cloud.close()
+
+
+@pytest.mark.parametrize('pack, expected', [(False, 1), (True, 0)])
+def test_which_cell_comes_next(tmp_path, pack, expected):
+    cloud = Cloud(tmp_path, hosts=('host1',), compute__packing_host_numa_cells_allocation_strategy=pack)
+    cloud.boot(flavor=flavor(1, cpu_policy='dedicated'))
+    assert cloud.topology(cloud.boot(flavor=flavor(1, cpu_policy='dedicated'))).cells[0].id == expected
+    cloud.close()
+
+
+# ---- races -------------------------------------------------------------------
+
+def races(cloud, count=40):
+    """So many schedulers of their own, each with a server of two pinned CPUs: as many find room as there are cells."""
+    uuids = cloud.insert(count, PINNED)
+    spec = cloud.conductor.get_request_spec(None, uuids[0])
+    result = collections.Counter()
+
+    def place(uuid):
+        scheduler = scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells)
+        scheduler.start()
+
+        def select():
+            try:
+                selections, = scheduler.select_destinations(cloud.ctx, spec, [uuid])
+                result[selections[0].host] += 1
+            except exception.NoValidHost:
+                result['none'] += 1
+        return select
+    test_core_claims.together([place(uuid) for uuid in uuids])
+    return uuids, result
+
+
+def test_two_servers_never_have_the_same_cpu(any_cloud):
+    cloud = any_cloud
+    uuids, result = races(cloud)
+    assert result == {**dict.fromkeys(HOSTS, 2), 'none': len(uuids) - 6}
+    for host in HOSTS:
+        assert cloud.pinned(host) == dict.fromkeys((2, 3, 6, 7), 1)
+    assert cloud.conductor.audit() == []
+
+
+def test_servers_come_and_go(any_cloud):
+    """While others are placed, some are deleted and an audit looks on: it finds nothing."""
+    cloud = any_cloud
+    uuids, _ = races(cloud, 12)
+    placed = [uuid for uuid in uuids if cloud.row(uuid)['host']]
+    spec, mended = cloud.conductor.get_request_spec(None, uuids[0]), []
+    waiting = [uuid for uuid in uuids if uuid not in placed]
+
+    def leave(uuid):
+        def give(conn):
+            row = instances.get(conn, uuid)
+            claims.free(conn, row)
+            instances.update(conn, uuid, {'host': None, 'node': None})
+        return lambda: cloud.db.run(give)
+
+    def come(uuid):
+        def select():
+            with contextlib.suppress(exception.NoValidHost):
+                cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
+        return select
+
+    def audit():
+        for _ in range(10):
+            mended.extend(cloud.conductor.audit())
+    test_core_claims.together([*map(leave, placed), *map(come, waiting), audit])
+    assert mended == [] and cloud.conductor.audit() == []
+    for host in HOSTS:
+        assert set(cloud.pinned(host).values()) <= {1}
+
+
+def test_nothing_is_asked_of_the_topologies_without_a_wish(cloud):
+    """The table of topologies is not even read."""
+    asked = []
+    sa.event.listen(cloud.db.engine, 'before_cursor_execute', lambda conn, cursor, sql, *rest: asked.append(sql))
+    cloud.boot()
+    reading = [sql for sql in asked if 'numa_topology' in sql and 'FROM compute_nodes' in sql]
+    assert reading == []
+    cloud.boot(flavor=PINNED)
+    assert any('numa_topology' in sql and 'FROM compute_nodes' in sql for sql in asked)
+
+
+def test_the_table_of_topologies_follows(cloud):
+    """What did not change is not read again; what did, and a new host, is seen at once."""
+    table = numa_table.Topologies(cloud.cells)
+    guest = numa_request.asked({**core.FLAVOR, **PINNED}, None)
+
+    def look():
+        time.sleep(2 * host_table.FRESH_S)
+        hosts = cloud.scheduler._hosts(whole=True)
+        return dict(zip(hosts.host, map(bool, table.mask(hosts, guest))))
+    assert look() == dict.fromkeys(HOSTS, True)
+    asked = []
+    sa.event.listen(cloud.db.engine, 'before_cursor_execute', lambda conn, cursor, sql, *rest: asked.append(sql))
+    assert look() == dict.fromkeys(HOSTS, True)
+    assert not any('compute_nodes.numa_topology' in sql for sql in asked)
+    for _ in range(2):
+        cloud.boot(flavor=PINNED, requested_host='host2')
+    assert look() == {'host1': True, 'host2': False, 'host3': True}
+    cloud.start_compute('host4')
+    assert look() == {'host1': True, 'host2': False, 'host3': True, 'host4': True}
+    cloud.db.run(compute_nodes.report, 'host1', [{**cloud.node(), 'numa_topology': None}])
+    assert look() == {'host1': False, 'host2': False, 'host3': True, 'host4': True}
+
+
+def test_a_dry_run_of_a_server_counts_what_it_has_as_free(tmp_path):
+    cloud = Cloud(tmp_path, hosts=('host1',))
+    uuids = [cloud.boot(flavor=PINNED) for _ in range(2)]
+    spec = cloud.conductor.get_request_spec(None, uuids[0])
+
+    def explain(instance_uuid):
+        return cloud.scheduler.explain(cloud.ctx, spec, [uuids[0]], instance_uuid, 10, 0)
+    assert explain(uuids[0])['choices'] and explain(uuids[0])['reason'] is None
+    told = explain(None)
+    assert told['choices'] == [] and 'for pinning' in told['reason']
+    filtered, = [each for each in told['filters'] if each['name'] == 'NUMATopologyFilter']
+    assert filtered['removed'] == 1 and 'for pinning' in filtered['hosts'][0]['reason']
+    assert cloud.conductor.audit() == []
+    cloud.close()
+
+
+def test_who_has_no_topology(tmp_path):
+    """A host that reports none takes servers without one alone."""
+    cloud = Cloud(tmp_path, hosts=('host1',))
+    cloud.db.run(compute_nodes.report, 'host1', [{**cloud.node(), 'numa_topology': None}])
+    uuid, = cloud.create(flavor=PINNED)
+    cloud.settle()
+    assert '1 has no NUMA topology' in cloud.row(uuid)['fault']['message']
+    cloud.boot()
+    assert cloud.conductor.audit() == []
+    cloud.close()

@@ -1,0 +1,138 @@
+"""PCI devices through HTTP, on a whole cloud of the fake driver."""
+import collections
+import json
+
+import pytest
+
+from nova import exception
+from nova.db import instances
+from nova.objects import pci
+from nova.tests.functional import cloud as fixture
+from nova.tests.functional import test_pci as devices
+
+ALIASES = ['{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "numa_policy": "preferred"}',
+           '{"name": "vf", "device_type": "type-VF"}']
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    with fixture.running(tmp_path, ['host1', 'host2'], pci__alias=ALIASES, **devices.options()) as made:
+        yield made
+        assert made.services[0].manager.audit() == []
+
+
+class Clients:
+    """An administrator, who makes flavors, and a user."""
+
+    def __init__(self, cloud):
+        self.cloud, self.admin, self.user = cloud, cloud.admin(), cloud.client()
+        self.image = self.user.upload_image()
+
+    def flavor(self, name, **specs):
+        made = self.admin.post('/flavors', {'flavor': {'name': name, 'id': name, 'ram': 64, 'vcpus': 1, 'disk': 1}})
+        assert made.status_code == 200, made.text
+        if specs:
+            answer = self.admin.post(f'/flavors/{name}/os-extra_specs', {'extra_specs': {
+                key.replace('__', ':'): value for key, value in specs.items()}})
+            assert answer.status_code == 200, answer.text
+        return name
+
+    def asked(self, flavor, **fields):
+        return self.user.post('/servers', {'server': {'name': 'a', 'imageRef': self.image, 'flavorRef': flavor,
+                                                      'networks': 'none', **fields}}, version='2.37')
+
+    def boot(self, flavor, status='ACTIVE'):
+        answer = self.asked(flavor)
+        assert answer.status_code == 202, answer.text
+        return self.user.wait_for(answer.json()['server']['id'], status)
+
+    def act(self, server, status, **action):
+        answer = self.user.post(f'/servers/{server["id"]}/action', action)
+        assert answer.status_code in (202, 204), answer.text
+        return self.user.wait_for(server['id'], status)
+
+    def devices(self):
+        """{server: number of its devices}, as the rows have them."""
+        return collections.Counter(row['instance_uuid'] for row in devices.stored(self.cloud.cell_db)
+                                   if row['instance_uuid'])
+
+
+@pytest.fixture
+def clients(cloud):
+    return Clients(cloud)
+
+
+def test_as_many_servers_as_devices_and_a_sentence_for_the_next(clients):
+    clients.flavor('gpu', pci_passthrough__alias='gpu:1')
+    servers = [clients.boot('gpu') for _ in range(4)]
+    assert clients.devices() == {server['id']: 1 for server in servers}
+    refused = clients.boot('gpu', 'ERROR')
+    assert refused['fault']['message'] == (
+        'No valid host was found. 2 hosts: 2 have too few free PCI devices (gpu:1).')
+    assert clients.user.delete(f'/servers/{servers[0]["id"]}').status_code == 204
+    clients.user.wait_for(servers[0]['id'], 'DELETED')
+    assert clients.boot('gpu')['status'] == 'ACTIVE'
+
+
+@pytest.mark.parametrize('end, left', [('confirmResize', 2), ('revertResize', 1)])
+def test_resize(clients, end, left):
+    clients.flavor('gpu', pci_passthrough__alias='gpu:1')
+    clients.flavor('gpus', pci_passthrough__alias='gpu:2')
+    server = clients.boot('gpu')
+    clients.act(server, 'VERIFY_RESIZE', resize={'flavorRef': 'gpus'})
+    assert clients.devices() == {server['id']: 3}
+    clients.act(server, 'ACTIVE', **{end: None})
+    assert clients.devices() == {server['id']: left}
+
+
+def test_what_is_kept_of_the_flavor_is_not_shown(clients):
+    clients.flavor('gpu', pci_passthrough__alias='gpu:1')
+    server = clients.boot('gpu')
+    shown = clients.admin.get(f'/servers/{server["id"]}', version='2.104').json()['server']
+    assert shown['flavor']['extra_specs'] == {'pci_passthrough:alias': 'gpu:1'}
+    assert 'pci_requests' not in json.dumps(shown)
+
+
+@pytest.mark.parametrize('specs, word', [
+    ({'pci_passthrough__alias': 'fpga:1'}, 'fpga'), ({'pci_passthrough__alias': 'gpu'}, 'name:count'),
+    ({'pci_passthrough__alias': 'gpu:0'}, 'name:count'), ({'pci_passthrough__alias': 'gpu:1,fpga:1'}, 'fpga'),
+    ({'hw__pci_numa_affinity_policy': 'near'}, 'pci_numa_affinity_policy'),
+    ({'pci_passthrough__alias': 'gpu:1', 'hw__pci_numa_affinity_policy': 'near'}, 'pci_numa_affinity_policy')])
+def test_what_cannot_be_asked_for(clients, specs, word):
+    clients.flavor('bad', **specs)
+    clients.flavor('plain')
+    refused = clients.asked('bad')
+    assert refused.status_code == 400 and word in refused.json()['badRequest']['message']
+    server = clients.boot('plain')
+    refused = clients.user.post(f'/servers/{server["id"]}/action', {'resize': {'flavorRef': 'bad'}})
+    assert refused.status_code == 400 and word in refused.json()['badRequest']['message']
+    assert clients.user.wait_for(server['id'])['status'] == 'ACTIVE'
+
+
+def test_a_flavor_and_an_image_that_disagree(clients):
+    clients.image = clients.user.upload_image(hw_pci_numa_affinity_policy='required')
+    clients.flavor('near', pci_passthrough__alias='gpu:1', hw__pci_numa_affinity_policy='legacy')
+    refused = clients.asked('near')
+    assert refused.status_code == 400 and 'pci_numa_affinity_policy' in refused.text
+    clients.flavor('gpu', pci_passthrough__alias='gpu:1')
+    server = clients.boot('gpu')
+    with clients.cloud.cell_db.reader() as conn:
+        asked, = pci.asked(instances.get(conn, server['id'])['flavor'])
+    assert asked.numa_policy == 'required'
+
+
+def test_live_migration_is_refused(clients):
+    clients.flavor('gpu', pci_passthrough__alias='gpu:1')
+    server = clients.boot('gpu')
+    path, body = f'/servers/{server["id"]}/action', {'os-migrateLive': {'host': None, 'block_migration': 'auto'}}
+    refused = clients.admin.post(path, body, version='2.25')
+    assert refused.status_code == 400 and 'PCI devices' in refused.json()['badRequest']['message']
+    assert clients.admin.post(path, body, version='2.34').status_code == 202
+    assert clients.user.wait_for(server['id'])['status'] == 'ACTIVE'
+    assert clients.devices() == {server['id']: 1}
+
+
+def test_aliases_with_a_mistake_are_said_at_the_start(tmp_path):
+    wrong = ['{"name": "a,b"}']
+    with pytest.raises(exception.InvalidInput, match='alias'), fixture.running(tmp_path, pci__alias=wrong):
+        pass

@@ -1,0 +1,340 @@
+"""POST /os-scheduler/explain: what would become of a request, and nothing becomes of anything."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.cmd import manage
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.scheduler import interface
+from nova.scheduler import manager
+from nova.tests import core
+from nova.tests.functional import base
+from nova.tests.functional import servers
+
+PATH = '/os-scheduler/explain'
+
+
+class Fixture(servers.Servers):
+    """The API with hosts host1 to host4, and a scheduler that it calls."""
+
+    def __init__(self, directory, **overrides):
+        super().__init__(directory, **overrides)
+        with self.cell_db.writer() as conn:
+            for number in (2, 3, 4):
+                self.add_host(conn, f'host{number}', f'node{number}')
+        bus = core.Bus()
+        self.scheduler = manager.SchedulerManager(self.conf, self.api_db, self.cells)
+        bus.managers['scheduler', None] = self.scheduler
+        self.services.scheduler = core.Client(bus, interface.INTERFACE)
+
+    def change_host(self, host, **values):
+        with self.cell_db.writer() as conn:
+            conn.execute(sa.update(tables_cell.compute_nodes).where(
+                tables_cell.compute_nodes.c.host == host).values(
+                    changed=utils.change_number(), used_changed=utils.change_number(), **values))
+
+    def disable(self, host):
+        with self.cell_db.writer() as conn:
+            conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == host)
+                         .values(disabled=True))
+        self.change_host(host)
+
+    def explain(self, body=None, query='', code=200, client=None, **more):
+        answer = (client or self.admin(project=base.PROJECT)).post(PATH + query, body or self.body(), **more)
+        assert answer.status == code, answer.body
+        return answer.json['explanation'] if code == 200 else answer.fault
+
+    def everything(self):
+        """{table: its rows} of both databases."""
+        found = {}
+        for database, metadata in ((self.api_db, tables_api.metadata), (self.cell_db, tables_cell.metadata)):
+            with database.reader() as conn:
+                for name, table in metadata.tables.items():
+                    found[metadata is tables_api.metadata, name] = sorted(map(repr, conn.execute(sa.select(table))))
+        return found
+
+    def create(self, **values):
+        """A server that waits for a host, and the spec that goes to the scheduler; (uuid, spec)."""
+        answer = self.client().post('/servers', self.body(**values))
+        assert answer.status == 202, answer.body
+        return answer.json['server']['id'], self.conductor.sent[-1][2]['spec']
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    fixture = Fixture(tmp_path)
+    yield fixture
+    fixture.close()
+
+
+def by_name(explanation):
+    return {row['name']: row for row in explanation['filters']}
+
+
+def test_hosts_filters_weights_and_the_choice(cloud):
+    cloud.disable('host1')
+    cloud.change_host('host2', memory_mb_used=8000)
+    cloud.change_host('host3', memory_mb_used=4096)
+    found = cloud.explain()
+    assert (found['hosts'], found['remaining'], found['reason']) == (4, 2, None)
+    assert found['asked'] == {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
+    filters = by_name(found)
+    assert filters['ComputeFilter'] | {'passed': 3, 'removed': 1, 'asked': True} == filters['ComputeFilter']
+    assert filters['ComputeFilter']['hosts'] == [{'host': 'host1', 'node': 'node1', 'reason': 'is down or disabled'}]
+    assert filters['RamFilter']['hosts'] == [
+        {'host': 'host2', 'node': 'node2', 'reason': 'lacks 320 MB of memory'}]
+    assert filters['RamFilter']['reason'] == 'has too little free memory (largest free 192 MB, asked 512 MB)'
+    assert filters['DiskFilter']['removed'] == 0 and filters['DiskFilter']['reason'] is None
+    assert [row['host'] for row in found['ranking']] == ['host4', 'host3']
+    assert found['choices'] == [{'host': 'host4', 'node': 'node4', 'availability_zone': 'nova'}]
+    for row in found['ranking']:
+        assert row['weight'] == pytest.approx(sum(row['weights'].values()))
+        assert row['weights'].keys() == found['weighers'].keys()
+    assert {miss['host']: [lack['filter'] for lack in miss['lacks']] for miss in found['nearest']} == {
+        'host1': ['ComputeFilter'], 'host2': ['RamFilter']}
+    assert found['nearest'][0]['host'] == 'host2'        # what lacks the least comes first
+
+
+def test_why_there_is_no_host(cloud):
+    found = cloud.explain(cloud.body(min_count=3, max_count=3))
+    assert len(found['choices']) == 3 and found['reason'] is None
+    for number in (1, 2, 3, 4):
+        cloud.change_host(f'host{number}', memory_mb_used=7600)
+    found = cloud.explain(cloud.body(min_count=5, max_count=5))
+    assert found['choices'] == [] and len(found['ranking']) == 4
+    assert found['reason'] == ('Only 4 of 5 servers find room. 4 hosts: 4 have too little free memory '
+                               '(largest free 80 MB, asked 512 MB).')
+
+
+def test_nothing_is_written(cloud):
+    group = cloud.client(version='2.64').post('/os-server-groups', {'server_group': {
+        'name': 'g', 'policy': 'anti-affinity'}}).json['server_group']['id']
+    with_group = {**cloud.body(min_count=2), 'os:scheduler_hints': {'group': group}}
+    volume = cloud.add_volume(size=1)
+    with_volume = cloud.body(block_device_mapping_v2=[
+        {'uuid': cloud.image_id, 'source_type': 'image', 'destination_type': 'local', 'boot_index': 0},
+        {'uuid': volume, 'source_type': 'volume', 'destination_type': 'volume'}])
+    existing, spec = cloud.create()
+    cloud.scheduler.select_destinations(cloud.owner, spec, [existing])
+    messages = len(cloud.conductor.sent)
+    before = cloud.everything()
+    for body in (cloud.body(), with_group, with_volume, cloud.body(max_count=9), {'server_id': existing}):
+        assert cloud.explain(body)['choices']
+    cloud.explain(cloud.body(flavorRef='nope'), code=400)
+    assert cloud.everything() == before and len(cloud.conductor.sent) == messages
+
+
+def test_the_project_s_quota_is_not_asked(cloud):
+    cloud.admin().put(f'/os-quota-sets/{base.PROJECT}', {'quota_set': {'instances': 0}})
+    assert cloud.explain()['choices']
+
+
+def test_the_seed_repeats_the_decision_that_the_real_placement_makes(cloud):
+    """All hosts are equal: the uuid alone decides."""
+    chosen = set()
+    for _ in range(8):
+        server, spec = cloud.create()
+        told = cloud.explain({**cloud.body(), 'seed': server})
+        assert told == cloud.explain({**cloud.body(), 'seed': server}) and told['seed'] == server
+        selections, = cloud.scheduler.select_destinations(cloud.owner, spec, [server])
+        assert told['choices'] == [{'host': selections[0].host, 'node': selections[0].node,
+                                    'availability_zone': selections[0].availability_zone}]
+        ranked = [row['host'] for row in told['ranking']]
+        assert [selection.host for selection in selections] == ranked[:len(selections)]
+        chosen.add(selections[0].host)
+        cloud.scheduler._cells.default.db.run(_forget, server)
+    assert len(chosen) > 1                               # it does depend on the uuid
+
+
+def _forget(conn, server):
+    """As if it had never been placed."""
+    conn.execute(sa.update(tables_cell.compute_nodes).values(
+        vcpus_used=0, memory_mb_used=0, local_gb_used=0, running_vms=0, used_changed=utils.change_number()))
+    conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == server))
+
+
+def test_an_existing_server_is_placed_without_its_own_share(cloud):
+    server, spec = cloud.create()
+    selections, = cloud.scheduler.select_destinations(cloud.owner, spec, [server])
+    own = selections[0].host
+    for number in (1, 2, 3, 4):
+        cloud.change_host(f'host{number}', memory_mb_used=8192)         # its own one by its own share
+    found = cloud.explain({'server_id': server})
+    assert [row['host'] for row in found['choices']] == [own]
+    assert (found['seed'], found['remaining']) == (server, 1)
+    other = str(uuid.uuid4())
+    assert cloud.explain({'server_id': server, 'seed': other.upper()})['seed'] == other
+
+
+def test_pages_of_hosts(cloud):
+    found = cloud.explain(query='?limit=3')
+    rest = cloud.explain({**cloud.body(), 'seed': found['seed']}, query='?limit=3&offset=3')
+    assert [len(found['ranking']), len(rest['ranking'])] == [3, 1]
+    assert {row['host'] for row in found['ranking'] + rest['ranking']} == {'host1', 'host2', 'host3', 'host4'}
+    cloud.change_host('host1', memory_mb_used=8192)
+    cloud.change_host('host2', memory_mb_used=8192)
+    first, second = (by_name(cloud.explain(query=f'?limit=1&offset={number}'))['RamFilter'] for number in (0, 1))
+    assert {first['hosts'][0]['host'], second['hosts'][0]['host']} == {'host1', 'host2'}
+    assert first['removed'] == second['removed'] == 2
+    assert cloud.explain(query='?limit=0')['ranking'] == []
+
+
+@pytest.mark.parametrize('body', [
+    {}, {'server_id': 'x'}, {'server_id': None}, {'server': {}, 'server_id': str(uuid.UUID(int=1))}, {'seed': 'x'},
+    {'server': {'name': 'x'}}, {'server': None}, {'server_id': str(uuid.UUID(int=1)), 'unknown': 1},
+    {'server_id': str(uuid.UUID(int=1)), 'os:scheduler_hints': {'group': str(uuid.UUID(int=2))}}])
+def test_bad_bodies(cloud, body):
+    assert cloud.admin().post(PATH, body).status == 400
+
+
+def test_what_else_is_refused(cloud):
+    cloud.explain({**cloud.body(), 'seed': 'no-uuid'}, code=400)
+    cloud.explain(query='?offset=-1', code=400)
+    cloud.explain(query='?unknown=1', code=400)
+    cloud.explain({'server_id': str(uuid.UUID(int=1))}, code=404)
+    cloud.explain(cloud.body(imageRef=str(uuid.UUID(int=1))), code=400)
+    for who in (cloud.client(), cloud.client(roles=('manager', 'member', 'reader'))):
+        assert who.post(PATH, cloud.body()).status == 403
+        assert who.post(PATH, {'server_id': str(uuid.UUID(int=1))}).status == 403
+    cloud.services.scheduler = core.Client(core.Bus(), interface.INTERFACE)
+    answer = cloud.admin().post(PATH, cloud.body())
+    assert answer.status == 503 and answer.headers['retry-after']
+
+
+def test_a_group_that_is_full(cloud):
+    client = cloud.client(version='2.64')
+    group = client.post('/os-server-groups', {'server_group': {'name': 'g', 'policy': 'anti-affinity'}}).json[
+        'server_group']['id']
+    body = {**cloud.body(), 'os:scheduler_hints': {'group': group}}
+    assert len(cloud.explain({**body, 'server': {**body['server'], 'min_count': 4}})['choices']) == 4
+    found = cloud.explain({**body, 'server': {**body['server'], 'min_count': 5}})
+    assert found['choices'] == [] and 'of the group already' in found['reason']
+
+
+def test_forcing_a_host_asks_for_room_only(cloud):
+    cloud.disable('host3')
+    found = cloud.explain(cloud.body(availability_zone='nova:host3'))
+    filters = by_name(found)
+    assert not filters['ComputeFilter']['asked'] and filters['RamFilter']['asked']
+    assert [row['host'] for row in found['choices']] == ['host3']
+    with pytest.raises(exception.NoValidHost):
+        cloud.scheduler.select_destinations(cloud.owner, _full(cloud), [str(uuid.uuid4())])
+
+
+def _full(cloud):
+    cloud.change_host('host3', memory_mb_used=8192)
+    answer = cloud.admin(project=base.PROJECT).post('/servers', cloud.body(availability_zone='nova:host3'))
+    assert answer.status == 202, answer.body
+    return cloud.conductor.sent[-1][2]['spec']
+
+
+# ---- nova-manage placement explain ---------------------------------------------
+
+class State:
+    """A state path with databases and the cloud in it; called with arguments: the command's (code, output, errors)."""
+
+    def __init__(self, directory):
+        self._directory, self.file = directory, directory / 'body.json'
+        assert self('db', 'sync')[0] == self('api_db', 'sync')[0] == 0
+        self.cloud = Fixture(directory)
+
+    def __call__(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = manage.main([*map(str, arguments), '--state-path', str(self._directory)])
+        return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def state(tmp_path):
+    made = State(tmp_path)
+    yield made
+    made.cloud.close()
+
+
+def test_the_command_explains_a_body(state):
+    state.cloud.disable('host1')
+    state.cloud.change_host('host2', memory_mb_used=8000)
+    state.cloud.change_host('host3', memory_mb_used=4096)
+    state.file.write_text(json.dumps(state.cloud.body(networks='none')))
+    assert state('cell_v2', 'list_cells')[0] == 0        # the first of all commands notes the cell
+    before = state.cloud.everything()
+    code, out, err = state('placement', 'explain', '--file', state.file, '--seed', uuid.UUID(int=7))
+    assert (code, err) == (0, '')
+    lines = {line.split()[0]: line for line in out.splitlines() if line}
+    assert lines['4'] == ('4 hosts, of which 2 remain. Asked: 1 vcpus, 512 memory_mb, 1 local_gb. '
+                          f'Seed: {uuid.UUID(int=7)}')
+    assert 'is down or disabled: host1' in lines['ComputeFilter'] and 'DiskFilter' not in out
+    assert lines['host4'].split()[:3] == ['host4', 'node4', 'nova'] and out.index('host4') < out.rindex('host3')
+    assert lines['Choice:'] == 'Choice: host4 (node4) in zone nova'
+    assert state.cloud.everything() == before
+
+
+def test_the_command_explains_a_server_and_says_when_there_is_no_host(state):
+    server, spec = state.cloud.create()
+    state.cloud.scheduler.select_destinations(state.cloud.owner, spec, [server])
+    code, out, _err = state('placement', 'explain', '--server', server, '--json')
+    assert code == 0 and json.loads(out)['seed'] == server
+    for number in (1, 2, 3, 4):
+        state.cloud.change_host(f'host{number}', local_gb=0)
+    code, out, _err = state('placement', 'explain', '--server', server)
+    assert code == 3 and 'No valid host: 4 hosts: 4 have too little free disk' in out
+    assert 'Nearest: host1 lacks 1 GB of disk' in out and 'Choice' not in out
+
+
+def test_the_command_s_mistakes_are_sentences(state):
+    state.file.write_text('no json')
+    for arguments, sentence in (
+            ((), 'give either'), (('--file', state.file), 'is no JSON'), (('--file', '/nowhere'), 'No such file'),
+            (('--server', 'x', '--file', state.file), 'give either'), (('--server', 'x'), "It is not a 'uuid'"),
+            (('--server', uuid.UUID(int=1)), 'could not be found')):
+        code, out, err = state('placement', 'explain', *arguments)
+        assert (code, out) == (1, '') and sentence in err and len(err.splitlines()) == 1, err
+
+
+# ---- the example of the documentation --------------------------------------------
+
+EXAMPLE = pathlib.Path(__file__).parents[3] / 'doc' / 'source' / 'admin' / 'placement-explained.txt'
+
+
+def example(state):
+    """What the page shows: a server that finds a host, and one that is too large for all of them."""
+    state.cloud.disable('host1')
+    state.cloud.change_host('host2', memory_mb_used=7936)
+    state.cloud.change_host('host3', memory_mb_used=4096, vcpus_used=8)
+    body = state.cloud.body(networks='none')
+    large = state.cloud.admin().post('/flavors', {'flavor': {
+        'name': 'large', 'id': 'large', 'ram': 8704, 'vcpus': 4, 'disk': 1}})
+    assert large.status == 200
+    command = ('placement', 'explain', '--file', state.file, '--seed', '6f0d8e0f-97a3-4fd1-b5a1-0f2c9a3f6b21')
+    text = ''
+    for wanted in (body, {'server': {**body['server'], 'flavorRef': 'large'}}):
+        state.file.write_text(json.dumps(wanted))
+        code, out, _err = state(*command)
+        text += f'$ nova-manage placement explain --file body.json --seed {command[-1]}\n{out}$ echo $?\n{code}\n\n'
+    return text.rstrip() + '\n'
+
+
+def test_the_documentation_shows_what_the_command_prints(state):
+    """Where this fails after a change that is meant: python -m nova.tests.functional.test_placement_explain"""
+    if not EXAMPLE.parent.is_dir():
+        pytest.skip('the documentation is not part of an installed nova')
+    assert example(state) == EXAMPLE.read_text(encoding='utf-8')
+
+
+if __name__ == '__main__':
+    with tempfile.TemporaryDirectory() as _directory:
+        _state = State(pathlib.Path(_directory))
+        EXAMPLE.write_text(example(_state), encoding='utf-8')
+        _state.cloud.close()
+    sys.stdout.write(EXAMPLE.read_text(encoding='utf-8'))

@@ -1,0 +1,22 @@
+"""The transactions of SQLite: each sees what was committed before it began."""
+import sqlalchemy as sa
+
+from nova.db import engine
+
+
+def test_a_result_that_was_not_read_to_its_end_does_not_keep_its_moment(tmp_path):
+    """A kept connection went on showing the moment of an older SELECT whose rows nobody had fetched."""
+    db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite')
+    with db.writer() as conn:
+        conn.execute(sa.text('CREATE TABLE numbers (number INTEGER)'))
+        conn.execute(sa.text('INSERT INTO numbers VALUES (:number)'), [{'number': number} for number in range(100)])
+    with db.reader() as conn:
+        unread = conn.execute(sa.text('SELECT number FROM numbers'))
+        assert unread.fetchone() == (0,)
+        with db.writer() as other:
+            other.execute(sa.text('INSERT INTO numbers VALUES (100)'))
+    for _ in range(2):          # both connections are kept
+        with db.reader() as first, db.reader() as second:
+            assert [conn.execute(sa.text('SELECT count(*) FROM numbers')).scalar() for conn in (first, second)] == [
+                101, 101]
+    db.dispose()

@@ -1,0 +1,59 @@
+"""Which of a host's processors and pages its configuration leaves to guests."""
+import pytest
+
+from nova import conf as configuration
+from nova.objects import numa
+from nova.tests import numa_seed
+from nova.virt.hardware import fit
+from nova.virt.hardware import host as hosts
+from nova.virt.hardware import usage
+from nova.virt.hardware import wanted
+
+
+def configured(**options):
+    return hosts.configured(numa_seed.host(), configuration.new(files=[], **options))
+
+
+def test_without_options_all_is_for_everybody():
+    assert configured() == numa_seed.host()
+    assert hosts.configured(None, configuration.new(files=[])) is None
+    assert hosts.shared_count(configured()) == 8
+
+
+@pytest.mark.parametrize('shared, dedicated, expected, count', [
+    ('0-1,4', '2-3,6-7', [([0, 1], [2, 3]), ([4], []), ([], [6, 7])], 3),
+    ('0-3', None, [([0, 1, 2, 3], [])], 4), (None, '4-7', [([], [4, 5]), ([], [6, 7])], 0)])
+def test_sets_of_cpus(shared, dedicated, expected, count):
+    found = configured(compute__cpu_shared_set=shared, compute__cpu_dedicated_set=dedicated)
+    assert [(sorted(cell.cpuset), sorted(cell.pcpuset)) for cell in found.cells] == expected
+    assert hosts.shared_count(found) == count
+
+
+def test_reserved_pages():
+    found = configured(reserved_huge_pages=['node:0,size:4,count:100', 'node:2, size:2MB, count:3'])
+    assert [[pages.reserved for pages in cell.mempages] for cell in found.cells] == [[100, 0], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize('options, words', [
+    ({'compute__cpu_shared_set': '0-3', 'compute__cpu_dedicated_set': '3-4'}, 'both have 3'),
+    ({'compute__cpu_shared_set': 'x'}, 'not a set of CPUs'),
+    ({'reserved_huge_pages': ['node:0']}, 'not of the form'), ({'fake__numa_cells': ['4']}, 'not of the form')])
+def test_options_that_are_wrong(options, words):
+    with pytest.raises(ValueError, match=words):
+        configured(**options)
+        hosts.of_cells(options['fake__numa_cells'])
+
+
+def test_cells_as_text():
+    found = hosts.of_cells(['4:3857', ' 2:1969:512'])
+    assert [(cell.id, sorted(cell.cpuset), cell.memory) for cell in found.cells] == [
+        (0, [0, 1, 2, 3], 3857), (1, [4, 5], 1969)]
+    assert found.cells[1].mempages == (numa.Pages(4, 945 * 256), numa.Pages(2048, 512))
+    assert fit.free_memory(found.cells[1]) == 945, 'large pages are not for those who ask for none'
+
+
+def test_nobody_is_there():
+    asked = wanted.topology({'vcpus': 2, 'memory_mb': 512, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}, {})
+    host = numa_seed.host()
+    taken = usage.claim(host, fit.fit(host, asked).topology)
+    assert taken != host and hosts.unused(taken) == host

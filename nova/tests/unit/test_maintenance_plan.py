@@ -1,0 +1,53 @@
+"""What a conductor decides about the servers of a host in maintenance, and the hosts that they may go to."""
+import types
+
+import numpy as np
+import pytest
+
+from nova.conductor import maintenance as conductor
+from nova.db import maintenance
+from nova.scheduler.filters import members
+
+BOTH = {'live_migration': True, 'resize': True}
+AWAY, BACK = {'direction': 'away', 'dest': None}, {'direction': 'back', 'dest': 'other'}
+
+
+def server(vm_state='active', task_state=None, host='mine', flavor=None):
+    return {'vm_state': vm_state, 'task_state': task_state, 'host': host, 'flavor': flavor or {'extra_specs': {}}}
+
+
+@pytest.mark.parametrize(('row', 'entry', 'capabilities', 'wanted'), [
+    (server(), AWAY, BOTH, conductor.LIVE), (server('paused'), AWAY, BOTH, conductor.LIVE),
+    (server(), AWAY, {'resize': True}, conductor.COLD), (server('stopped'), AWAY, BOTH, conductor.COLD),
+    (server('paused'), AWAY, {'resize': True}, maintenance.FAILED), (server(), AWAY, {}, maintenance.FAILED),
+    (server('suspended'), AWAY, BOTH, maintenance.FAILED), (server('resized'), AWAY, BOTH, maintenance.FAILED),
+    (server('error'), AWAY, BOTH, maintenance.FAILED),
+    (server(task_state='rebooting'), AWAY, BOTH, maintenance.WAITING),
+    (None, AWAY, BOTH, maintenance.GONE), (server(host='other'), AWAY, BOTH, maintenance.KEPT),
+    (server(host='other'), BACK, BOTH, conductor.LIVE), (server(), BACK, BOTH, maintenance.MOVED),
+    (server(host='third'), BACK, BOTH, maintenance.KEPT), (server(host=None), BACK, BOTH, maintenance.KEPT)])
+def test_what_is_done_with_a_server_that_waits(row, entry, capabilities, wanted):
+    what, reason = conductor.plan(row, entry, 'mine', capabilities)
+    assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.KEPT))
+
+
+@pytest.mark.parametrize(('row', 'move', 'wanted'), [
+    (None, {'status': 'error'}, maintenance.GONE), (server(), None, maintenance.FAILED),
+    (server('resized'), {'status': 'finished'}, conductor.CONFIRM),
+    (server('resized', 'resize_confirming'), {'status': 'finished'}, None), (server(), {'status': 'running'}, None),
+    (server(host='other'), {'status': 'completed', 'dest_compute': 'other'}, maintenance.MOVED),
+    (server(host='other'), {'status': 'error', 'dest_compute': 'other'}, maintenance.MOVED),
+    (server(), {'status': 'reverted', 'dest_compute': 'other'}, maintenance.FAILED),
+    (server(), {'status': 'error', 'dest_compute': None}, maintenance.FAILED)])
+def test_what_became_of_a_move(row, move, wanted):
+    assert conductor.outcome(row, move) == wanted
+
+
+def test_moves_stay_within_the_aggregate():
+    hosts = types.SimpleNamespace(aggregates=[[{'id': 1}], [{'id': 2}, {'id': 1}], [{'id': 2}], []],
+                                  everything=np.ones(4, dtype=bool), once=lambda key, make: make())
+    each = members.RequestedAggregateFilter(None)
+    asked = types.SimpleNamespace(aggregate=1)
+    assert each.mask(hosts, asked).tolist() == [True, True, False, False]
+    assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.everything
+    assert 'aggregate' in each.reason(hosts, asked, np.array([2]))

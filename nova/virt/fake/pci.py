@@ -1,0 +1,38 @@
+"""PCI devices that fake hosts have, and fake guests are given."""
+import json
+
+from nova import exception
+from nova.objects import pci
+
+_KEYS = ('address', 'vendor_id', 'product_id', 'dev_type', 'numa_node', 'parent_addr', 'devname')
+
+
+def devices(values, host):
+    """[pci.Device] of a host as [fake] pci_devices describes them.
+
+    :raises InvalidInput: it is not of the form
+    """
+    try:
+        decoded = [json.loads(value) for value in values]
+        items = [item for value in decoded for item in (value if isinstance(value, list) else [value])]
+        return [pci.Device(**{name: item[name] for name in _KEYS if name in item})
+                for item in items if item.get('host', host) == host]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise exception.InvalidInput(f'[fake] pci_devices: {error}') from None
+
+
+def given(instance, guests):
+    """Addresses of the devices that a guest gets: those that it had when the instance does not say.
+
+    :param guests: {uuid: guest} of the host: what one has, no other can get
+    :raises VirtError: one is taken
+    """
+    if not instance.obj_attr_is_set('pci_devices'):
+        return guests.get(instance.uuid, {}).get('pci_devices', [])
+    addresses = [device.address for device in instance.devices()]
+    for uuid, guest in guests.items():
+        both = set(guest.get('pci_devices') or ()) & set(addresses)
+        if both and uuid != instance.uuid:
+            raise exception.VirtError(operation='give the guest its devices',
+                                      reason=f'guest {uuid} has {", ".join(sorted(both))}')
+    return addresses
