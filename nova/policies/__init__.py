@@ -40,7 +40,8 @@ EXTRAS = frozenset({
     'os_compute_api:servers:allow_all_filters', 'os_compute_api:os-instance-actions:events',
     'os_compute_api:os-shelve:unshelve_to_host', 'os_compute_api:os-volumes-attachments:swap',
     'compute:server:topology:host:index', 'compute:servers:create:requested_destination',
-    'compute:servers:resize:cross_cell'})
+    'compute:servers:resize:cross_cell', 'nova:servers:create:category', 'nova:servers:delete:category',
+    'nova:servers:reboot:category', 'nova:groups:any_project'})
 
 # (rule, check, what it guards, ((method, path), …))
 RULES = (

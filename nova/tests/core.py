@@ -71,10 +71,11 @@ class Client:
             if manager is None:
                 raise exception.HostUnavailable(host=server)
             if row.call:
-                answer = serializer.from_primitive(serializer.to_primitive(getattr(manager, row.name)(ctx, **copied)))
-                if self._bus.reply_lost and self._bus.reply_lost(topic, row.name):
-                    raise exception.ServiceUnavailable(service=topic)
-                return answer
+                try:
+                    return serializer.from_primitive(serializer.to_primitive(getattr(manager, row.name)(ctx, **copied)))
+                finally:
+                    if self._bus.reply_lost and self._bus.reply_lost(topic, row.name):
+                        raise exception.ServiceUnavailable(service=topic)
             self._bus.cast(getattr(manager, row.name), ctx, copied)
         return send
 

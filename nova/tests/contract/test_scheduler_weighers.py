@@ -104,7 +104,7 @@ def test_the_classes_that_may_be_named():
     assert names('RAMWeigher', 'nova.scheduler.weights.cpu.CPUWeigher') == ['RAMWeigher', 'CPUWeigher']
     assert names() == []
     for name in ('RAMWieger', 'nova.nowhere.Weigher', 'nova.scheduler.weights.Nope'):
-        with pytest.raises(ValueError, match=f'weight_classes: there is no weigher {name}.*RAMWeigher') as caught:
+        with pytest.raises(ValueError, match=f'weight_classes: {name} could not be loaded .*RAMWeigher') as caught:
             names(name)
         assert 'nova.scheduler.weights.all_weighers' in str(caught.value)
     with pytest.raises(ValueError, match='is no subclass of nova.scheduler.weights.BaseHostWeigher'):

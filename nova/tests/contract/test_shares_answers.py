@@ -2,10 +2,10 @@
 import pytest
 
 from nova.db import shares
+from nova.tests import races
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers
-from nova.tests.functional.test_servers_races import at_once
 
 OPERATIONS = [
     ('GET /servers/{}/shares', '/servers/{server}/shares', None),
@@ -77,6 +77,6 @@ def test_refusals(cloud, server_id):
 
 def test_a_server_gets_a_share_once(cloud, server_id):
     share_id = cloud.services.shares.add()
-    answers = at_once(*[lambda: cloud.client(version='2.97').post(
+    answers = races.at_once(*[lambda: cloud.client(version='2.97').post(
         f'/servers/{server_id}/shares', {'share': {'share_id': share_id}})] * 5)
     assert sorted(answer.status for answer in answers) == [201] + [409] * 4

@@ -1,7 +1,5 @@
 """Host aggregates and the zones that they make."""
-import concurrent.futures
 import datetime
-import os
 import threading
 import time
 
@@ -20,6 +18,7 @@ from nova.db import tables_placement
 from nova.db import zones
 from nova.scheduler import hosts as host_table
 from nova.tests import core
+from nova.tests import races
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows
 
@@ -161,28 +160,18 @@ def test_a_deleted_service_leaves_its_aggregates(hosts):
     assert hosts.admin().get(f'/os-aggregates/{number}').json['aggregate']['hosts'] == []
 
 
-def at_once(*requests):
-    barrier = threading.Barrier(len(requests))
-
-    def run(request):
-        barrier.wait()
-        return request()
-    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
-
-
 def test_one_of_a_name_wins(hosts):
-    answers = at_once(*[lambda: hosts.admin().post('/os-aggregates', {'aggregate': {'name': 'n'}})] * 8)
+    answers = races.at_once(*[lambda: hosts.admin().post('/os-aggregates', {'aggregate': {'name': 'n'}})] * 8)
     assert sorted(answer.status for answer in answers) == [200] + [409] * 7
     numbers = [make(hosts, f'other{number}') for number in range(6)]
-    answers = at_once(*(lambda number=number: hosts.admin().put(
+    answers = races.at_once(*(lambda number=number: hosts.admin().put(
         f'/os-aggregates/{number}', {'aggregate': {'name': 'taken'}}) for number in numbers))
     assert sorted(answer.status for answer in answers) == [200] + [409] * 5
 
 
 def test_one_of_several_zones_wins(hosts):
     numbers = [make(hosts, f'a{number}', f'z{number}') for number in range(8)]
-    answers = at_once(*(lambda number=number: add(hosts, number, 'host1') for number in numbers))
+    answers = races.at_once(*(lambda number=number: add(hosts, number, 'host1') for number in numbers))
     assert sorted(answer.status for answer in answers) == [200] + [409] * 7
     winner = answers.index(next(answer for answer in answers if answer.status == 200))
     assert zone_of(hosts, 'host1') == f'z{winner}'
@@ -190,9 +179,9 @@ def test_one_of_several_zones_wins(hosts):
 
 def test_one_membership_of_many_requests(hosts):
     number = make(hosts, 'a')
-    answers = at_once(*[lambda: add(hosts, number, 'host1')] * 6)
+    answers = races.at_once(*[lambda: add(hosts, number, 'host1')] * 6)
     assert sorted(answer.status for answer in answers) == [200] + [409] * 5
-    answers = at_once(*[lambda: act(hosts, number, 'remove_host', {'host': 'host1'})] * 6)
+    answers = races.at_once(*[lambda: act(hosts, number, 'remove_host', {'host': 'host1'})] * 6)
     assert sorted(answer.status for answer in answers) == [200] + [404] * 5
 
 
@@ -201,7 +190,7 @@ def test_a_deleted_aggregate_has_no_hosts(hosts):
     for turn in range(8):
         number = make(hosts, f'a{turn}', f'z{turn}')
         requests = [lambda: add(hosts, number, 'host1'), lambda: hosts.admin().delete(f'/os-aggregates/{number}')]
-        added, deleted = (answer.status for answer in at_once(*requests))
+        added, deleted = (answer.status for answer in races.at_once(*requests))
         assert (added, deleted) in ((200, 400), (404, 200))
         with hosts.api_db.reader() as conn:
             left = conn.execute(sa.select(tables_aggregates.aggregate_hosts.c.host)).scalars().all()
@@ -213,17 +202,10 @@ def test_a_deleted_aggregate_has_no_hosts(hosts):
 
 # ---- below the API -----------------------------------------------------------
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def cloud(tmp_path, request):
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    made = core.Cloud(tmp_path, hosts=('host1', 'host2', 'host3'), url=url)
+@pytest.fixture
+def cloud(tmp_path, database_url):
+    made = core.Cloud(tmp_path, hosts=('host1', 'host2', 'host3'), url=database_url)
     yield made
-    if url:
-        tables_cell.metadata.drop_all(made.db.engine)
     made.close()
 
 

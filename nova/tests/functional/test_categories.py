@@ -20,6 +20,8 @@ KEY = server_category.KEY
 URL = '/os-instance-categories'
 IN_STORAGE = f'?{KEY}=storage'
 
+NOWHERE = '8f0d4c4e-6f5b-4d5e-9a44-3f6d3b1f0c11'
+
 
 @pytest.fixture
 def cloud(tmp_path):
@@ -102,9 +104,9 @@ def test_deleted_ones_are_kept_until_purged(cloud):
 
 
 @pytest.mark.parametrize('body', [
-    {'name': 'Upper'}, {'name': ''}, {'name': 'a b'}, {'name': 'a\n'}, {'name': str(uuid.uuid4())}, {'name': 'a' * 256},
+    {'name': 'Upper'}, {'name': ''}, {'name': 'a b'}, {'name': 'a\n'}, {'name': NOWHERE}, {'name': 'a' * 256},
     {}, {'name': '-a'}, {'name': 'a', 'default_flavor': ''},
-    {'name': 'a', 'default_image': str(uuid.uuid4())}, {'name': 'a', 'default_image': 'no id'},
+    {'name': 'a', 'default_image': NOWHERE}, {'name': 'a', 'default_image': 'no id'},
     {'name': 'a', 'default_flavor': 'none'}, {'name': 'a', 'requirements': {'k': 1}},
     {'name': 'a', 'requirements': {'k': ''}}, {'name': 'a', 'requirements': {f'k{n}': 'v' for n in range(65)}},
     {'name': 'a', 'other': 1}])
@@ -290,13 +292,13 @@ OF_A_SERVER = [
     ('GET', '/metadata', None), ('POST', '/metadata', {'metadata': {'a': 'b'}}), ('GET', '/tags', None),
     ('PUT', '/tags/a', None), ('GET', '/ips', None), ('GET', '/os-interface', None),
     ('POST', '/os-interface', {'interfaceAttachment': {}}), ('GET', '/os-volume_attachments', None),
-    ('POST', '/os-volume_attachments', {'volumeAttachment': {'volumeId': str(uuid.uuid4())}}),
+    ('POST', '/os-volume_attachments', {'volumeAttachment': {'volumeId': NOWHERE}}),
     ('GET', '/os-instance-actions', None), ('GET', '/os-security-groups', None), ('GET', '/os-server-password', None),
     ('POST', '/remote-consoles', {'remote_console': {'protocol': 'vnc', 'type': 'novnc'}}),
     *(('POST', '/action', body) for body in (
         {'reboot': {'type': 'SOFT'}}, {'reboot': {'type': 'HARD'}}, {'os-stop': None}, {'os-start': None},
         {'pause': None}, {'suspend': None}, {'lock': None}, {'rescue': None}, {'shelve': None},
-        {'createImage': {'name': 'n'}}, {'resize': {'flavorRef': '1'}}, {'rebuild': {'imageRef': str(uuid.uuid4())}},
+        {'createImage': {'name': 'n'}}, {'resize': {'flavorRef': '1'}}, {'rebuild': {'imageRef': NOWHERE}},
         {'os-getConsoleOutput': {}}, {'changePassword': {'adminPass': 'a'}}, {'confirmResize': None},
         {'addSecurityGroup': {'name': 'default'}})),
 ]

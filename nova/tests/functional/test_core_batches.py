@@ -3,7 +3,6 @@
 SQLite always; MariaDB and PostgreSQL when NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name an empty database.
 """
 import collections
-import os
 import threading
 import time
 import uuid as uuidlib
@@ -27,18 +26,11 @@ from nova.tests import core
 HOSTS = ('host1', 'host2', 'host3')
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def cloud(tmp_path, request):
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    cloud = core.Cloud(tmp_path, hosts=HOSTS, url=url, fake__memory_mb=4096, fake__vcpus=8, cpu_allocation_ratio=1.5,
-                       fake__local_gb=10, service_down_time=3600)
+@pytest.fixture
+def cloud(tmp_path, database_url):
+    cloud = core.Cloud(tmp_path, hosts=HOSTS, url=database_url, fake__memory_mb=4096, fake__vcpus=8,
+                       cpu_allocation_ratio=1.5, fake__local_gb=10, service_down_time=3600)
     yield cloud
-    if url:
-        tables_cell.metadata.drop_all(cloud.db.engine)
     cloud.close()
 
 

@@ -2,78 +2,36 @@
 
 SQLite always; MariaDB and PostgreSQL when NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name an empty database.
 """
-import collections
-import os
 import random
-import threading
 import time
 
 import pytest
 
-from nova import exception
 from nova import states
 from nova.db import claims
 from nova.db import compute_nodes
 from nova.db import instances
 from nova.db import services
-from nova.db import tables_cell
-from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
+from nova.tests import races
 
 THREADS = 50
 DOWN_S = 3600         # the hosts report once: a test that takes longer on a busy machine would find them down
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def cloud(tmp_path, request):
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    cloud = core.Cloud(tmp_path, hosts=('host1', 'host2', 'host3'), url=url, fake__memory_mb=4096, fake__vcpus=8,
-                       cpu_allocation_ratio=1.5, fake__local_gb=10, service_down_time=DOWN_S)
+@pytest.fixture
+def cloud(tmp_path, database_url):
+    cloud = core.Cloud(tmp_path, hosts=('host1', 'host2', 'host3'), url=database_url, fake__memory_mb=4096,
+                       fake__vcpus=8, cpu_allocation_ratio=1.5, fake__local_gb=10, service_down_time=DOWN_S)
     yield cloud
-    if url:
-        tables_cell.metadata.drop_all(cloud.db.engine)
     cloud.close()
-
-
-def together(functions):
-    """Run all at the same moment."""
-    barrier = threading.Barrier(len(functions))
-
-    def run(function):
-        barrier.wait()
-        function()
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def test_fifty_schedulers_fill_three_hosts_exactly(cloud):
     """Each host has room for 8 servers by memory, 12 by vCPUs, 10 by disk: 24 of 50 find a place."""
     uuids = cloud.insert(THREADS)
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
-    result = collections.Counter()
-
-    def place(uuid):
-        # a scheduler of its own, whose table knows nothing of the others
-        scheduler = scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells)
-        scheduler.start()
-
-        def select():
-            try:
-                selections, = scheduler.select_destinations(cloud.ctx, spec, [uuid])
-                result[selections[0].host] += 1
-            except exception.NoValidHost as error:
-                assert 'too little free memory' in error.message or 'Other requests' in error.message
-                result['none'] += 1
-        return select
-    together([place(uuid) for uuid in uuids])
-    assert result == {'host1': 8, 'host2': 8, 'host3': 8, 'none': THREADS - 24}
+    result = races.place(cloud, uuids, refusal='too little free memory|Other requests')
+    assert result == {'host1': 8, 'host2': 8, 'host3': 8, None: THREADS - 24}
     assert cloud.conductor.audit() == []
     for host in ('host1', 'host2', 'host3'):
         assert cloud.node(host)['memory_mb_used'] == 4096 and cloud.node(host)['running_vms'] == 8
@@ -110,7 +68,7 @@ def test_claims_and_frees_mixed(cloud):
     def audit():
         for _ in range(10):
             mended.extend(cloud.conductor.audit())
-    together([live(uuid) for uuid in uuids[:20]] + [audit])
+    races.at_once(*map(live, uuids[:20]), audit)
     assert mended == [] and over == []
     assert {cloud.node(host)['running_vms'] for host in cloud.computes} == {0}
 
@@ -159,7 +117,7 @@ def test_a_delete_that_races_a_build_leaves_nothing(cloud):
         time.sleep(dice.uniform(0, 0.03))
         cloud.delete(uuid)
     for _ in range(4):
-        together([one] * 10)
+        races.at_once(*[one] * 10)
     cloud.settle(60)
     assert len(uuids) == 40 and all(cloud.gone(uuid) for uuid in uuids)
     assert cloud.guests() == {} and cloud.network.allocated == {}

@@ -126,7 +126,7 @@ def test_a_rebuild(tmp_path):
         made.ctx, server='host1', instance=core.objects.Instance.from_row(made.row(uuid)), spec=spec,
         preserve_ephemeral=False)
     made.settle()
-    check(made, uuid, 'Picky removed 1: does not pass Picky: host1', 'Nearest: host1 does not pass Picky only')
+    check(made, uuid, 'Picky removed 1: does not pass Picky: host1', 'Nearest: host1 does not pass Picky')
     made.close()
 
 

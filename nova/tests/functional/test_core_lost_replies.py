@@ -4,6 +4,8 @@ import threading
 import pytest
 
 from nova import states
+from nova.db import claims
+from nova.db import instances
 from nova.tests import core
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
@@ -79,7 +81,35 @@ def resize(then):
     return scenario
 
 
+def reboot_after_a_restart(cloud):
+    """What a host takes up after its restart ends as it would have."""
+    uuid = live.boot(cloud)
+    yield uuid
+    cloud.bus.lost = lambda topic, method, server: method == 'reboot_instance'
+    cloud.act(uuid, 'reboot-hard', reboot_type='HARD')
+    cloud.bus.lost = None
+    cloud.kill_compute('host1')
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.row(uuid)['task_state'] is None and cloud.row(uuid)['power_state'] == states.RUNNING
+    assert cloud.actions(uuid)[-1][:3] == ('reboot', None, True)
+
+
+def build_after_a_restart(cloud):
+    yield None
+    uuid, = cloud.insert()
+    cloud.db.run(instances.update, uuid, {'host': 'host1', 'node': 'host1', 'task_state': states.SPAWNING})
+    assert cloud.db.run(claims.claim, cloud.node()['id'], claims.resources(cloud.row(uuid)))
+    cloud.kill_compute('host1')
+    cloud.start_compute('host1')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['power_state']) == (states.ACTIVE, None, states.RUNNING)
+
+
 SCENARIOS = {
+    'build, taken up': build_after_a_restart,
+    'reboot, taken up': reboot_after_a_restart,
     'build': build,
     'delete': delete,
     'stop and start': act(('os-stop', {'clean_shutdown': True}), ('os-start', {}), state=states.ACTIVE),

@@ -1,6 +1,5 @@
 """Cold moves between three hosts, below the API: every path, every failure, every crash leaves nothing behind."""
 import datetime
-import os
 import threading
 import time
 
@@ -85,20 +84,12 @@ def cloud(tmp_path):
     cloud.close()
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def any_cloud(tmp_path, request):
-    """The same, also on the databases that NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name (empty ones)."""
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    cloud = Cloud(tmp_path, hosts=HOSTS, url=url)
+@pytest.fixture
+def any_cloud(tmp_path, database_url):
+    """The same on each database."""
+    cloud = Cloud(tmp_path, hosts=HOSTS, url=database_url)
     yield cloud
     cloud.close()
-    if url:
-        tables_cell.metadata.drop_all(cloud.db.engine)
-        cloud.db.dispose()
 
 
 def wait(condition, seconds=20):

@@ -2,7 +2,6 @@
 import collections
 import contextlib
 import json
-import os
 import time
 
 import pytest
@@ -16,11 +15,10 @@ from nova.db import instances
 from nova.db import tables_cell
 from nova.objects import numa
 from nova.scheduler import hosts as host_table
-from nova.scheduler import manager as scheduler_manager
 from nova.scheduler import numa_request
 from nova.scheduler import numa_table
 from nova.tests import core
-from nova.tests.functional import test_core_claims
+from nova.tests import races
 from nova.tests.functional import test_core_evacuation as evacuation
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
@@ -84,20 +82,12 @@ def cloud(tmp_path):
     made.close()
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def any_cloud(tmp_path, request):
-    """The same, also on the databases that NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name (empty ones)."""
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    made = Cloud(tmp_path, url=url)
+@pytest.fixture
+def any_cloud(tmp_path, database_url):
+    """The same on each database."""
+    made = Cloud(tmp_path, url=database_url)
     yield made
     made.close()
-    if url:
-        tables_cell.metadata.drop_all(made.db.engine)
-        made.db.dispose()
 
 
 def test_a_host_says_what_its_cells_are(cloud):
@@ -159,6 +149,11 @@ def test_no_host_has_it(cloud):
     uuid, = cloud.create(flavor=flavor(mem_page_size='1GB'))
     cloud.settle()
     assert 'no NUMA node with enough free memory pages of the size' in cloud.row(uuid)['fault']['message']
+    # a CPU more than the masks know of
+    uuid, = cloud.create(flavor=flavor(2, cpu_policy='dedicated', emulator_threads_policy='isolate'))
+    cloud.settle()
+    assert cloud.row(uuid)['fault']['message'] == (
+        'No valid host was found. 3 hosts: 3 have no NUMA node with enough free CPUs for pinning.')
     cloud.check()
 
 
@@ -368,31 +363,10 @@ def test_which_cell_comes_next(tmp_path, pack, expected):
 
 # ---- races -------------------------------------------------------------------
 
-def races(cloud, count=40):
-    """So many schedulers of their own, each with a server of two pinned CPUs: as many find room as there are cells."""
-    uuids = cloud.insert(count, PINNED)
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
-    result = collections.Counter()
-
-    def place(uuid):
-        scheduler = scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells)
-        scheduler.start()
-
-        def select():
-            try:
-                selections, = scheduler.select_destinations(cloud.ctx, spec, [uuid])
-                result[selections[0].host] += 1
-            except exception.NoValidHost:
-                result['none'] += 1
-        return select
-    test_core_claims.together([place(uuid) for uuid in uuids])
-    return uuids, result
-
-
 def test_two_servers_never_have_the_same_cpu(any_cloud):
     cloud = any_cloud
-    uuids, result = races(cloud)
-    assert result == {**dict.fromkeys(HOSTS, 2), 'none': len(uuids) - 6}
+    uuids = cloud.insert(40, PINNED)
+    assert races.place(cloud, uuids) == {**dict.fromkeys(HOSTS, 2), None: len(uuids) - 6}
     for host in HOSTS:
         assert cloud.pinned(host) == dict.fromkeys((2, 3, 6, 7), 1)
     assert cloud.conductor.audit() == []
@@ -401,7 +375,8 @@ def test_two_servers_never_have_the_same_cpu(any_cloud):
 def test_servers_come_and_go(any_cloud):
     """While others are placed, some are deleted and an audit looks on: it finds nothing."""
     cloud = any_cloud
-    uuids, _ = races(cloud, 12)
+    uuids = cloud.insert(12, PINNED)
+    races.place(cloud, uuids)
     placed = [uuid for uuid in uuids if cloud.row(uuid)['host']]
     spec, mended = cloud.conductor.get_request_spec(None, uuids[0]), []
     waiting = [uuid for uuid in uuids if uuid not in placed]
@@ -422,7 +397,7 @@ def test_servers_come_and_go(any_cloud):
     def audit():
         for _ in range(10):
             mended.extend(cloud.conductor.audit())
-    test_core_claims.together([*map(leave, placed), *map(come, waiting), audit])
+    races.at_once(*map(leave, placed), *map(come, waiting), audit)
     assert mended == [] and cloud.conductor.audit() == []
     for host in HOSTS:
         assert set(cloud.pinned(host).values()) <= {1}

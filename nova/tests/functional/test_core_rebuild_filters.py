@@ -112,3 +112,41 @@ def test_a_scheduler_that_is_away(cloud, monkeypatch):
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and image_of(cloud, uuid) == (GOOD, GOOD)
     assert cloud.row(uuid)['fault']
     cloud.check()
+
+
+def lost_once(method):
+    times = []
+
+    def lose(topic, name, server=None):
+        times.append(name)
+        return name == method and times.count(name) == 1
+    return lose
+
+
+@pytest.mark.parametrize('what', ['reply_lost', 'lost'], ids=['the answer', 'the scheduler'])
+def test_a_refusal_that_is_asked_for_again_is_one(cloud, what):
+    """Asked a second time it must not judge the image that the server is left with: its disks would be made anew."""
+    uuid = cloud.boot()
+    guest = dict(cloud.computes['host1'].driver._guests[uuid])
+    lose = lost_once('check_rebuild' if what == 'reply_lost' else 'check_host')
+    setattr(cloud.bus, what, lose)
+    rebuild(cloud, uuid, BAD)
+    assert cloud.bus.messages.count('conductor.check_rebuild') == 2
+    assert 'does not pass Picky' in cloud.row(uuid)['fault']['message'] and cloud.row(uuid)['task_state'] is None
+    assert image_of(cloud, uuid) == (GOOD, GOOD) and cloud.row(uuid)['vm_state'] == states.ACTIVE
+    assert cloud.computes['host1'].driver._guests[uuid] == guest
+    cloud.check()
+
+
+def test_an_image_that_was_never_judged_is_not_kept(cloud):
+    """Its host has died before it could ask: the server still has the disks that it had."""
+    uuid = cloud.boot()
+    cloud.bus.lost = lambda topic, method, server: method == 'rebuild_instance'
+    rebuild(cloud, uuid, BAD)
+    cloud.bus.lost = None
+    row = cloud.row(uuid)
+    fault = {'code': 503, 'message': 'canary', 'details': ''}
+    cloud.conductor.end_task(None, uuid, 'conductor_reconcile', row['host'], {'task_state': None},
+                             {'task_state': states.REBUILDING}, fault, '')
+    assert image_of(cloud, uuid) == (GOOD, GOOD)
+    cloud.check()

@@ -4,9 +4,9 @@ import sqlalchemy as sa
 
 from nova.db import request_specs
 from nova.db import tables_api
+from nova.tests import races
 from nova.tests.functional import servers
 from nova.tests.functional import test_server_groups
-from nova.tests.functional.test_server_groups import at_once
 from nova.tests.functional.test_server_groups import boot
 from nova.tests.functional.test_server_groups import make
 
@@ -144,7 +144,7 @@ def test_metadata_of_a_group_has_a_quota(tmp_path):
     client = cloud.client()
     path = f'/os-server-groups/{make(client)["id"]}/metadata'
     assert client.put(path, {'metadata': {'a': '', 'b': '', 'c': ''}}).status == 403
-    answers = at_once(*(lambda n=n: client.put(f'{path}/k{n}', {'meta': {f'k{n}': ''}}) for n in range(6)))
+    answers = races.at_once(*(lambda n=n: client.put(f'{path}/k{n}', {'meta': {f'k{n}': ''}}) for n in range(6)))
     assert sorted(answer.status for answer in answers) == [200] * 2 + [403] * 4
     assert len(client.get(path).json['metadata']) == 2
     cloud.close()
@@ -205,8 +205,8 @@ def test_another_policy_races_the_first_member(cloud):
     outcomes = set()
     for _ in range(8):
         group = make(client)['id']
-        changed, joined = at_once(lambda group=group: put(cloud.client(), group, policy='affinity'),
-                                  lambda group=group: boot(cloud, group))
+        changed, joined = races.at_once(lambda group=group: put(cloud.client(), group, policy='affinity'),
+                                        lambda group=group: boot(cloud, group))
         assert joined.status == 202 and changed.status in (200, 409)
         assert shown(client, group)['policy'] == ('affinity' if changed.status == 200 else 'anti-affinity')
         outcomes.add(changed.status)
@@ -217,5 +217,5 @@ def test_another_policy_races_the_first_member(cloud):
 def test_changes_of_metadata_are_not_lost(cloud):
     client = cloud.client()
     path = f'/os-server-groups/{make(client)["id"]}/metadata'
-    at_once(*(lambda n=n: client.put(f'{path}/k{n}', {'meta': {f'k{n}': str(n)}}) for n in range(8)))
+    races.at_once(*(lambda n=n: client.put(f'{path}/k{n}', {'meta': {f'k{n}': str(n)}}) for n in range(8)))
     assert client.get(path).json['metadata'] == {f'k{n}': str(n) for n in range(8)}

@@ -4,19 +4,18 @@ import collections
 import pytest
 import sqlalchemy as sa
 
-from nova import exception
 from nova import states
 from nova.db import server_groups
 from nova.db import tables_cell
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
+from nova.tests import races
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import test_core_evacuation
 from nova.tests.functional import test_core_live_migration
 from nova.tests.functional import test_core_shelve
 from nova.tests.functional import test_server_groups
 from nova.tests.functional.test_server_groups import UNLIMITED
-from nova.tests.functional.test_server_groups import at_once
 from nova.tests.functional.test_server_groups import build
 from nova.tests.functional.test_server_groups import insert
 from nova.tests.functional.test_server_groups import members
@@ -123,22 +122,7 @@ def test_a_request_for_many_looks_for_a_locality_with_room_for_all(hosts):
 
 def placed_at_once(cloud, group, count):
     """Counter of the hosts that so many schedulers find, each with a table of its own; None: no host."""
-    uuids = insert(cloud, group, count)
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
-    found = collections.Counter()
-
-    def place(uuid):
-        scheduler = scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells)
-        scheduler.start()
-
-        def select():
-            try:
-                selections, = scheduler.select_destinations(cloud.ctx, spec, [uuid])
-                found[selections[0].host] += 1
-            except exception.NoValidHost:
-                found[None] += 1
-        return select
-    at_once(*[place(uuid) for uuid in uuids])
+    found = races.place(cloud, insert(cloud, group, count))
     with cloud.db.reader() as conn:
         assert server_groups.hosts(conn, group) == collections.Counter(
             {host: number for host, number in found.items() if host})

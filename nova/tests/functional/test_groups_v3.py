@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 import pytest
 
 from nova.api import group_xml
+from nova.tests import races
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
-from nova.tests.functional.test_server_groups import at_once
 from nova.tests.functional.test_server_groups import boot
 
 OTHER = 'c' * 32
@@ -67,7 +67,7 @@ def test_an_id_of_ones_own(cloud):
     assert make(client, id=wanted)['id'] == wanted
     assert client.post('/groups', {'group': {'id': wanted}}).status == 409
     assert of(cloud, OTHER).post('/groups', {'group': {'id': wanted}}).status == 409
-    answers = at_once(*[lambda: client.post('/groups', {'group': {'id': str(uuid.UUID(int=7))}})] * 4)
+    answers = races.at_once(*[lambda: client.post('/groups', {'group': {'id': str(uuid.UUID(int=7))}})] * 4)
     assert sorted(answer.status for answer in answers) == [201] + [409] * 3
 
 

@@ -140,9 +140,11 @@ def test_an_address_that_was_asked_for(user, server, network):
 
 
 def _free(user, network):
-    port = add_port(user, network)
-    address = port['fixed_ips'][0]['ip_address']
-    return address.rpartition('.')[0] + '.200'
+    """An address that no port has: those of ports that ask for none are drawn by lot."""
+    prefix = add_port(user, network)['fixed_ips'][0]['ip_address'].rpartition('.')[0]
+    answer = user.get(f'/network/v2.0/ports?network_id={network}')
+    taken = {fixed['ip_address'] for port in answer.json()['ports'] for fixed in port['fixed_ips']}
+    return next(address for number in range(200, 250) if (address := f'{prefix}.{number}') not in taken)
 
 
 def test_the_network_of_the_server_when_none_is_named(user, server):

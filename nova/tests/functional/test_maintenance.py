@@ -1,5 +1,4 @@
 """Maintenance of hosts: their servers go to other hosts of the aggregate, and come back."""
-import os
 import threading
 import time
 
@@ -23,22 +22,15 @@ from nova.tests.functional import cloud_rows
 HOSTS = ('host1', 'host2', 'host3', 'outside')
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def cloud(tmp_path, request):
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    made = core.Cloud(tmp_path, hosts=HOSTS, url=url)
+@pytest.fixture
+def cloud(tmp_path, database_url):
+    made = core.Cloud(tmp_path, hosts=HOSTS, url=database_url)
     with made.api_db.writer() as conn:
         made.aggregate_id = aggregates.create(conn, 'rack', None)['id']
         for host in HOSTS[:3]:
             aggregates.add_host(conn, made.aggregate_id, host)
     made.conductor.follow_zones()
     yield made
-    if url:
-        tables_cell.metadata.drop_all(made.db.engine)
     made.close()
 
 

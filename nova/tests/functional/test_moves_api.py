@@ -1,7 +1,5 @@
 """Resize, migrate and the lists of moves, as clients ask for them."""
-import concurrent.futures
 import datetime
-import threading
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +12,7 @@ from nova.db import instances
 from nova.db import server_migrations
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.tests import races
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -150,20 +149,10 @@ def test_a_host_that_is_down_moves_nothing(cloud):
         assert answer.status == 409 and 'is down' in answer.fault[2] and 'host1' not in answer.fault[2]
 
 
-def at_once(*requests):
-    barrier = threading.Barrier(len(requests))
-
-    def run(request):
-        barrier.wait()
-        return request()
-    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
-
-
 def test_two_resizes_at_once(cloud):
     for _ in range(3):
         uuid = create(cloud)
-        answers = at_once(*[lambda: act(cloud, uuid, 'resize', {'flavorRef': 'big'})] * 4)
+        answers = races.at_once(*[lambda: act(cloud, uuid, 'resize', {'flavorRef': 'big'})] * 4)
         assert sorted(answer.status for answer in answers) == [202, 409, 409, 409]
         assert len(moves(cloud, uuid)) == 1 and counted(cloud, uuid) == (2, 1024)
 
@@ -173,7 +162,7 @@ def test_resizes_at_once_never_exceed_the_quota(cloud):
     with cloud.api_db.writer() as conn:
         flavors.create(conn, {'flavor_id': 'eight', 'name': 'eight', 'memory_mb': 512, 'vcpus': 8, 'root_gb': 1})
     uuids = [create(cloud) for _ in range(5)]
-    answers = at_once(*(lambda uuid=uuid: act(cloud, uuid, 'resize', {'flavorRef': 'eight'}) for uuid in uuids))
+    answers = races.at_once(*(lambda uuid=uuid: act(cloud, uuid, 'resize', {'flavorRef': 'eight'}) for uuid in uuids))
     assert sorted(answer.status for answer in answers) == [202, 202, 403, 403, 403]
     assert sum(counted(cloud, uuid)[0] for uuid in uuids) == 19
 
@@ -181,8 +170,8 @@ def test_resizes_at_once_never_exceed_the_quota(cloud):
 def test_a_resize_and_a_delete_at_once(cloud):
     for _ in range(5):
         uuid = create(cloud)
-        resized, deleted = at_once(lambda: act(cloud, uuid, 'resize', {'flavorRef': 'big'}),
-                                   lambda: cloud.client().delete(f'/servers/{uuid}'))
+        resized, deleted = races.at_once(lambda: act(cloud, uuid, 'resize', {'flavorRef': 'big'}),
+                                         lambda: cloud.client().delete(f'/servers/{uuid}'))
         assert deleted.status == 204 and resized.status in (202, 409)
         assert cloud.row(uuid)['task_state'] == 'deleting'
 

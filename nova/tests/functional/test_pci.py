@@ -2,7 +2,6 @@
 import collections
 import functools
 import json
-import os
 import threading
 import time
 
@@ -17,8 +16,8 @@ from nova.db import statements
 from nova.db import tables_cell
 from nova.db.tables_pci import pci_devices as table
 from nova.objects import pci
-from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
+from nova.tests import races
 
 GPUS = [{'address': f'0000:8{number}:00.0', 'vendor_id': '10de', 'product_id': '20b0'} for number in range(2)]
 CARD = [{'address': '0000:0a:00.0', 'vendor_id': '8086', 'product_id': '154d', 'dev_type': 'type-PF'},
@@ -302,56 +301,20 @@ def test_a_server_that_is_deleted_while_it_is_placed(make):
 EIGHT = [{'address': f'0000:8{number}:00.0', 'vendor_id': '10de', 'product_id': '20b0'} for number in range(8)]
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def any_cloud(tmp_path, request):
-    """Two hosts with eight devices, also on the databases that NOVA_TEST_MYSQL_URL and NOVA_TEST_POSTGRESQL_URL name
-    (empty ones)."""
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    cloud = core.Cloud(tmp_path, hosts=('host1', 'host2'), url=url, **options(EIGHT))
+@pytest.fixture
+def any_cloud(tmp_path, database_url):
+    """Two hosts with eight devices, on each database."""
+    cloud = core.Cloud(tmp_path, hosts=('host1', 'host2'), url=database_url, **options(EIGHT))
     yield cloud
     assert cloud.conductor.audit() == []
     cloud.close()
-    if url:
-        tables_cell.metadata.drop_all(cloud.db.engine)
-        cloud.db.dispose()
-
-
-def together(functions):
-    barrier = threading.Barrier(len(functions))
-
-    def run(function):
-        barrier.wait()
-        function()
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def test_schedulers_side_by_side(any_cloud):
     """24 servers want 16 devices of 2 hosts, each placed by a scheduler that knows nothing of the others."""
-    cloud, result = any_cloud, collections.Counter()
+    cloud = any_cloud
     uuids = cloud.insert(24, flavor=flavor())
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
-
-    def place(uuid):
-        scheduler = scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells)
-        scheduler.start()
-
-        def select():
-            try:
-                selections, = scheduler.select_destinations(cloud.ctx, spec, [uuid])
-                result[selections[0].host] += 1
-            except exception.NoValidHost:
-                result['none'] += 1
-        return select
-    together([place(uuid) for uuid in uuids])
-    assert result == {'host1': 8, 'host2': 8, 'none': 8}
+    assert races.place(cloud, uuids) == {'host1': 8, 'host2': 8, None: 8}
     assert len({uuid for uuid, _ in owners(cloud).values()}) == 16 and free(cloud) == {'host1': 0, 'host2': 0}
     for uuid, held in owners(cloud).values():
         assert not held and cloud.row(uuid)['host']
@@ -383,7 +346,7 @@ def test_two_claims_never_share_a_device(any_cloud):
                 for place in mine:
                     del taken[place]
             cloud.db.run(pci_devices.release, host, host, uuid)
-    together([functools.partial(live, number) for number in range(threads)])
+    races.at_once(*(functools.partial(live, number) for number in range(threads)))
     assert over == [] and set(statuses(cloud)) == {'available'}
     assert free(cloud) == {'host1': 8, 'host2': 8}
 
@@ -409,6 +372,6 @@ def test_reports_between_claims(any_cloud):
                 with cloud.db.reader() as conn:
                     assert len(pci_devices.of_instance(conn, uuid, 'host1')) == 2
                 cloud.db.run(pci_devices.release, 'host1', 'host1', uuid)
-    together([report, *(functools.partial(live, number) for number in range(4))])
+    races.at_once(report, *(functools.partial(live, number) for number in range(4)))
     cloud.db.run(pci_devices.report, 'host1', 'host1', all_of_them)
     assert statuses(cloud) == ['available'] * 8 and free(cloud)['host1'] == 8

@@ -1,12 +1,10 @@
 """PCI devices of servers that move: those of the new place are taken before those of the old one are given back, and
 whatever comes between, in the end the server has what it asked for once."""
-import os
 
 import pytest
 
 from nova import exception
 from nova import states
-from nova.db import tables_cell
 from nova.tests.functional import test_core_evacuation as evacuation
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
@@ -16,21 +14,13 @@ from nova.tests.functional import test_pci as devices
 TWO = {**moves.BIG, **devices.flavor(2)}
 
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def cloud(tmp_path, request):
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    made = moves.Cloud(tmp_path, hosts=('host1', 'host2'), url=url, **devices.options())
+@pytest.fixture
+def cloud(tmp_path, database_url):
+    made = moves.Cloud(tmp_path, hosts=('host1', 'host2'), url=database_url, **devices.options())
     yield made
     assert made.conductor.audit() == []
     assert devices.given(made) == {place: uuid for place, (uuid, _) in devices.owners(made).items()}
     made.close()
-    if url:
-        tables_cell.metadata.drop_all(made.db.engine)
-        made.db.dispose()
 
 
 def boot(cloud, count=1, host='host1'):

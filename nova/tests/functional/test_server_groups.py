@@ -1,21 +1,17 @@
 """Server groups: the API, who is a member, and where members are placed."""
 import collections
-import concurrent.futures
-import os
-import threading
 import time
 
 import pytest
 import sqlalchemy as sa
 
-from nova import exception
 from nova import states
 from nova.db import instances
 from nova.db import quotas
 from nova.db import server_groups
 from nova.db import tables_api
 from nova.db import tables_cell
-from nova.scheduler import manager as scheduler_manager
+from nova.tests import races
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
@@ -160,23 +156,13 @@ def test_quotas(tmp_path):
     cloud.close()
 
 
-def at_once(*requests):
-    barrier = threading.Barrier(len(requests))
-
-    def run(request):
-        barrier.wait()
-        return request()
-    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
-
-
 def test_quotas_hold_when_all_come_at_once(tmp_path):
     cloud = servers.Servers(tmp_path, quota__server_groups=3, quota__server_group_members=4, quota__instances=40)
-    answers = at_once(*[lambda: cloud.client().post('/os-server-groups', {
+    answers = races.at_once(*[lambda: cloud.client().post('/os-server-groups', {
         'server_group': {'name': 'g', 'policies': ['affinity']}})] * 10)
     assert sorted(answer.status for answer in answers) == [200] * 3 + [403] * 7
     group = next(answer.json['server_group']['id'] for answer in answers if answer.status == 200)
-    answers = at_once(*[lambda: boot(cloud, group)] * 12)
+    answers = races.at_once(*[lambda: boot(cloud, group)] * 12)
     assert sorted(answer.status for answer in answers) == [202] * 4 + [403] * 8
     assert len(cloud.client().get(f'/os-server-groups/{group}').json['server_group']['members']) == 4
     cloud.close()
@@ -187,8 +173,8 @@ def test_joining_races_the_groups_end(cloud):
     client = cloud.client(version='2.71')
     for _ in range(5):
         group = make(client)['id']
-        answers = at_once(lambda group=group: client.delete(f'/os-server-groups/{group}'),
-                          lambda group=group: boot(cloud, group))
+        answers = races.at_once(lambda group=group: client.delete(f'/os-server-groups/{group}'),
+                                lambda group=group: boot(cloud, group))
         assert answers[0].status == 204 and answers[1].status in (202, 400)
     with cloud.api_db.reader() as conn:
         assert conn.execute(sa.select(tables_api.instance_mappings.c.instance_uuid).where(
@@ -197,17 +183,11 @@ def test_joining_races_the_groups_end(cloud):
 
 # ---- placing -----------------------------------------------------------------
 
-@pytest.fixture(params=['sqlite', 'mysql', 'postgresql'])
-def hosts(tmp_path, request):
-    url = None
-    if request.param != 'sqlite':
-        url = os.environ.get(f'NOVA_TEST_{request.param.upper()}_URL')
-        if not url:
-            pytest.skip(f'NOVA_TEST_{request.param.upper()}_URL is not set')
-    made = test_core_moves.Cloud(tmp_path, hosts=('host1', 'host2', 'host3', 'host4'), url=url, fake__memory_mb=4096)
+@pytest.fixture
+def hosts(tmp_path, database_url):
+    made = test_core_moves.Cloud(tmp_path, hosts=('host1', 'host2', 'host3', 'host4'), url=database_url,
+                                 fake__memory_mb=4096)
     yield made
-    if url:
-        tables_cell.metadata.drop_all(made.db.engine)
     made.close()
 
 
@@ -313,21 +293,7 @@ def test_many_schedulers_cannot_break_a_policy(hosts, policy, rules, placed):
     """Each has a table of its own, and they all look before the first one claims."""
     group = group_of(hosts, policy, **rules)
     uuids = insert(hosts, group, 16)
-    spec = hosts.conductor.get_request_spec(None, uuids[0])
-    found = collections.Counter()
-
-    def place(uuid):
-        scheduler = scheduler_manager.SchedulerManager(hosts.conf, hosts.api_db, hosts.cells)
-        scheduler.start()
-
-        def select():
-            try:
-                selections, = scheduler.select_destinations(hosts.ctx, spec, [uuid])
-                found[selections[0].host] += 1
-            except exception.NoValidHost:
-                found[None] += 1
-        return select
-    at_once(*[place(uuid) for uuid in uuids])
+    found = races.place(hosts, uuids)
     assert found.pop(None) == 16 - placed
     assert sum(found.values()) == placed
     if policy == 'affinity':
@@ -352,7 +318,7 @@ def test_moves_keep_apart(hosts):
     group = group_of(hosts, 'anti-affinity')
     build(hosts, group, 2)
     before = members(hosts, group)
-    at_once(*(lambda uuid=uuid: hosts.move(uuid) for uuid in before))
+    races.at_once(*(lambda uuid=uuid: hosts.move(uuid) for uuid in before))
     hosts.settle()
     after = members(hosts, group)
     assert len(set(after.values())) == 2 and not set(after.values()) & set(before.values())

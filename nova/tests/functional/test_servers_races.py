@@ -1,13 +1,11 @@
 """Requests at the same moment: one wins, the others get the documented refusal, nothing is lost."""
-import concurrent.futures
-import threading
-
 import pytest
 import sqlalchemy as sa
 
 from nova.db import instance_actions
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.tests import races
 from nova.tests.functional import servers
 
 
@@ -16,17 +14,6 @@ def cloud(tmp_path):
     fixture = servers.Servers(tmp_path)
     yield fixture
     fixture.close()
-
-
-def at_once(*requests):
-    """Answers of requests that all begin when the last one is ready."""
-    barrier = threading.Barrier(len(requests))
-
-    def run(request):
-        barrier.wait()
-        return request()
-    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
 
 
 def test_one_of_several_actions_wins(cloud):
@@ -38,8 +25,8 @@ def test_one_of_several_actions_wins(cloud):
             conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid).values(
                 vm_state='active', task_state=None, host='host1', node='node1'))
         cloud.compute.sent.clear()
-        answers = at_once(*(lambda body=body: cloud.client().post(f'/servers/{uuid}/action', body)
-                            for body in bodies))
+        answers = races.at_once(*(lambda body=body: cloud.client().post(f'/servers/{uuid}/action', body)
+                                  for body in bodies))
         codes = sorted(answer.status for answer in answers)
         assert codes == [202] + [409] * (len(bodies) - 1)
         assert len(cloud.compute.sent) == 1
@@ -49,7 +36,7 @@ def test_one_of_several_actions_wins(cloud):
 
 def test_a_quota_is_never_exceeded(cloud):
     requests = [lambda: cloud.client().post('/servers', cloud.body(min_count=1, max_count=2))] * 12
-    codes = [answer.status for answer in at_once(*requests)]
+    codes = [answer.status for answer in races.at_once(*requests)]
     assert set(codes) == {202, 403}
     for database, table in (
         (cloud.api_db, tables_api.instance_mappings),
@@ -60,8 +47,8 @@ def test_a_quota_is_never_exceeded(cloud):
 
 def test_changes_of_metadata_and_tags_are_not_lost(cloud):
     uuid, client = cloud.add_server(metadata={}), cloud.client(version='2.26')
-    answers = at_once(*
-                      (lambda n=n: client.put(f'/servers/{uuid}/metadata/k{n}', {'meta': {f'k{n}': 'v'}})
+    answers = races.at_once(*
+                            (lambda n=n: client.put(f'/servers/{uuid}/metadata/k{n}', {'meta': {f'k{n}': 'v'}})
                        for n in range(8)),
                       *(lambda n=n: client.put(f'/servers/{uuid}/tags/t{n}') for n in range(8)))
     assert {answer.status for answer in answers} == {200, 201}
@@ -72,6 +59,6 @@ def test_changes_of_metadata_and_tags_are_not_lost(cloud):
 def test_two_deletes(cloud):
     """Both are accepted: a delete may begin in any state, and its end is the same."""
     uuid = cloud.add_server()
-    answers = at_once(*[lambda: cloud.client().delete(f'/servers/{uuid}')] * 2)
+    answers = races.at_once(*[lambda: cloud.client().delete(f'/servers/{uuid}')] * 2)
     assert [answer.status for answer in answers] == [204, 204]
     assert cloud.row(uuid)['task_state'] == 'deleting'

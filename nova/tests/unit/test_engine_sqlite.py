@@ -1,4 +1,5 @@
 """The transactions of SQLite: each sees what was committed before it began."""
+import pytest
 import sqlalchemy as sa
 
 from nova.db import engine
@@ -19,4 +20,26 @@ def test_a_result_that_was_not_read_to_its_end_does_not_keep_its_moment(tmp_path
         with db.reader() as first, db.reader() as second:
             assert [conn.execute(sa.text('SELECT count(*) FROM numbers')).scalar() for conn in (first, second)] == [
                 101, 101]
+    db.dispose()
+
+
+def test_nor_does_one_in_a_block_that_raised(tmp_path):
+    """The connection went back with the result open: its next write was refused, as one of an older moment."""
+    db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite', pool_size=1, max_overflow=1)
+    with db.writer() as conn:
+        conn.execute(sa.text('CREATE TABLE numbers (number INTEGER)'))
+        conn.execute(sa.text('INSERT INTO numbers VALUES (:number)'), [{'number': number} for number in range(100)])
+    unread = []
+    with pytest.raises(LookupError), db.reader() as conn:
+        unread.append(conn.execute(sa.text('SELECT number FROM numbers')))
+        assert unread[0].fetchone() == (0,)
+        with db.writer() as other:
+            other.execute(sa.text('INSERT INTO numbers VALUES (100)'))
+        raise LookupError
+    for number in range(2):     # the kept connection and the one that came back
+        with db.writer() as first:
+            first.execute(sa.text('INSERT INTO numbers VALUES (:number)'), {'number': 101 + number})
+            with db.reader() as second:
+                assert second.execute(sa.text('SELECT count(*) FROM numbers')).scalar() == 101 + number
+            db._idle.rotate()
     db.dispose()

@@ -213,3 +213,54 @@ def test_nobody_waits_for_a_thread_that_was_ended():
         thread.join(10)
         assert not thread.is_alive()
     assert ended == first
+
+
+@pytest.mark.parametrize('chosen', [False, True], ids=['where it waits', 'when its turn has come'])
+def test_nobody_waits_for_a_thread_that_was_ended_while_it_waited(chosen):
+    class Ended(BaseException):
+        pass
+
+    class Lock:
+        """Held; the thread that waits for it is ended, before or just as it is released."""
+
+        def __init__(self):
+            self.locked_now = True
+
+        def locked(self):
+            return self.locked_now
+
+        def acquire(self):
+            while chosen and self.locked_now:
+                time.sleep(0.001)
+            raise Ended
+
+        def release(self):
+            self.locked_now = False
+    begun, go = threading.Event(), threading.Event()
+
+    def work(items):
+        begun.set()
+        assert go.wait(10)
+        for item in items:
+            item.result = item.number
+    made, items, ended = gathering.Gathering(work, 2), [Number(number) for number in range(5)], []
+    items[1]._woken = Lock()
+
+    def bring(item):
+        try:
+            made.bring(item)
+        except Ended:
+            ended.append(item.number)
+    threads = []
+    for number, item in enumerate(items):
+        threads.append(threading.Thread(target=bring, args=(item,), daemon=True))
+        threads[-1].start()
+        assert begun.wait(10)
+        deadline = time.monotonic() + 10
+        while len(made._waiting) + len(ended) < number and time.monotonic() < deadline:
+            time.sleep(0.001)
+    go.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert ended == [1] and [item.result for item in items] == [0, None, 2, 3, 4]

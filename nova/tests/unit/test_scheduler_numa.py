@@ -11,6 +11,7 @@ from nova.scheduler import numa as cells
 from nova.tests import numa_seed
 from nova.tests.unit import test_hardware_fit
 from nova.virt.hardware import fit
+from nova.virt.hardware import host as hardware_host
 from nova.virt.hardware import usage
 
 guest, pinned, cell, host = (test_hardware_fit.guest, test_hardware_fit.pinned, test_hardware_fit.cell,
@@ -31,6 +32,14 @@ LIMITS = [fit.Limits()] * len(HOSTS)
     (guest(numa_nodes='4'), [])])
 def test_mask(asked, expected):
     assert list(cells.Cells(HOSTS, LIMITS).mask(asked).nonzero()[0]) == expected
+
+
+def test_shared_beside_pinned_cpus_need_cells_with_both_kinds():
+    mixed = guest(4, cpu_policy='mixed', cpu_dedicated_mask='^0')
+    both = hardware_host.partition(host(cell()), shared=frozenset({0}), dedicated=frozenset({1, 2, 3}))
+    found = cells.Cells([host(cell()), both], LIMITS[:2])
+    assert list(found.mask(mixed)) == [False, True] and fit.fit(both, mixed).topology is not None
+    assert fit.fit(host(cell()), mixed).reason == fit.NOT_PINNED
 
 
 def test_no_host_has_cells():

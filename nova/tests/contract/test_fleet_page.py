@@ -1,0 +1,18 @@
+"""doc/source/admin/fleet.rst names every fault of tools/faults.py, and no other."""
+import importlib
+import pathlib
+import re
+import sys
+
+import pytest
+
+TREE = pathlib.Path(__file__).resolve().parents[3]
+
+
+def test_the_page_has_the_faults_in_their_order(monkeypatch):
+    if not (TREE / 'tools' / 'faults.py').exists():
+        pytest.skip('tools/faults.py is not part of an installed nova')
+    monkeypatch.setattr(sys, 'path', [str(TREE / 'tools'), *sys.path])
+    faults = importlib.import_module('faults').FAULTS
+    page = (TREE / 'doc' / 'source' / 'admin' / 'fleet.rst').read_text()
+    assert re.findall(r'^``([^`]+)``  ', page.partition('\nFault  ')[2], re.M) == list(faults)
