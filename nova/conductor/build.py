@@ -37,8 +37,9 @@ class Builder:
         try:
             selections = self._scheduler.select_destinations(ctx, spec=specs[uuids[0]], instance_uuids=uuids)
         except exception.Unavailable as error:
-            # the open action is taken up again by the reconciler
+            # the reconciler takes the open actions up again at its next look
             LOG.warning('No scheduler for %d servers now: %s', len(uuids), error)
+            self._cell_db.run(instance_actions.hasten, utils.utcnow(), uuids)
             return
         except exception.NovaException as error:
             LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)

@@ -117,15 +117,16 @@ def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
         **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
 
 
-_LAST_EVENT = sa.select(instance_action_events.c.event, instance_action_events.c.host, instance_actions.c.request_id).join(
+_LAST_EVENT = sa.select(instance_action_events.c.event, instance_action_events.c.host).join(
     instance_actions, instance_actions.c.id == instance_action_events.c.action_id).where(
-    instance_actions.c.instance_uuid == sa.bindparam('of_uuid')).order_by(instance_action_events.c.id.desc()).limit(1)
+    instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), _OF_REQUEST).order_by(
+    instance_action_events.c.id.desc()).limit(1)
 
 
 def was_last(conn, uuid, request_id, event, host):
-    """Whether the last that was recorded of a server is this event of this request on this host."""
-    found = conn.execute(_LAST_EVENT, {'of_uuid': uuid}).first()
-    return found is not None and tuple(found) == (event, host, request_id)
+    """Whether the last that was recorded of what a request does to a server is this event on this host."""
+    found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
+    return found is not None and tuple(found) == (event, host)
 
 
 _OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.c.owner == sa.bindparam('of_owner'))
@@ -185,14 +186,21 @@ def set_arguments(conn, uuid, arguments):
     conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
 
 
-_ARGUMENTS_OF_OPEN = sa.select(instance_actions.c.instance_uuid, instance_actions.c.arguments).where(
+_OPEN_OF_MANY = sa.select(*(instance_actions.c[name] for name in (
+    'instance_uuid', 'arguments', 'request_id', 'project_id', 'user_id'))).where(
     instance_actions.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)),
     instance_actions.c.finished_at.is_(None), _MAIN).order_by(instance_actions.c.id)
 
 
+def open_of_many(conn, uuids):
+    """{instance uuid: its newest open main action} of those that have one: 'arguments', 'request_id', 'project_id' and
+    'user_id'."""
+    return {row['instance_uuid']: row for row in conn.execute(_OPEN_OF_MANY, {'uuids': list(uuids)}).mappings()}
+
+
 def arguments_of_open(conn, uuids):
     """{instance uuid: arguments} of the newest open action of each that has one."""
-    return {row.instance_uuid: row.arguments for row in conn.execute(_ARGUMENTS_OF_OPEN, {'uuids': list(uuids)})}
+    return {uuid: row['arguments'] for uuid, row in open_of_many(conn, uuids).items()}
 
 
 def beside_on_host(conn, host):
@@ -220,14 +228,18 @@ def postpone(conn, row, deadline):
     return bool(conn.execute(statement).rowcount)
 
 
-def hasten(conn, deadline):
+def hasten(conn, deadline, uuids=None):
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
 
     Those of servers on a host are that host's to take up.
+
+    :param uuids: of these servers alone
     """
     table = instance_actions
     homeless = sa.select(instances.c.uuid).where(
         instances.c.host.is_(None), instances.c.task_state.is_not(None))
+    if uuids is not None:
+        homeless = homeless.where(instances.c.uuid.in_(uuids))
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
                                         table.c.instance_uuid.in_(homeless)).values(deadline=deadline))
 

@@ -59,15 +59,39 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
     def select_destinations(self, ctx, spec, instance_uuids):
         """Choose and claim a host for each server; see interface.py.
 
-        A server that is not waiting to be placed any more (deleted meanwhile) gets an empty list.
+        A server that is not waiting to be placed any more (deleted meanwhile) gets an empty list; one whose host was
+        chosen before, and nobody was told, gets that host.
         """
         request = self._request(spec)
+        try:
+            placed = self._place(request, instance_uuids)
+        except exception.NoValidHost:
+            given = self._given(instance_uuids)      # the room that is missing may be what they have themselves
+            if not given:
+                raise
+            return [given.get(uuid, []) for uuid in instance_uuids]
+        if all(placed):
+            return placed
+        given = self._given(instance_uuids)
+        return [chosen or given.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
+
+    def _place(self, request, instance_uuids):
         if self.together(request, instance_uuids):
             waiting = batch.Waiting(request, instance_uuids)
             self._gathering.bring(waiting)
             if waiting.placed is not None:
                 return waiting.placed
         return self._place_alone(request, instance_uuids)
+
+    def _given(self, instance_uuids):
+        """{uuid: selections} of the servers that have a host on which nobody has begun to build them."""
+        cell = self._cells.default
+        with cell.db.reader() as conn:
+            rows = instances.get_many(conn, instance_uuids)
+        return {uuid: [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],
+                                         availability_zone=row['availability_zone'])]
+                for uuid, row in rows.items() if row['host'] is not None
+                and (row['vm_state'], row['task_state']) == (states.BUILDING, states.SCHEDULING)}
 
     def _place_alone(self, request, instance_uuids):
         def claim(conn, hosts, rankings):
@@ -97,6 +121,8 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
                 return self._cells.default.db.run(claim, hosts, rankings)
             except exception.ClaimFailed:
                 hosts = self._hosts(whole=True)
+                for extra in request.extras:
+                    hosts = extra.closely(hosts)
                 if request.group is not None:
                     group = groups.again(self._cells.default.db, request.group)
                     request = dataclasses.replace(request, group=group)

@@ -16,8 +16,8 @@ SEVERAL = ('api', 'conductor', 'scheduler')       # of these there are two
 
 def program(name):
     """The path of a server program of Debian's packages."""
-    places = [*sorted(map(str, pathlib.Path('/usr/lib/postgresql').glob('*/bin')), reverse=True), '/usr/sbin', '/usr/bin']
-    found = shutil.which(name, path=':'.join(places)) or shutil.which(name)
+    postgresql = sorted(map(str, pathlib.Path('/usr/lib/postgresql').glob('*/bin')), reverse=True)
+    found = shutil.which(name, path=':'.join([*postgresql, '/usr/sbin', '/usr/bin'])) or shutil.which(name)
     if not found:
         raise SystemExit(f'{name} is not installed; tools/cluster.sh up installs it.')
     return found
@@ -72,9 +72,10 @@ def openstack(fleet):
             ('keystone', 'keystone.wsgi.api:application', {'OS_KEYSTONE_CONFIG_DIR': settings.DIRECTORY / 'keystone'}),
             ('glance', 'glance.wsgi.api:application', {'OS_GLANCE_CONFIG_DIR': settings.DIRECTORY / 'glance'})):
         where = f'{settings.ADDRESS}:{settings.PORTS[name]}'
-        command = [OPENSTACK / 'uwsgi', '--http-socket', where, '--module', module, '--processes', '2', '--threads', '4',
-                   '--enable-threads', '--lazy-apps', '--die-on-term', '--master', '--buffer-size', '65535',
-                   '--need-app', '--http-chunked-input', '--disable-logging', '--add-header', 'Connection: close']
+        command = [OPENSTACK / 'uwsgi', '--http-socket', where, '--module', module, '--processes', '2',
+                   '--threads', '4', '--enable-threads', '--lazy-apps', '--die-on-term', '--master',
+                   '--buffer-size', '65535', '--need-app', '--http-chunked-input', '--disable-logging',
+                   '--add-header', 'Connection: close']
         yield Part(name, command, answers(name), environment={key: str(value) for key, value in environment.items()},
                    address=where)
 
@@ -85,7 +86,8 @@ def nova(fleet):
     for kind in ('conductor', 'scheduler'):
         for number in (1, 2):
             name = f'{kind}{number}'
-            yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'], address=settings.ADDRESS)
+            yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'],
+                       address=settings.ADDRESS)
     yield Part('network', [BIN / 'nova-network', '--config-file', directory / 'network.conf'], address=settings.ADDRESS)
     for number in (1, 2):
         name = f'api{number}'

@@ -1,4 +1,7 @@
-"""What the parts need before they start: network, empty databases, configuration, schemas, users. Done again: nothing."""
+"""What the parts need before they start: network, empty databases, configuration, schemas, users.
+
+What is there already is left as it is.
+"""
 import os
 import pathlib
 import pwd
@@ -57,8 +60,9 @@ def data(fleet):
     else:
         _owned(place, 'postgres')
         if not (place / 'data').exists():
-            run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer', '-U', 'postgres',
-                '-E', 'UTF8', '--pwfile=/dev/stdin', user='postgres', input=fleet.passwords['database'])
+            run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer',
+                '-U', 'postgres', '-E', 'UTF8', '--pwfile=/dev/stdin', user='postgres',
+                input=fleet.passwords['database'])
             with open(place / 'data' / 'pg_hba.conf', 'a') as file:
                 file.write(f'host all nova {settings.NETWORK}.0/24 scram-sha-256\n')
 
@@ -73,8 +77,10 @@ def databases(fleet):
                       f"GRANT ALL ON {name}.* TO nova@'{settings.NETWORK}.%';"]
         run('mariadb', '--no-defaults', f'--socket={place}/socket', '--user=root', input='\n'.join(lines))
         return
-    psql = (parts.program('psql'), '-h', place, '-p', settings.PORTS['postgresql'], '-U', 'postgres', '-v', 'ON_ERROR_STOP=1')
-    have = run(*psql, '-At', '-c', 'SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles', user='postgres')
+    psql = (parts.program('psql'), '-h', place, '-p', settings.PORTS['postgresql'], '-U', 'postgres',
+            '-v', 'ON_ERROR_STOP=1')
+    have = run(*psql, '-At', '-c', 'SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles',
+               user='postgres')
     if 'nova' not in have.split():
         run(*psql, user='postgres', input=f"CREATE ROLE nova LOGIN PASSWORD '{password}';")
     for name in settings.SERVICES:
@@ -154,8 +160,8 @@ frontend compute
     default_backend apis
 backend apis
     balance leastconn
-''' + ''.join(f'    server api{number} {settings.ADDRESS}:{settings.PORTS[f"api{number}"]} check inter 1s fall 2 rise 1\n'
-              for number in (1, 2)))
+''' + ''.join(f'    server {name} {settings.ADDRESS}:{settings.PORTS[name]} check inter 1s fall 2 rise 1\n'
+              for name in ('api1', 'api2')))
     nova(fleet)
 
 
@@ -173,6 +179,9 @@ transport_url = {fleet.transport_url}
 compute_driver = fake
 report_interval = 5
 service_down_time = 30
+[conductor]
+reconcile_interval = 5
+task_deadline = 60
 [network]
 driver = fake
 [image]
@@ -204,13 +213,16 @@ enable_proxy_headers_parsing = true
         _write(directory / f'{name}.conf', '\n'.join([*texts, own]))
     for kind in parts.SEVERAL:
         for number in (1, 2):
-            http = f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[f"api{number}"]}\n' if kind == 'api' else ''
-            file(f'{kind}{number}', shared, databases, *([identity] if kind == 'api' else []),
-                 host=f'controller{number}', http=http)
+            name, http = f'{kind}{number}', ''
+            if kind == 'api':
+                http = f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
+            file(name, shared, databases, *([identity] if kind == 'api' else []), host=f'controller{number}', http=http)
     file('network', shared, databases)
     file('manage', shared, databases)
     for number in range(1, fleet.computes + 1):
-        file(f'compute{number}', shared, f'{FAKE}state_dir = {directory}/compute{number}/fake\n', host=f'compute{number}', address=settings.compute_address(number))
+        name = f'compute{number}'
+        file(name, shared, f'{FAKE}state_dir = {directory}/{name}/fake\n', host=name,
+             address=settings.compute_address(number))
 
 
 def manage(*arguments):
@@ -240,8 +252,8 @@ def cloud(fleet, user='admin', project=None):
     import openstack
     return openstack.connect(
         auth_url=settings.url('keystone', '/v3'), username=user, password=fleet.passwords[user],
-        project_name=project or user, user_domain_name='Default', project_domain_name='Default', region_name='RegionOne',
-        load_yaml_config=False, load_envvars=False)
+        project_name=project or user, user_domain_name='Default', project_domain_name='Default',
+        region_name='RegionOne', load_yaml_config=False, load_envvars=False)
 
 
 def users(fleet):
@@ -252,13 +264,15 @@ def users(fleet):
         if identity.find_project(name) is None:
             identity.create_project(name=name, domain_id='default')
     roles.setdefault('service', roles.get('service') or identity.create_role(name='service'))
-    for name, project, granted in (('nova', 'service', ('admin', 'service')), ('glance', 'service', ('admin', 'service')),
+    for name, project, granted in (('nova', 'service', ('admin', 'service')),
+                                   ('glance', 'service', ('admin', 'service')),
                                    ('demo', 'demo', ('member',))):
         user = identity.find_user(name) or identity.create_user(name=name, domain_id='default',
                                                                password=fleet.passwords[name])
         for role in granted:
             identity.assign_project_role_to_user(identity.find_project(project), user, roles[role])
-    for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')), ('image', 'glance', settings.url('glance'))):
+    for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')),
+                            ('image', 'glance', settings.url('glance'))):
         service = identity.find_service(name) or identity.create_service(type=kind, name=name)
         if not list(identity.endpoints(service_id=service.id)):
             for interface in ('public', 'internal'):
@@ -273,8 +287,8 @@ def contents(fleet):
         if name not in have:
             connection.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)
     if connection.image.find_image('small') is None:
-        connection.create_image('small', data=bytes(65536), container_format='bare', disk_format='raw', visibility='public',
-                                wait=True, validate_checksum=False)
+        connection.create_image('small', data=bytes(65536), container_format='bare', disk_format='raw',
+                                visibility='public', wait=True, validate_checksum=False)
     _default_network()
 
 

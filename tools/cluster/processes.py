@@ -95,7 +95,10 @@ class Part:
 
 
 def _began(pid):
-    """When a process began, in ticks since the machine did: a number may be used again. None: it is gone or a zombie."""
+    """When a process began, in ticks since the machine did, for a number may be used again.
+
+    None: it is gone or a zombie.
+    """
     try:
         fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     except OSError:

@@ -149,3 +149,35 @@ def test_each_reply_is_lost_once(cloud, scenario):
         live.wait(lambda lost=lost: lost.times > 1, f'{method} was not asked again')
         cloud.bus.reply_lost = None
         live.check(cloud)
+
+
+def test_a_choice_that_nobody_was_told(cloud):
+    """The scheduler has claimed a host and dies: asked again, it names that host, even when nothing else has room."""
+    for filled in (False, True):
+        uuid, = cloud.insert()
+        spec = cloud.conductor.specs([uuid])[uuid]
+        (first,), = cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
+        if filled:
+            for host in moves.HOSTS:
+                cloud.force_down(host)
+            cloud.scheduler._hosts(whole=True)
+        (again,), = cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
+        assert (first.host, first.node) == (again.host, again.node)
+        for host in moves.HOSTS:
+            cloud.force_down(host, down=False)
+        cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
+        cloud.settle()
+        assert cloud.row(uuid)['vm_state'] == states.ACTIVE and cloud.row(uuid)['host'] == first.host
+    cloud.check()
+
+
+def test_a_scheduler_that_died_is_asked_again_soon(cloud):
+    cloud.bus.lost = lambda topic, method, server: method == 'select_destinations'
+    uuid, = cloud.create()
+    cloud.settle()
+    cloud.bus.lost = None
+    assert cloud.row(uuid)['task_state'] == states.SCHEDULING
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    cloud.check()
