@@ -156,7 +156,7 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=network_api.API(api_db, conf),
         volumes=volume_api.new(conf, api_db, images))
-    services.pci_aliases                     # a mistake in them is said now, and not to users
+    services.check()
     offered = {'api_services': app.offer(services), 'policy': auth.offer(rules), 'conf': auth.offer(conf)}
     if identity_service is not None:
         offered['identity_service'] = auth.offer(identity_service)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Breaks parts of the fleet of tools/cluster.sh while clients work, and proves that nothing was lost, doubled or leaked.
+"""Breaks parts of the fleet of tools/cluster.sh while clients work; proves that nothing was lost, doubled or leaked.
 
 usage: tools/faults.py [--only NAME ...] [--load 15] [--clients 8] [--servers 40] [--seed N] [--list]
 
-For each fault: clients create, delete, stop, start, pause, reboot, rebuild and resize servers; after a third of the load
-time the fault begins, and it ends when its own time is over; the clients go on to the end. Then everything settles, and
-what clients were told is compared with the API, the databases and the hypervisors as in tools/crash_test.py.
+For each fault: clients create, delete, stop, start, pause, reboot, rebuild and resize servers; after a third of the
+load time the fault begins, and it ends when its own time is over; the clients go on to the end. Then everything
+settles, and what clients were told is compared with the API, the databases and the hypervisors as in
+tools/crash_test.py.
 
 The table has for each fault: requests, those that were answered with 5xx or not at all, the longest time in which no
 request succeeded, seconds until everything rested, and what differed. Exits with 1 and a line for each difference.
@@ -87,8 +88,10 @@ class Fleet:
 
     def guests(self):
         """{host: {uuid: power state}} as the fake hypervisors have it."""
-        return {path.parent.parent.name: {uuid: guest['power_state'] for uuid, guest in json.loads(path.read_text()).items()}
-                for path in (settings.DIRECTORY / 'nova').glob('compute*/fake/*.json')}
+        files = (settings.DIRECTORY / 'nova').glob('compute*/fake/*.json')
+        return {path.parent.parent.name: {uuid: guest['power_state']
+                                          for uuid, guest in json.loads(path.read_text()).items()}
+                for path in files}
 
 
 class State(crash_test.State):

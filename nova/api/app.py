@@ -84,6 +84,13 @@ class Services:
         """
         return pci_spec.configured(pci_spec.aliases, self.conf.pci.alias)
 
+    def check(self):
+        """Read now what a request would be the first to read, so that a mistake fails the start and not the request.
+
+        :raises InvalidInput: the configuration is not of the form
+        """
+        return self.pci_aliases
+
 
 # Paste hands over strings alone: the services of this process by name, for as long as somebody keeps them.
 _offered = weakref.WeakValueDictionary()

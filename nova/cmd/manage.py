@@ -1,6 +1,8 @@
 """nova-manage: schemas, and a look into the databases without the API."""
 import argparse
+import itertools
 import sys
+import warnings
 
 from nova import concurrency
 from nova.cmd import common
@@ -9,6 +11,7 @@ from nova.cmd import manage_placement
 
 def main(arguments=None):
     """Runs one command; returns what it says, 1 with a sentence on stderr, or 2 for a wrong command line."""
+    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # of libraries that could use it
     concurrency.setup()
     from oslo_config import cfg
     from oslo_db import exception as db_exc
@@ -16,10 +19,11 @@ def main(arguments=None):
     from nova import conf as nova_conf
     from nova import exception
 
-    given, rest = _parser().parse_known_args(arguments)
+    before, command = _parted(sys.argv[1:] if arguments is None else list(arguments))
+    given, rest = _parser().parse_known_args(command)
     try:
         options = {name: value for name, value in vars(given).items() if name != 'function'}
-        return given.function(nova_conf.new(rest), **options) or 0
+        return given.function(nova_conf.new(before + rest), **options) or 0
     except exception.NovaException as error:
         return common.failed('nova-manage', error)
     except cfg.Error as error:
@@ -31,6 +35,14 @@ def main(arguments=None):
         return common.failed('nova-manage', error)
     except db_exc.DBError as error:
         return common.failed('nova-manage', f'The database cannot be used: {_first_line(error)}')
+
+
+def _parted(arguments):
+    """(options before the command, the rest): ``--config-file nova.conf db sync`` is what other tools write."""
+    for number, (word, action) in enumerate(itertools.pairwise(arguments)):
+        if action in COMMANDS.get(word, ()):
+            return arguments[:number], arguments[number:]
+    return [], arguments
 
 
 def _first_line(error):
@@ -156,7 +168,8 @@ OPTIONS = {
 
 def _parser():
     parser = argparse.ArgumentParser('nova-manage', description=__doc__.partition(': ')[2], allow_abbrev=False,
-                                     epilog='Options of nova.conf apply, too: --config-file, --state-path, …')
+                                     epilog='Options of nova.conf apply, too, before the command or behind it: '
+                                            '--config-file, --state-path, …')
     commands = parser.add_subparsers(metavar='COMMAND', required=True)
     for name, actions in COMMANDS.items():
         command = commands.add_parser(name, help=', '.join(actions))

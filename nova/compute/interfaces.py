@@ -44,8 +44,13 @@ class Interfaces:
             current.ends(network_info=self._networks(ctx, server))
 
     def add_fixed_ip(self, ctx, instance, network_id):
-        self.queue.submit(instance.uuid, self._change_addresses, ctx, instance, 'add', self.network.add_address,
+        self.queue.submit(instance.uuid, self._change_addresses, ctx, instance, 'add', self._add_address,
                           {'network_id': network_id})
+
+    def _add_address(self, ctx, instance_uuid, **asked):
+        vifs = self.network.network_info(ctx, instance_uuid=instance_uuid)
+        known = [ip['address'] for vif in vifs for subnet in vif['network']['subnets'] for ip in subnet['ips']]
+        self.network.add_address(ctx, instance_uuid=instance_uuid, known=known, **asked)
 
     def remove_fixed_ip(self, ctx, instance, address):
         self.queue.submit(instance.uuid, self._change_addresses, ctx, instance, 'remove',

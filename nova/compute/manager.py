@@ -60,11 +60,13 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
 
     def __init__(self, conf, host, driver, conductor_client, network_client, images):
         self.conf, self.host, self.driver = conf, host, driver
-        self.conductor, self.network = patience.Patient(conductor_client), patience.Patient(network_client)
+        self.conductor = patience.Patient(conductor_client, 'conductor')
+        self.network = patience.Patient(network_client, 'network')
         self.images = images
         self.dhcp_domain = conf.metadata.dhcp_domain
         self.pci_specs = pci_spec.configured(pci_spec.device_specs, conf.pci.device_spec)
         self.init_inventory()
+        self.init_sync()
         self.power_states = {}       # {uuid: power state} as it was told last
         self._stopping = threading.Event()
         self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,

@@ -18,11 +18,12 @@ class Sync:
     A state is read and reported in the server's own queue, so that it is never that of a moment before a task.
     """
 
-    def start_sync(self):
+    def init_sync(self):
         self._events = set()
         self._events_lock = threading.Lock()
         self._event_came = threading.Event()
-        self._stopping = threading.Event()
+
+    def start_sync(self):
         self.driver.watch(self._on_event)
         concurrency.spawn(f'power-states-{self.host}', self._follow_events)
 

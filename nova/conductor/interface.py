@@ -61,8 +61,8 @@ INTERFACE = Interface(
     # a step failed and its host has undone what it did
     Method('move_failed', ('migration_id', 'host', 'event', 'fault'), call=True),
 
-    # whether the filters let a server be rebuilt with the image that its row has now; when not, the server keeps the
-    # one before, and NoValidHost is raised
+    # whether the filters let a server be rebuilt with the image that its row has now; NoValidHost when not: the server
+    # gets the one before when the task ends
     Method('check_rebuild', ('instance_uuid',), call=True),
 
     # ---- writes for computes ----
@@ -89,7 +89,8 @@ INTERFACE = Interface(
     Method('leave_host', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True),
     # the server is gone from its host: row to history, claim freed, mapping and spec removed, action closed
     Method('instance_destroyed', ('instance_uuid', 'host'), call=True),
-    # -> list of {'instance': Instance, 'arguments': of the open action or None} on a host
+    # -> list of {'instance': Instance, 'arguments', 'request_id', 'project_id', 'user_id': of the open action, or None}
+    # on a host
     Method('instances_on_host', ('host',), call=True),
     # of guests that a host has and does not know: those that were deleted, or live on another host -> list of uuids
     Method('stray_guests', ('host', 'uuids'), call=True),

@@ -233,13 +233,17 @@ class LiveMigrator:
         def write(conn):
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped']:
-                return instances.get(conn, migration['instance_uuid']), migration, []       # it comes a second time
+                # it comes a second time: what the first one had to give back it may not have given back
+                row = instances.get(conn, migration['instance_uuid'])
+                return row, migration, migration['arguments'].get('left', [])
             if migration['status'] not in _SOURCE:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             row = server_migrations.swap(conn, migration, forward=True, status='post-migrating',
                                          expect={'task_state': states.MIGRATING, 'host': host})
             server_migrations.release(conn, migration_id)
             old = self._swap_attachments(conn, migration)
+            if old:
+                server_migrations.update(conn, migration_id, {'arguments': {**migration['arguments'], 'left': old}})
             instance_actions.add_event(conn, row['uuid'], EVENT, host=host)
             return row, server_migrations.get(conn, migration_id), old
         try:

@@ -3,8 +3,6 @@
 The scheduler has no part in a rebuild otherwise: without this question it would be a way around every filter that
 looks at images (CVE-2017-16239).
 """
-from nova import exception
-from nova import states
 from nova.db import instance_actions
 from nova.db import instances
 from nova.db import request_specs
@@ -24,23 +22,27 @@ class Rebuilder:
         previous = arguments.pop('previous', None)
         if previous is None:
             return
-        try:
-            spec = self.get_request_spec(ctx, instance_uuid)
-            if (spec.image or {}).get('id') != row['image_id']:
-                spec.image = self._images.show(row['image_id'])
-            self._scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
-        except exception.NovaException:
-            self._keep_image(row, previous)
-            raise
+        spec = self.get_request_spec(ctx, instance_uuid)
+        if (spec.image or {}).get('id') != row['image_id']:
+            spec.image = self._images.show(row['image_id'])
+        self._scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
         self._cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 
-    def _keep_image(self, row, previous):
-        """The server keeps the image that it has."""
+    def image_kept(self, instance_uuid):
+        """Columns of a server whose task fails: a rebuild that was never allowed leaves it the image that it has.
+
+        Not before the task ends: who asks again, because an answer was lost, is told the same of the same image.
+        """
+        with self._cell_db.reader() as conn:
+            arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
+        previous = arguments.get('previous')
+        if previous is None:
+            return {}
+
         def write(conn):
-            spec = request_specs.get_many(conn, [row['uuid']]).get(row['uuid'])
+            spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
             if spec is not None:
                 spec.image = previous['image']
                 request_specs.update(conn, spec)
         self._api_db.run(write)
-        self._cell_db.run(instances.update, row['uuid'], previous['columns'],
-                          {'task_state': states.REBUILDING, 'host': row['host']})
+        return previous['columns']

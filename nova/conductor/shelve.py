@@ -21,7 +21,10 @@ class Shelver:
 
     def leave_host(self, ctx, instance_uuid, event, host, task_state, fault):
         """See interface.py."""
-        self.disconnect_volumes(ctx, instance_uuid)
+        with self._cell_db.reader() as conn:
+            here = instances.get(conn, instance_uuid)['host'] == host
+        if here:                                  # asked a second time, another host may have the volumes by now
+            self.disconnect_volumes(ctx, instance_uuid)
 
         def write(conn):
             row = instances.get(conn, instance_uuid)

@@ -61,7 +61,7 @@ class StateWriter:
 
     def end_task(self, ctx, instance_uuid, event, host, values, expect=None, fault=None, traceback=None):
         if fault is not None:
-            values = {**values, 'fault': fault}
+            values = {**values, 'fault': fault, **self.image_kept(instance_uuid)}
 
         def write(conn):
             instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect)
@@ -171,9 +171,10 @@ class StateWriter:
     def instances_on_host(self, ctx, host):
         with self._cell_db.reader() as conn:
             rows = instances.by_host(conn, host)
-            arguments = instance_actions.arguments_of_open(conn, [row['uuid'] for row in rows if row['task_state']])
-        return [{'instance': objects.Instance.from_row(row), 'arguments': arguments.get(row['uuid'])}
-                for row in rows]
+            actions = instance_actions.open_of_many(conn, [row['uuid'] for row in rows if row['task_state']])
+        return [{'instance': objects.Instance.from_row(row), **{
+            name: actions.get(row['uuid'], {}).get(name)
+            for name in ('arguments', 'request_id', 'project_id', 'user_id')}} for row in rows]
 
     def stray_guests(self, ctx, host, uuids):
         with self._cell_db.reader() as conn:

@@ -226,6 +226,8 @@ class Volumes:
             root = next(row for row in _volumes_of(conn, instance_uuid) if row['boot_index'] == 0)
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
+        elif self._volumes.get(system, root['volume_id'])['status'] == 'downloading':
+            return                        # it has begun already
         self._volumes.reimage(system, root['volume_id'], image_id)
 
     # ---- images of servers that boot from a volume
@@ -233,6 +235,9 @@ class Volumes:
     def snapshot_volumes(self, ctx, instance_uuid, image_id):
         """Snapshots of all volumes; the image has no data of its own and names them."""
         system, made = _system(ctx), []
+        image = self._images.show(image_id)
+        if image['status'] == 'active':
+            return                        # done before
         with self._cell_db.reader() as conn:
             row = instances.get(conn, instance_uuid)
             devices = [device for device in _volumes_of(conn, instance_uuid) if device['volume_id']]
@@ -244,7 +249,6 @@ class Volumes:
                                                          f'snapshot for {row["display_name"]}'[:255])
                 made.append(snapshot['id'])
                 mapping.append(_mapping(device, snapshot))
-            image = self._images.show(image_id)
             self._images.update(image_id, {'properties': {
                 **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
                 'block_device_mapping': json.dumps(mapping)}})

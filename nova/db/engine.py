@@ -161,6 +161,11 @@ def _sqlite_engine(url, pool_size, max_overflow):
         cursor.execute(f'PRAGMA busy_timeout={SQLITE_BUSY_S * 1000}')
         cursor.execute('PRAGMA cache_size=-16000')
         cursor.close()
+
+    @sa.event.listens_for(engine, 'checkin')
+    def forget(dbapi_connection, _record):
+        if dbapi_connection is not None:                   # None: it was invalidated
+            dbapi_connection.close_cursors()
     return engine
 
 

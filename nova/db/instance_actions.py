@@ -13,9 +13,10 @@ from nova.db.tables_cell import instance_actions
 from nova.db.tables_cell import instances
 
 DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
+UNTAKEN_S = 120         # one that nobody has begun: its message was lost with the service that had taken it
 
 
-def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=DEADLINE_S, owner=None, finished=False,
+def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=UNTAKEN_S, owner=None, finished=False,
            message=None):
     """Record an action on servers; it is open (in progress) unless ``finished``."""
     now = utils.utcnow()
@@ -233,15 +234,14 @@ def hasten(conn, deadline, uuids=None):
 
     Those of servers on a host are that host's to take up.
 
-    :param uuids: of these servers alone
+    :param uuids: of these servers alone, which wait to be placed; one may have a host by now that nobody was told of
     """
     table = instance_actions
-    homeless = sa.select(instances.c.uuid).where(
-        instances.c.host.is_(None), instances.c.task_state.is_not(None))
-    if uuids is not None:
-        homeless = homeless.where(instances.c.uuid.in_(uuids))
+    waiting = sa.select(instances.c.uuid)
+    waiting = (waiting.where(instances.c.host.is_(None), instances.c.task_state.is_not(None)) if uuids is None else
+               waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state == states.SCHEDULING))
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
-                                        table.c.instance_uuid.in_(homeless)).values(deadline=deadline))
+                                        table.c.instance_uuid.in_(waiting)).values(deadline=deadline))
 
 
 def overdue(conn, now, limit=200):

@@ -235,10 +235,8 @@ def places(conn, group_id, but=None):
     coming = sa.select(instances.c.uuid, migrations.c.held_host).where(
         instances.c.server_group_id == group_id, migrations.c.instance_uuid == instances.c.uuid,
         migrations.c.held_host.is_not(None))
-    found = set()
-    for statement in (here, coming):
-        found.update(tuple(row) for row in conn.execute(statement))
-    return {(uuid, host) for uuid, host in found if uuid != but}
+    # one statement, because a server and what its move holds change places without a lock of the group
+    return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
 
 def localities(conn, hosts):

@@ -61,16 +61,23 @@ class Attachments:
         if self.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
             self._refresh()
 
-    def add_address(self, context, instance_uuid, network_id, host):
-        self.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id)
+    def add_address(self, context, instance_uuid, network_id, known, host):
+        """See interface.py.
+
+        :param known: the server's addresses before
+        """
+        self.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id, frozenset(known))
         self._refresh()
 
-    def _add_address(self, conn, instance_uuid, network_id):
-        known = networks.usable(conn, None, {network_id}, lock=True)
+    def _add_address(self, conn, instance_uuid, network_id, known):
+        usable = networks.usable(conn, None, {network_id}, lock=True)
         inside = [port for port in ports.of_device(conn, instance_uuid) if port['network_id'] == network_id]
         if not inside:
             raise exception.NetworkNotFound(network_id=network_id)
-        claim(conn, self.conf, *known[network_id], inside[0]['id'], None)
+        port_id = inside[0]['id']
+        held = networks.addresses_of(conn, [port_id]).get(port_id, ())
+        if known.issuperset(entry['ip_address'] for entry in held):
+            claim(conn, self.conf, *usable[network_id], port_id, None)
 
     def remove_address(self, context, instance_uuid, address, host):
         def remove(conn):

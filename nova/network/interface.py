@@ -15,9 +15,9 @@ INTERFACE = Interface(
     Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True),
     # gives back one port (of this request, unless None); does nothing when it is not the server's
     Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True),
-    # one more address for the server's first port in a network, and one less of any of its ports (nothing when it
-    # has it not)
-    Method('add_address', ('instance_uuid', 'network_id', 'host'), call=True),
+    # one more address for the server's first port in a network than those known (nothing when it has another one
+    # already), and one less of any of its ports (nothing when it has it not)
+    Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True),
     Method('remove_address', ('instance_uuid', 'address', 'host'), call=True),
     # plumbing of a server that exists (after a host restart): bridge, dhcp, anti-spoofing -> list of VIFs
     Method('setup_for_instance', ('instance', 'host'), call=True),

@@ -1,30 +1,41 @@
 """A client that asks again: a conductor or network service that restarts is waited for, and nothing fails for it.
 
-The services do a request that comes twice once: an answer that was lost is given again.
+The services do a request that comes twice once: an answer that was lost is given again. What they relay, that somebody
+behind them does not answer, is an answer: it may pass, but a host does not become another one, and a service that was
+waited for already is not waited for eight times.
 """
 import time
 
 from nova import exception
 
 RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s
+RELAYED_S = 20       # so long after the first question it is asked again when somebody behind the service is away
 
 
 class Patient:
     """
     :param client: rpc client of an interface; its methods are this one's
+    :param topic: of the interface
     """
 
-    def __init__(self, client):
-        self.client = client
+    def __init__(self, client, topic):
+        self.client, self._topic = client, topic
 
     def __getattr__(self, name):
         method = getattr(self.client, name)
 
         def send(*args, **kwargs):
+            begun = time.monotonic()
             for attempt in range(RETRIES - 1):
                 try:
                     return method(*args, **kwargs)
-                except exception.Unavailable:
-                    time.sleep(0.5 * 2 ** attempt)
+                except exception.HostUnavailable:
+                    raise
+                except exception.Unavailable as error:
+                    pause = 0.5 * 2 ** attempt
+                    relayed = error.kwargs.get('service') != self._topic
+                    if relayed and time.monotonic() + pause - begun > RELAYED_S:
+                        raise
+                    time.sleep(pause)
             return method(*args, **kwargs)
         return send

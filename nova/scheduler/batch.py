@@ -4,11 +4,17 @@ What differs from placing one alone is the number of statements, not what is dec
 before it took, the claim's condition is judged on locked rows, and a request that it refuses is decided anew by itself,
 as are all when a server does not wait any more. One bad request does not fail the others.
 """
+import functools
+import logging
+
 from nova import exception
 from nova import states
 from nova.db import claims_many
+from nova.scheduler import alike
 from nova.scheduler import gathering
 from nova.scheduler import pipeline
+
+LOG = logging.getLogger(__name__)
 
 SERVERS = 64          # of one batch; with more, those who wait wait for longer
 FRESH_S = 0.02        # under load: what this scheduler claims its table knows, what others claimed the condition knows
@@ -32,8 +38,8 @@ class Changed(Exception):
 class Batches:
     """The part of the scheduler's manager that places many at once; mixed into it.
 
-    Needs ``self._place_alone``, ``self._table``, ``self._cells``, ``self._filters``, ``self._weighers``,
-    ``self._order`` and ``self._selections``.
+    Needs ``self._place_alone``, ``self._table``, ``self._cells``, ``self._conf``, ``self._filters``,
+    ``self._weighers``, ``self._order`` and ``self._selections``.
     """
 
     @staticmethod
@@ -49,11 +55,10 @@ class Batches:
             item.placed = self._place_alone(item.request, item.uuids)
             return
         hosts = self._table.hosts(fresh_s=FRESH_S)
-        view, plans = hosts.copy(), []
+        view, plans, shapes = hosts.copy(), [], []
         for item in items:
             try:
-                rankings = pipeline.choose(view, item.request, self._filters, self._weighers, item.uuids, self._order,
-                                           pipeline.MOST)
+                rankings = self._rankings(view, item, shapes)
             except exception.NoValidHost:
                 continue
             except Exception as error:           # a filter of somebody else's, for one
@@ -66,9 +71,35 @@ class Batches:
             placed, usage = self._cells.default.db.run(self._claim_many, hosts, plans) if plans else ([], {})
         except Changed:
             return
+        except Exception:
+            LOG.exception('%d requests could not be claimed together; each is placed by itself.', len(plans))
+            return
         self._table.note(self._cells.default, usage)
         for item, selections in placed:
             item.placed = selections
+
+    def _rankings(self, view, item, shapes):
+        """What ``pipeline.choose`` gives for an item, as far as the batch needs it.
+
+        :param shapes: [alike.Alike] of the batch; one is added when there is none for this item
+        :raises NoValidHost: an empty one: who is left over is decided anew by itself
+        """
+        request, uuids = item.request, item.uuids
+        if not self._known or not alike.simple(request, uuids):
+            return pipeline.choose(view, request, self._filters, self._weighers, uuids, self._order, pipeline.MOST)
+        shape = next((each for each in shapes if each.fits(request)), None)
+        if shape is None:
+            shape = alike.Alike(view, request, self._filters, self._weighers, self._order,
+                                1 + self._conf.scheduler.alternates if self._order.subset == 1 else pipeline.MOST)
+            shapes.append(shape)
+        ranking = shape.choose(uuids[0])
+        if ranking is None:
+            raise exception.NoValidHost(reason='', details='')
+        return [ranking]
+
+    @functools.cached_property
+    def _known(self):
+        return alike.known(self._filters, self._weighers)
 
     def _claim_many(self, conn, hosts, plans):
         """([(item, its selections)] of those that are claimed, {node: its usage now})."""

@@ -40,7 +40,7 @@ class Miss:
 
     def __str__(self):
         words = ' and '.join(text for _, text in self.lacks)
-        return f'{self.host} {words}' + (' only' if len(self.lacks) == 1 else '')
+        return f'{self.host} {words}' + (' only' if len(self.lacks) == 1 and words.startswith('lacks ') else '')
 
 
 def asks(each, request):

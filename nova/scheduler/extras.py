@@ -18,5 +18,9 @@ class Extra:
         """
         raise NotImplementedError
 
+    def closely(self, hosts):
+        """A view on which the filter guesses no more: every host that it let through on this one has refused."""
+        return hosts
+
     def consume(self, hosts, position):
         """Let a view, which nobody else has, be as if the node had given it: before the next server is chosen for."""

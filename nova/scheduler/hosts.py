@@ -25,6 +25,7 @@ WINDOW_US = 5_000_000        # and once in WINDOW_S so far: commits become visib
 WINDOW_S = 2
 WHOLE_S = 60                 # removed nodes are noticed by reading all change numbers
 AGAIN_S = 1                  # not more often than that, whoever wants it: the window shows the rest
+FAR_US = 2 ** 62              # behind all change numbers
 CHUNK = 1000                 # rows of one SELECT
 AWAY_S = 30                  # a cell that could not be reached is not asked again for so long
 
@@ -43,6 +44,18 @@ def _since(*columns):
 _RECENT = _since(*[_c[name] for name in USED])
 _WINDOW = _since(_c.used_changed)
 _NUMBERS = sa.select(_c.id, _c.changed, _c.used_changed)
+MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of change numbers do not
+
+
+def _sums(*columns):
+    """Of each column how many and what they add up to, where they are in [since, until): tells in one row whether
+    thousands are what they were.
+    """
+    return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
+        column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
+
+
+_SUMS = _sums(_c.changed, _c.used_changed)
 _USED = sa.select(_c.id, *[_c[name] for name in USED]).where(_c.id.in_(sa.bindparam('ids', expanding=True)))
 _ROWS = sa.select(*[_c[name] for name in dict.fromkeys([*host_view.NODE_COLUMNS, *USED])],
                   *[services.c[name] for name in host_view.SERVICE_COLUMNS]).select_from(
@@ -78,8 +91,7 @@ class Follower:
             if not self.rows:
                 changed, gone = {row['id']: row for row in self._full(conn, _ROWS)}, set()
             elif whole:
-                numbers = conn.execute(_NUMBERS).all()
-                changed, gone = self._read(conn, numbers), self.rows.keys() - {node for node, _, _ in numbers}
+                changed, gone = self._all(conn)
             else:
                 window = now - self._windowed > WINDOW_S or wanted
                 changed, gone = self._recent(conn, window), set()
@@ -100,15 +112,39 @@ class Follower:
         self._noted = True
         return {node: {**self.rows[node], **values} for node, values in used.items() if node in self.rows}
 
+    def _all(self, conn):
+        """({node: its row} of what has changed, {nodes that are gone}), whenever that was."""
+        if self._same(conn, self.rows, 0, FAR_US):
+            return {}, set()
+        numbers = conn.execute(_NUMBERS).all()
+        return self._read(conn, numbers), self.rows.keys() - {node for node, _, _ in numbers}
+
     def _recent(self, conn, window):
         """{node: its row} of what has changed lately."""
-        since = self._windowed_us - WINDOW_US if window else self._looked_us - OVERLAP_US
+        since = self._looked_us - OVERLAP_US
+        found = self._since(conn, since)
+        begin = self._windowed_us - WINDOW_US
+        if window and not self._same(conn, {**self.rows, **found}, begin, since):
+            found |= self._read(conn, conn.execute(_WINDOW, {'since': begin, 'used_since': begin}).all())
+        return found
+
+    def _since(self, conn, since):
         if self._noted:                          # much is going on, and most of it is known
             return self._read(conn, conn.execute(_WINDOW, {'since': since, 'used_since': since}).all())
         rows = statements.dicts(conn.execute(_RECENT, {'since': since, 'used_since': since}))
         found = {row['id']: row for row in rows}
         used, others = self._different((node, row['changed'], row['used_changed']) for node, row in found.items())
         return {**{node: {**self.rows[node], **found[node]} for node in used}, **self._others(conn, others)}
+
+    def _same(self, conn, rows, since, until):
+        """Whether the change numbers in [since, until) are those of these rows, without reading them."""
+        theirs = [(count, int(total or 0)) for count, total in
+                  conn.execute(_SUMS, {'since': since, 'until': until})]
+        ours = []
+        for name in ('changed', 'used_changed'):
+            numbers = [number for row in rows.values() if since <= (number := row[name]) < until]
+            ours.append((len(numbers), sum(number % MODULUS for number in numbers)))
+        return theirs == ours
 
     def _read(self, conn, numbers):
         """{node: its row} of those of [(node, changed, used_changed)] that are not known."""

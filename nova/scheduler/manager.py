@@ -64,7 +64,7 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
         """
         request = self._request(spec)
         try:
-            placed = self._place(request, instance_uuids)
+            placed = self._place_new(request, instance_uuids)
         except exception.NoValidHost:
             given = self._given(instance_uuids)      # the room that is missing may be what they have themselves
             if not given:
@@ -75,7 +75,7 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
         given = self._given(instance_uuids)
         return [chosen or given.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
 
-    def _place(self, request, instance_uuids):
+    def _place_new(self, request, instance_uuids):
         if self.together(request, instance_uuids):
             waiting = batch.Waiting(request, instance_uuids)
             self._gathering.bring(waiting)

@@ -11,7 +11,7 @@ from nova.objects import numa
 from nova.virt.hardware import fit
 
 # of each cell; whatever is free counts what the ratios allow
-FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads')
+FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
 
 
 class Cells:
@@ -67,6 +67,8 @@ class Cells:
         if pinned:
             # the emulator's own CPU is left to the close look
             able &= facts['pinnable'] >= pinned
+            if shared:
+                able &= facts['apart'] > 0          # CPUs for pinning that are not those that guests share
             if policy == 'isolate':
                 able &= facts['cores'] >= pinned
             elif policy == 'require':
@@ -152,7 +154,7 @@ def _facts(cell, limits):
     alone = len(free - _grouped(cell.siblings))
     whole = len(cell.siblings) if free == cell.cpus else sum(map(free.issuperset, cell.siblings))
     return (len(cell.cpuset), fit.free_cpus(cell, limits), cell.memory, fit.free_memory(cell, limits), pinnable,
-            alone + whole, len(free) - alone)
+            alone + whole, len(free) - alone, int(cell.pcpuset is not None))
 
 
 def limits(row):

@@ -45,6 +45,14 @@ class Numa(extras.Extra):
         host, limits = self.source.host(hosts, position)
         return hosts.numa.get(position, host), limits
 
+    def closely(self, hosts):
+        if self.source is None:
+            return hosts
+        twin = hosts.copy()
+        twin.numa = {**hosts.numa, **{position: self._host(hosts, position)[0]
+                                      for position in map(int, np.flatnonzero(self.mask(hosts)))}}
+        return twin
+
     def consume(self, hosts, position):
         if self.source is None:
             return

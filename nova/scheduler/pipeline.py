@@ -79,11 +79,11 @@ SPREAD = Order()
 
 def narrow(hosts, request, filters):
     """(positions of the hosts that pass all filters, [explain.Removal] of those filters that removed some)."""
-    left, steps = _survivors(hosts, request, filters)
+    left, steps = survivors(hosts, request, filters)
     return left, _removals(hosts, request, steps)
 
 
-def _survivors(hosts, request, filters):
+def survivors(hosts, request, filters):
     """(positions of the hosts that pass all filters, [(filter, mask before, mask after)] of those that removed)."""
     passing, count, steps = hosts.everything, len(hosts), []
     for each in filters:
@@ -119,8 +119,21 @@ def rank(hosts, positions, weighers, instance_uuid, order=SPREAD, most=None):
 
     :param most: so many are enough
     """
-    score = np.rint(weights.score(hosts, positions, weighers) * 1e9)
+    return ranked(hosts, positions, rounded(weights.score(hosts, positions, weighers)), instance_uuid, order, most)
+
+
+def rounded(score):
+    """Scores of which those that differ by rounding alone are equal."""
+    return np.rint(score * 1e9)
+
+
+def ranked(hosts, positions, score, instance_uuid, order=SPREAD, most=None):
+    """``rank`` by these scores of the positions, which ``rounded`` gave."""
     seed = uuidlib.UUID(instance_uuid).int
+    if most == 1 and order.subset == 1:
+        best = np.flatnonzero(score == score.max())
+        best = positions if len(best) == len(positions) else positions[best]
+        return best[_dice(hosts, best, seed, order).argmax():][:1]
     some = _highest(score, most)
     if some is None:
         dice = _dice(hosts, positions, seed, order)
@@ -133,11 +146,11 @@ def rank(hosts, positions, weighers, instance_uuid, order=SPREAD, most=None):
             if found is not None:
                 some, dice = some[found[1]], dice[found[1]]
         positions, score = positions[some], score[some]
-    ranked = positions[np.lexsort((~dice, -score))][:most]
+    found = positions[np.lexsort((~dice, -score))][:most]
     if order.subset > 1:
-        best = ranked[:order.subset]
-        ranked = np.concatenate((best[np.argsort(_dice(hosts, best, ~seed, SPREAD))], ranked[order.subset:]))
-    return ranked
+        best = found[:order.subset]
+        found = np.concatenate((best[np.argsort(_dice(hosts, best, ~seed, SPREAD))], found[order.subset:]))
+    return found
 
 
 def _highest(values, most):
@@ -189,8 +202,8 @@ def choose(hosts, request, filters, weighers, instance_uuids, order=SPREAD, most
             raise
         # The place that is best for the first of them has no room for all; another one may have.
         left, _ = narrow(joined(hosts, request), request, filters)
-        ranked = rank(hosts.of(request), left, weighers, instance_uuids[0], order)
-        for narrower in itertools.islice(groups.places(request, hosts, ranked), MAX_TOGETHER):
+        ranking = rank(hosts.of(request), left, weighers, instance_uuids[0], order)
+        for narrower in itertools.islice(groups.places(request, hosts, ranking), MAX_TOGETHER):
             with contextlib.suppress(exception.NoValidHost):
                 return _choose(hosts, narrower, filters, weighers, instance_uuids, order, most)
         raise
@@ -206,7 +219,7 @@ def _choose(hosts, request, filters, weighers, instance_uuids, order, most):
     hosts = joined(hosts, request) if changing else hosts.of(request)
     rankings = []
     for uuid in instance_uuids:
-        left, steps = _survivors(hosts, request, filters)
+        left, steps = survivors(hosts, request, filters)
         if not len(left):
             raise explain.refusal(hosts, request, filters, _removals(hosts, request, steps), len(rankings),
                                   len(instance_uuids))

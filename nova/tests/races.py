@@ -1,5 +1,6 @@
 """What happens at the same moment."""
 import collections
+import functools
 import re
 import threading
 from concurrent import futures
@@ -17,6 +18,16 @@ def at_once(*functions):
         return function()
     with futures.ThreadPoolExecutor(len(functions)) as pool:
         return list(pool.map(run, functions))
+
+
+def outcomes(*functions):
+    """The same; of a function that is refused, its NovaException."""
+    def outcome(function):
+        try:
+            return function()
+        except exception.NovaException as error:
+            return error
+    return at_once(*(functools.partial(outcome, function) for function in functions))
 
 
 def place(cloud, uuids, refusal=''):

@@ -19,6 +19,7 @@ import itertools
 import multiprocessing
 import os
 import pathlib
+import signal
 import statistics
 import sys
 import threading
@@ -288,7 +289,7 @@ def run(scheduler, servers, callers, rate=None):
         except Exception as error:
             errors.append(error)
             raise
-    threads = [threading.Thread(target=caller) for _ in range(callers)]
+    threads = [threading.Thread(target=caller, daemon=True) for _ in range(callers)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -313,6 +314,7 @@ def main():
     if wrong:
         parser.error(f'there is no part {", ".join(wrong)}; there are {", ".join(PARTS)}')
     concurrency.setup(args.thread_model)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))      # the database ends with us
     print(f'load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores')
     for name in args.parts or PARTS:
         globals()[name](args)

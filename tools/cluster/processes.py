@@ -70,22 +70,25 @@ class Part:
         self._file.write_text(f'{process.pid} {_began(process.pid)}')
 
     def signal(self, number):
-        """Send a signal to the process (SIGKILL: to all that it has started); whether it ran."""
+        """Send a signal to the process and to all that it has started (a script starts the broker); whether it ran."""
         pid = self.pid()
         if pid is None:
             return False
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, number) if number == signal.SIGKILL else os.kill(pid, number)
+            os.killpg(pid, number)
         return True
 
     def stop(self):
         """End it, in order if it can; whether it ran."""
+        pid = self.pid()
         if not self.signal(signal.SIGTERM):
             return False
         deadline = time.monotonic() + STOP_S
-        while self.pid() is not None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):          # its group is empty
+            while time.monotonic() < deadline:
+                os.killpg(pid, 0)
+                time.sleep(0.05)
+            os.killpg(pid, signal.SIGKILL)
         return True
 
     def tail(self, lines=15):

@@ -122,13 +122,16 @@ def _flavor(row, view):
 
 
 def _fault(row, view):
-    """Details of an internal error are for administrators."""
+    """Details of an internal error are for administrators; of a refusal its owner has the first line.
+
+    What follows are tracebacks: names of hosts and of files on them.
+    """
     fault = row['fault']
     if not fault or row['vm_state'] not in (states.ERROR, states.DELETED):
         return ABSENT
     shown = {'code': fault['code'], 'created': fault['created'], 'message': fault['message']}
-    if fault.get('details') and (fault['code'] != 500 or view.is_admin):
-        shown['details'] = fault['details']
+    if fault.get('details') and (fault['code'] < 500 or view.is_admin):
+        shown['details'] = fault['details'] if view.is_admin else fault['details'].partition('\n')[0]
     return shown
 
 

@@ -4,6 +4,7 @@ import uuid
 import sqlalchemy as sa
 
 from nova import exception
+from nova.db import categories
 from nova.db import networks as db_networks
 from nova.db import ports as db
 from nova.db import security_groups as db_groups
@@ -156,7 +157,11 @@ def _by_groups(values):
 
 
 def _visible(context):
-    return resource.own(t.ports)(context)
+    """A port of an administrative server is there for administrators and services alone, like the server."""
+    own = resource.own(t.ports)(context)
+    if context.is_admin or 'service' in (context.roles or ()):
+        return own
+    return own & sa.not_(categories.is_administrative(t.ports.c.device_id))
 
 
 PORTS = resource.Resource(

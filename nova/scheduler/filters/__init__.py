@@ -13,13 +13,11 @@ filter has it, is what the claim has to keep to on that host (db.claims.claim).
 A class with the per-host method ``host_passes`` works as well: see plugins.py.
 """
 import importlib
-import importlib.metadata
 import inspect
-
-from oslo_utils import importutils
 
 from nova import exception
 from nova.db import cells as db_cells
+from nova.scheduler import loading
 from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.base import Remembered
 from nova.scheduler.filters.plugins import BaseHostFilter
@@ -56,10 +54,6 @@ def builtin_filters():
     return {cls.__name__: cls for cls in classes}
 
 
-def _entry_points():
-    return {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
-
-
 def available(names):
     """{name: class} of what ``scheduler_available_filters`` lists: class paths, functions that give classes, names of
     entry points, and ALL for those that come with the system.
@@ -71,22 +65,14 @@ def available(names):
         if name in ALL:
             found |= builtin_filters()
             continue
-        thing = _import('available_filters', name)
+        thing = _loaded('available_filters', name)
         classes = [thing] if inspect.isclass(thing) else thing()
         found |= {cls.__name__: cls for cls in classes}
     return found
 
 
-def _import(option, name):
-    points = _entry_points()
-    try:
-        if name in points:
-            return points[name].load()
-        return importutils.import_class(name)
-    except (ImportError, ValueError, AttributeError) as error:
-        known = ', '.join([*sorted(builtin_filters()), *sorted(points)])
-        raise exception.InvalidOption(f'{option}: {name} could not be loaded ({error}). It may be the path of a class; '
-                                      f'the filters that are there are {known}.') from error
+def _loaded(option, name):
+    return loading.named(option, name, ENTRY_POINTS, sorted(builtin_filters()))
 
 
 def load(conf, names):
@@ -96,7 +82,8 @@ def load(conf, names):
 
     :raises InvalidOption: there is no such filter; the text names those that there are
     """
-    known, points = available(conf.filter_scheduler.available_filters), _entry_points()
+    known = available(conf.filter_scheduler.available_filters)
+    points = loading.entry_points(ENTRY_POINTS)
     first = always()
     found = [cls(conf) for cls in first]
     for name in dict.fromkeys(_OTHER_NAMES.get(name, name) for name in names):
@@ -105,7 +92,7 @@ def load(conf, names):
         if name in known:
             cls = known[name]
         elif '.' in name or name in points:
-            cls = _import('enabled_filters', name)
+            cls = _loaded('enabled_filters', name)
         else:
             raise exception.InvalidOption(f'enabled_filters: there is no filter {name}; there are '
                                           f'{", ".join(sorted({*known, *points}))}.')

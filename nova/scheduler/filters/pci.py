@@ -33,6 +33,8 @@ class PciPassthroughFilter(base.Filter):
 
     def shortfall(self, hosts, request):
         asked, counts = sum(each.count for each in pci.asked(request)), hosts.pci.counts
+        if not asked:
+            return 0.0
         return 1.0 if counts is None else np.clip((asked - counts) / asked, 0, 1)
 
 

@@ -5,16 +5,15 @@ that has its multiplier, and a function of the hosts. The metadata of aggregates
 name. A subclass of BaseHostWeigher works as well: see plugins.py.
 """
 import dataclasses
-import importlib.metadata
 import inspect
 import typing
 
 import numpy as np
-from oslo_utils import importutils
 
 from nova import exception
 from nova.scheduler import aggregate_values
 from nova.scheduler import groups
+from nova.scheduler import loading
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import busy
 from nova.scheduler.weights.plugins import BaseHostWeigher
@@ -144,7 +143,6 @@ def load(conf):
     :raises InvalidOption: there is no such weigher; the text names those that there are
     """
     builtin, found = _builtin(conf), {}
-    points = {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
     for name in conf.filter_scheduler.weight_classes:
         if name == ALL:
             found |= builtin
@@ -153,14 +151,7 @@ def load(conf):
         if short in builtin:
             found[short] = builtin[short]
             continue
-        try:
-            if name not in points and '.' not in name:
-                raise ImportError('it is neither the name of one nor the path of a class')
-            cls = points[name].load() if name in points else importutils.import_class(name)
-        except (ImportError, ValueError, AttributeError) as error:
-            raise exception.InvalidOption(
-                f'weight_classes: there is no weigher {name} ({error}); there are '
-                f'{", ".join([ALL, *sorted(builtin), *sorted(points)])}, and paths of classes.') from error
+        cls = loading.named('weight_classes', name, ENTRY_POINTS, [ALL, *sorted(builtin)])
         if not inspect.isclass(cls) or not issubclass(cls, BaseHostWeigher):
             raise exception.InvalidOption(
                 f'weight_classes: {name} is no subclass of nova.scheduler.weights.BaseHostWeigher.')
@@ -194,9 +185,13 @@ def score(hosts, positions, weighers):
         low, high = values.min(), values.max()
         if low == high:
             continue
-        if isinstance(multiplier, np.ndarray):
-            part = multiplier * ((values - low) / (high - low))
-        else:
-            part = values * (multiplier / (high - low))
+        part = scaled(multiplier, values, low, high)
         total = part if total is None else np.add(total, part, out=total)
     return np.zeros(len(positions)) if total is None else total
+
+
+def scaled(multiplier, values, low, high):
+    """What a weigher adds to the score where its values go from ``low`` to ``high``, which differ."""
+    if isinstance(multiplier, np.ndarray):
+        return multiplier * ((values - low) / (high - low))
+    return values * (multiplier / (high - low))

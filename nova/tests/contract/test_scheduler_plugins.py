@@ -273,6 +273,7 @@ def test_another_driver(package):
     ([], 'RamFiler', 'enabled_filters: there is no filter RamFiler; there are AggregateCoreFilter, '),
     ([], 'nova.nowhere.Filter', 'enabled_filters: nova.nowhere.Filter could not be loaded '),
     (['nova.nowhere.Filter'], 'RamFilter', 'available_filters: nova.nowhere.Filter could not be loaded '),
+    ([f'{HERE}.Nobody'], 'RamFilter', f'{HERE}.Nobody could not be loaded (Class Nobody cannot be found). There are '),
     ([f'{HERE}.MyFilter'], 'RamFilter', 'enabled_filters: there is no filter RamFilter; there are MyFilter.'),
     ([], 'collections.OrderedDict', 'has no method host_passes'),
 ])

@@ -204,3 +204,21 @@ def test_volumes_of_administrative_servers_are_hidden_from_users(cloud):
     assert demo.get(f'/servers/{server_id}/os-volume_attachments').status_code == 404
     remove(cloud, server_id)
     assert seen(demo) == set(volumes) and seen(demo, 'snapshots') == {snapshot}
+
+
+def test_ports_of_it_are_not_there_for_users(cloud):
+    """Neither to be seen, which would name the server, nor to be changed: its filters are not the user's."""
+    server_id = boot(cloud.chief, networks='auto', **{KEY: 'storage'})
+    own = boot(cloud.demo, imageRef=cloud.demo.upload_image(), flavorRef='42', networks='auto')
+    port, = _ok(cloud.boss.get(f'/network/v2.0/ports?device_id={server_id}'))['ports']
+    assert port['project_id'] == cloud.demo.project_id
+    shown = _ok(cloud.demo.get('/network/v2.0/ports'))['ports']
+    assert [each['device_id'] for each in shown] == [own]
+    path = f'/network/v2.0/ports/{port["id"]}'
+    codes = [cloud.demo.get(path).status_code, cloud.demo.put(path, {'port': {'security_groups': []}}).status_code,
+             cloud.demo.delete(path).status_code,
+             cloud.demo.get(f'/network/v2.0/ports?marker={port["id"]}').status_code]
+    assert codes == [404, 404, 404, 400]
+    assert _ok(cloud.boss.get(path))['port']['security_groups'] == port['security_groups']
+    remove(cloud, server_id)
+    assert cloud.demo.delete(f'/servers/{own}').status_code == 204

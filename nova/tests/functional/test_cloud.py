@@ -113,3 +113,11 @@ def test_a_taken_port_leaves_nothing_behind(running, tmp_path):
         cloud.Cloud(tmp_path / 'state', http__port=port).start()
     with cloud.running(tmp_path / 'state') as made:
         assert made.client().get('/servers').status_code == 200
+
+
+def test_an_option_without_a_meaning_is_what_the_start_says(tmp_path):
+    """Stopping what was never whole said something else instead."""
+    with pytest.raises(exception.InvalidOption, match='both have 2-3'):
+        cloud.Cloud(tmp_path / 'state', compute__cpu_shared_set='0-3', compute__cpu_dedicated_set='2-5').start()
+    with cloud.running(tmp_path / 'state') as made:
+        assert made.client().get('/servers').status_code == 200

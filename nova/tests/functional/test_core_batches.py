@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import objects
+from nova import utils
 from nova.db import engine
 from nova.db import migration
 from nova.db import services
@@ -170,6 +171,46 @@ def test_a_look_that_finds_nothing_is_one_select_and_keeps_the_view(cloud):
         time.sleep(0.01)
         assert table.hosts() is before
     assert len(found.seen) == 3 and all('changed >=' in statement for statement in found.seen)
+
+
+def test_what_became_visible_late_is_found_and_otherwise_no_numbers_are_read(cloud, monkeypatch):
+    monkeypatch.setattr(host_table, 'WINDOW_S', 0)
+    nodes = tables_cell.compute_nodes
+    table = host_table.HostTable(cloud.cells)
+    table.hosts()
+    time.sleep(0.1)
+    found = Statements(cloud.db)
+    before = table.hosts()
+    assert len(found.seen) == 2 and 'count(' in found.seen[1]
+    late = utils.change_number() - 1_000_000
+    for values in ({'used_changed': late, 'memory_mb_used': 512, 'running_vms': 1},
+                   {'changed': late, 'reserved_memory_mb': 1024}):
+        with cloud.db.writer() as conn:
+            conn.execute(sa.update(nodes).where(nodes.c.host == 'host2').values(values))
+        time.sleep(0.01)
+        after = table.hosts()
+        position, = after.positions('host2')
+        assert after is not before
+        assert after.used['memory_mb'][position] == 512
+        before = after
+    assert after.capacity['memory_mb'][position] == 4096 - 1024
+    del found.seen[:]
+    time.sleep(0.01)
+    assert table.hosts() is after and len(found.seen) == 2
+
+
+def test_all_numbers_are_read_when_their_sums_differ_alone(cloud, monkeypatch):
+    monkeypatch.setattr(host_table, 'AGAIN_S', 0)
+    nodes = tables_cell.compute_nodes
+    table = host_table.HostTable(cloud.cells)
+    before = table.hosts()
+    found = Statements(cloud.db)
+    assert table.hosts(whole=True) is before
+    assert len([statement for statement in found.seen if 'compute_nodes' in statement]) == 1
+    with cloud.db.writer() as conn:                      # a change whose number is older than any window
+        conn.execute(sa.update(nodes).where(nodes.c.host == 'host3').values(used_changed=7, vcpus_used=2))
+    after = table.hosts(whole=True)
+    assert after.used['vcpus'][after.positions('host3')[0]] == 2
 
 
 def test_heartbeats_reach_the_view_without_making_it_anew(cloud):

@@ -12,6 +12,7 @@ from nova.api.resources import server_evacuate as api
 from nova.db import server_migrations
 from nova.db import tables_cell
 from nova.tests import core
+from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_recovery as recovery
 
@@ -274,7 +275,7 @@ def test_the_host_comes_back_at_any_moment(cloud, pause):
         time.sleep(pause)
         live.down(cloud, 'host1', forced=False)
         cloud.start_compute('host1')
-    live.together(lambda: cloud.conductor.continue_evacuation(cloud.ctx, uuid), back)
+    races.outcomes(lambda: cloud.conductor.continue_evacuation(cloud.ctx, uuid), back)
     cloud.settle()
     row = cloud.row(uuid)
     assert row['task_state'] is None and live.hosts_with(cloud, uuid) == [row['host']]
@@ -285,7 +286,7 @@ def test_the_host_comes_back_at_any_moment(cloud, pause):
 def test_two_evacuations_at_once(cloud):
     uuid = live.boot(cloud)
     die(cloud)
-    live.together(*[lambda host=host: evacuate(cloud, uuid, host=host) for host in ('host2', 'host3')])
+    races.outcomes(*[lambda host=host: evacuate(cloud, uuid, host=host) for host in ('host2', 'host3')])
     cloud.settle()
     row = cloud.row(uuid)
     assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
@@ -335,7 +336,7 @@ def test_delete_at_any_moment(cloud, pause):
         row = cloud.delete(uuid)
         if row['host'] == 'host1':
             cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
-    live.together(lambda: evacuate(cloud, uuid), delete)
+    races.outcomes(lambda: evacuate(cloud, uuid), delete)
     cloud.settle()
     for _ in range(3):
         if not cloud.gone(uuid):

@@ -3,6 +3,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova import faults
 from nova import states
 from nova.db import instance_actions
 from nova.db import tables_cell
@@ -151,4 +152,22 @@ def test_who_reads_what(tmp_path):
         assert b'secret-host' not in seen[0].body
         assert 'secret-host' in seen[1].json['instanceAction']['events'][0]['traceback']
     assert seen[1].json['instanceAction']['events'][0]['details'] == fault['message']
+    api.close()
+
+
+@pytest.mark.parametrize('error, shown', [
+    (exception.HostUnavailable(host='secret-host'), None),
+    (exception.VirtError(operation='spawn', reason='secret-host'), None),
+    (exception.ImageNotFound(image_id='i'), 'ImageNotFound: Image i could not be found.')],
+    ids=lambda value: type(value).__name__)
+def test_faults_name_no_host_to_owners(tmp_path, error, shown):
+    """Of any code: a host that went down during a build is a fault with code 503."""
+    api = servers.Servers(tmp_path)
+    server = api.add_server(vm_state=states.ERROR, fault=faults.fault(error, details='File "/opt/nova" on secret-host'))
+    for version in ('2.1', '2.104'):
+        for path in (f'/servers/{server}', '/servers/detail'):
+            answer = api.client().get(path, version=version)
+            fault = (answer.json.get('server') or answer.json['servers'][0])['fault']
+            assert fault.get('details') == shown and b'secret-host' not in answer.body
+            assert b'secret-host' in api.admin().get(path, version=version).body
     api.close()

@@ -1,5 +1,4 @@
 """Live migration through conductor, scheduler and computes: to the end, aborted, failed, and with parts that die."""
-import threading
 import time
 
 import pytest
@@ -12,6 +11,7 @@ from nova.conductor import reconcile
 from nova.db import live_migrations
 from nova.db import server_migrations
 from nova.tests import core
+from nova.tests import races
 from nova.tests.functional import test_core_recovery as recovery
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -464,28 +464,10 @@ def test_messages_that_come_twice_do_nothing(cloud):
 
 # ---- races -----------------------------------------------------------------------
 
-def together(*functions):
-    """Run them at the same moment; their errors."""
-    errors, barrier = [], threading.Barrier(len(functions))
-
-    def run(function):
-        barrier.wait()
-        try:
-            function()
-        except exception.NovaException as error:
-            errors.append(error)
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
-
-
 def test_two_at_once(cloud):
     uuid = boot(cloud)
-    errors = together(*[lambda host=host: migrate(cloud, uuid, host=host) for host in ('host2', 'host3')])
-    assert [type(error) for error in errors] == [exception.InstanceInvalidState]
+    results = races.outcomes(*[lambda host=host: migrate(cloud, uuid, host=host) for host in ('host2', 'host3')])
+    assert [type(found) for found in results if isinstance(found, Exception)] == [exception.InstanceInvalidState]
     cloud.settle()
     assert len(moves(cloud, uuid)) == 1 and cloud.row(uuid)['host'] != 'host1'
     check(cloud)
@@ -499,7 +481,7 @@ def test_delete_at_any_moment(cloud, pause):
         time.sleep(pause)
         cloud.delete(uuid)
     slow(cloud, 0.05)
-    together(lambda: migrate(cloud, uuid), delete)
+    races.outcomes(lambda: migrate(cloud, uuid), delete)
     cloud.settle()
     for _ in range(3):
         if cloud.gone(uuid):

@@ -171,11 +171,16 @@ def test_a_choice_that_nobody_was_told(cloud):
     cloud.check()
 
 
-def test_a_scheduler_that_died_is_asked_again_soon(cloud):
-    cloud.bus.lost = lambda topic, method, server: method == 'select_destinations'
+@pytest.mark.parametrize('chosen', [False, True])
+def test_a_scheduler_that_died_is_asked_again_soon(cloud, chosen):
+    if chosen:
+        cloud.bus.reply_lost = lambda topic, method: method == 'select_destinations'
+    else:
+        cloud.bus.lost = lambda topic, method, server: method == 'select_destinations'
     uuid, = cloud.create()
     cloud.settle()
-    cloud.bus.lost = None
+    cloud.bus.lost = cloud.bus.reply_lost = None
+    assert (cloud.row(uuid)['host'] is not None) == chosen
     assert cloud.row(uuid)['task_state'] == states.SCHEDULING
     assert cloud.conductor.reconcile() == 1
     cloud.settle()

@@ -11,11 +11,13 @@ from nova import states
 from nova import utils
 from nova.conductor import migrate
 from nova.db import quotas
+from nova.db import server_groups
 from nova.db import server_migrations
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
 from nova.tests import core
+from nova.tests import races
 
 HOSTS = ('host1', 'host2', 'host3')
 BIG = {**core.FLAVOR, 'flavor_id': '2', 'name': 'big', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2}
@@ -475,32 +477,15 @@ def test_a_delete_while_the_other_host_is_down(cloud):
     cloud.check()
 
 
-def at_once(*functions):
-    barrier, results = threading.Barrier(len(functions)), []
-
-    def run(function):
-        barrier.wait()
-        try:
-            results.append(function())
-        except exception.NovaException as error:
-            results.append(error)
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
-
 def test_of_several_moves_at_once_one_begins(any_cloud):
     cloud = any_cloud
     uuid = cloud.boot()
-    results = at_once(*[lambda: cloud.move(uuid, BIG)] * 6)
+    results = races.outcomes(*[lambda: cloud.move(uuid, BIG)] * 6)
     assert len([found for found in results if isinstance(found, int)]) == 1
     assert {type(found) for found in results if not isinstance(found, int)} == {exception.InstanceInvalidState}
     cloud.settle()
-    results = at_once(lambda: cloud.end(uuid, 'confirmResize'), lambda: cloud.end(uuid, 'revertResize'),
-                      lambda: cloud.end(uuid, 'confirmResize'))
+    results = races.outcomes(lambda: cloud.end(uuid, 'confirmResize'), lambda: cloud.end(uuid, 'revertResize'),
+                             lambda: cloud.end(uuid, 'confirmResize'))
     assert len([found for found in results if found is None]) == 1
     cloud.settle()
     assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
@@ -530,7 +515,7 @@ def test_many_servers_move_and_the_claims_agree(any_cloud):
         for _ in range(20):
             mended.extend(cloud.conductor.audit())
             time.sleep(0.02)
-    at_once(*(life(uuid, number) for number, uuid in enumerate(uuids)), audit)
+    races.outcomes(*(life(uuid, number) for number, uuid in enumerate(uuids)), audit)
     cloud.settle(60)
     assert mended == []
     cloud.check()
@@ -597,3 +582,34 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
 def test_the_next_step(task, held, swapped, step):
     migration = {'held_host': held, 'swapped': swapped, 'source_compute': 's', 'dest_compute': 'd'}
     assert migrate.next_step(task, migration) == step
+
+
+def test_a_member_that_changes_places_has_both_hosts_all_the_time(any_cloud):
+    """Its row and its move swap hosts without the group's lock: between two looks one of them would be missed."""
+    cloud = any_cloud
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.bus.lost = lambda topic, method, server: method == 'prep_resize'
+    number = cloud.move(uuid)
+    cloud.settle()
+    move = cloud.migration(number)
+    assert move['held_host'] not in (None, source) and not move['swapped']
+    cloud.db.run(core.instances.update, uuid, {'server_group_id': 'g'})
+    looks = []
+
+    def between(conn, cursor, statement, *_):
+        if statement.startswith('SELECT'):
+            looks.append(statement)
+            if len(looks) == 2:
+                for text in (f"UPDATE instances SET host = '{move['held_host']}'", "UPDATE migrations SET "
+                             f"held_host = '{source}'"):
+                    other = conn.connection.cursor()
+                    other.execute(text)
+                    other.close()
+    sa.event.listen(cloud.db.engine, 'before_cursor_execute', between)
+    try:
+        with cloud.db.writer() as conn:
+            found = server_groups.places(conn, 'g')
+    finally:
+        sa.event.remove(cloud.db.engine, 'before_cursor_execute', between)
+    assert found == {(uuid, source), (uuid, move['held_host'])}

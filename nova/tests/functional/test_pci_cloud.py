@@ -109,6 +109,11 @@ def test_what_cannot_be_asked_for(clients, specs, word):
     assert clients.user.wait_for(server['id'])['status'] == 'ACTIVE'
 
 
+def test_a_mistake_in_the_names_fails_the_start(tmp_path):
+    with pytest.raises(exception.InvalidInput, match='alias: there is no key vendor'):
+        fixture.Cloud(tmp_path, pci__alias=['{"name": "gpu", "vendor": "10de"}']).start()
+
+
 def test_a_flavor_and_an_image_that_disagree(clients):
     clients.image = clients.user.upload_image(hw_pci_numa_affinity_policy='required')
     clients.flavor('near', pci_passthrough__alias='gpu:1', hw__pci_numa_affinity_policy='legacy')

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from nova.tests.integration import test_libvirt
+from nova.tests.integration import warm_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'tools'))
 import local_cloud
@@ -82,13 +83,16 @@ class Rig:
         """
         done = subprocess.run([BIN / client, *command.split()], env=self.environ, capture_output=True, text=True,
                               timeout=180)
-        printed = done.stdout + done.stderr
-        assert 'Traceback' not in printed, f'{client} {command}:\n{printed}'
-        assert (done.returncode != 0) == refused, f'{client} {command}:\n{printed}\n{self.cloud.last_words(15)}'
-        return printed
+        return self._judge(f'{client} {command}', done.returncode, done.stdout + done.stderr, refused)
 
-    def openstack(self, command, **more):
-        return self.run('openstack', command, **more)
+    def openstack(self, command, refused=False):
+        code, printed = warm_client.client().run(command.split(), self.environ)
+        return self._judge(f'openstack {command}', code, printed, refused)
+
+    def _judge(self, command, code, printed, refused):
+        assert 'Traceback' not in printed, f'{command}:\n{printed}'
+        assert (code != 0) == refused, f'{command}:\n{printed}\n{self.cloud.last_words(15)}'
+        return printed
 
     def wait(self, command, pattern, seconds):
         deadline = time.monotonic() + seconds

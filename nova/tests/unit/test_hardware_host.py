@@ -2,6 +2,7 @@
 import pytest
 
 from nova import conf as configuration
+from nova import exception
 from nova.objects import numa
 from nova.tests import numa_seed
 from nova.virt.hardware import fit
@@ -39,7 +40,7 @@ def test_reserved_pages():
     ({'compute__cpu_shared_set': 'x'}, 'not a set of CPUs'),
     ({'reserved_huge_pages': ['node:0']}, 'not of the form'), ({'fake__numa_cells': ['4']}, 'not of the form')])
 def test_options_that_are_wrong(options, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(exception.InvalidOption, match=words):
         configured(**options)
         hosts.of_cells(options['fake__numa_cells'])
 

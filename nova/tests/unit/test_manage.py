@@ -23,6 +23,8 @@ def test_sync_and_version(capsys, tmp_path):
         assert run(capsys, command, 'version', *state) == (0, 'none\n', '')
         assert run(capsys, command, 'sync', *state) == (0, '', '')
         assert run(capsys, command, 'version', *state) == (0, migration.head(branch) + '\n', '')
+        assert run(capsys, *state, command, 'version') == (0, migration.head(branch) + '\n', '')
+        assert run(capsys, '--state-path=db', *state, command, 'version')[1] == migration.head(branch) + '\n'
 
 
 def test_lists_need_a_schema_and_say_how_to_get_it(capsys, tmp_path):

@@ -1,5 +1,6 @@
 """Ranking without sorting, requests gathered, and the view of the hosts that follows changes."""
 import collections
+import contextlib
 import datetime
 import threading
 import time
@@ -170,6 +171,63 @@ def test_what_waits_is_handled_together_by_one_at_a_time():
     items, _ = run(gathering.Gathering(work, 10), range(40))
     assert [item.result for item in items] == [number * 2 for number in range(40)]
     assert sum(sizes) == 40 and max(sizes) == 10 and len(sizes) < 12
+
+
+def test_those_who_come_again_at_once_are_one_batch_and_not_two_halves():
+    sizes, here, again = [], threading.Barrier(8), 30
+
+    def work(items):
+        sizes.append(len(items))
+        time.sleep(0.005)
+    made = gathering.Gathering(work, 64)
+
+    def caller():
+        here.wait(10)
+        for number in range(again):
+            made.bring(Number(number))
+    threads = [threading.Thread(target=caller) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert sum(sizes) == 8 * again and sum(sizes) / len(sizes) > 4.5         # 4 when halves take turns
+
+
+def test_nobody_waits_for_a_thread_that_was_ended_while_it_let_others_come(monkeypatch):
+    class Ended(BaseException):
+        pass
+    begun, go, ended = threading.Event(), threading.Event(), []
+
+    def sleep(_seconds):
+        if not ended:
+            ended.append(threading.current_thread())
+            raise Ended
+
+    def work(items):
+        begun.set()
+        assert go.wait(10)
+        for item in items:
+            item.result = item.number
+    made, items = gathering.Gathering(work, 5), [Number(number) for number in range(4)]
+
+    def bring(item):
+        with contextlib.suppress(Ended):
+            made.bring(item)
+    threads = [threading.Thread(target=bring, args=(item,), daemon=True) for item in items]
+    threads[0].start()
+    assert begun.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    deadline = time.monotonic() + 10
+    while len(made._waiting) < 3 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    monkeypatch.setattr(gathering.time, 'sleep', sleep)
+    go.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert [item.result for item in items].count(None) == len(ended) == 1 and not made._at_work
 
 
 def test_one_bad_item_fails_alone_and_bad_work_fails_its_own_items_only():

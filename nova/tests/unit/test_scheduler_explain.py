@@ -69,7 +69,7 @@ def test_the_nearest_lacks_the_fewest_things_and_of_those_the_least():
         {'memory_mb_used': 8192}, {'memory_mb_used': 7936}, {'disabled': True}, {})
     table.host[4] = 'fine'
     texts = [str(miss) for miss in explain.nearest(table, request(), FILTERS)]
-    assert texts == ['h2 lacks 256 MB of memory only', 'h1 lacks 512 MB of memory only', 'h3 is down or disabled only',
+    assert texts == ['h2 lacks 256 MB of memory only', 'h1 lacks 512 MB of memory only', 'h3 is down or disabled',
                      'h0 lacks 1 vCPUs and lacks 512 MB of memory']
     assert len(explain.nearest(table, request(), FILTERS, most=1)) == 1
 

@@ -2,6 +2,7 @@
 import dataclasses
 import re
 
+from nova import exception
 from nova.objects import numa
 from nova.virt.hardware import cpus
 
@@ -28,13 +29,17 @@ def reserved_pages(values):
 def configured(host, conf):
     """The HostTopology as the options leave it to guests; None without one.
 
-    :raises ValueError: an option is none, or they contradict each other
+    :raises InvalidOption: an option is none, or they contradict each other
     """
     if host is None:
         return None
-    sets = {name: None if not conf.compute[name] else cpus.parse(conf.compute[name])
-            for name in ('cpu_shared_set', 'cpu_dedicated_set')}
-    return partition(host, sets['cpu_shared_set'], sets['cpu_dedicated_set'], reserved_pages(conf.reserved_huge_pages))
+    try:
+        sets = {name: None if not conf.compute[name] else cpus.parse(conf.compute[name])
+                for name in ('cpu_shared_set', 'cpu_dedicated_set')}
+        return partition(host, sets['cpu_shared_set'], sets['cpu_dedicated_set'],
+                         reserved_pages(conf.reserved_huge_pages))
+    except ValueError as error:
+        raise exception.InvalidOption(str(error)) from None
 
 
 def shared_count(host):
@@ -52,13 +57,13 @@ def unused(host):
 def of_cells(texts):
     """The HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs counted through.
 
-    :raises ValueError: one is not of the form
+    :raises InvalidOption: one is not of the form
     """
     cells, first = [], 0
     for number, text in enumerate(texts):
         match = _CELL.match(text.strip())
         if not match:
-            raise ValueError(f'{text!r} is not of the form CPUs:MiB or CPUs:MiB:large pages')
+            raise exception.InvalidOption(f'numa_cells: {text!r} is not of the form CPUs:MiB or CPUs:MiB:large pages')
         count, memory, large = (int(part or 0) for part in match.groups())
         large = min(large, memory // 2)
         cells.append(numa.HostCell(

@@ -1,0 +1,99 @@
+"""The openstack client with its modules loaded once: a process that forks for each command.
+
+Most of a command's seconds are the import of the client's libraries. Each command still is a process of its own, with
+its own environment, and runs the client's own ``main``.
+"""
+import atexit
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+SECONDS = 180            # that a command may take
+
+
+@functools.cache
+def client():
+    """The one of this process."""
+    made = Client()
+    atexit.register(made.close)
+    return made
+
+
+class Client:
+    """The parent's side: as ``subprocess.run(['openstack', …])``."""
+
+    def __init__(self):
+        self._process = subprocess.Popen([sys.executable, '-W', 'ignore', __file__], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True)
+
+    def run(self, arguments, environ):
+        """(exit code, what was printed) of a command."""
+        with tempfile.NamedTemporaryFile() as printed:
+            self._process.stdin.write(json.dumps([arguments, environ, printed.name]) + '\n')
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+            assert answer, 'the client ended by itself'
+            return int(answer), pathlib.Path(printed.name).read_text()
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+def _load():
+    """Everything that a command imports."""
+    import importlib.metadata
+
+    sys.argv[0] = 'openstack'           # the name that usage texts have
+    from openstackclient import shell
+    for group in importlib.metadata.entry_points().groups:
+        if group.startswith(('openstack.', 'cliff.', 'keystoneauth1.')):
+            for point in importlib.metadata.entry_points(group=group):
+                with contextlib.suppress(Exception):    # a plugin that is not for here: the command would say so
+                    point.load()
+    return shell.main
+
+
+def _command(main, arguments, environ, printed):
+    """In the forked process: never returns."""
+    signal.alarm(SECONDS)
+    os.environ.clear()
+    os.environ.update(environ)
+    with open(printed, 'w') as out, open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    code = 1
+    try:
+        sys.argv[1:] = arguments
+        code = main(arguments)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+
+
+def _serve():
+    main, answers = _load(), os.fdopen(os.dup(1), 'w')
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            _command(main, *json.loads(line))
+        _, status = os.waitpid(pid, 0)
+        answers.write(f'{os.waitstatus_to_exitcode(status)}\n')
+        answers.flush()
+
+
+if __name__ == '__main__':
+    _serve()
