@@ -43,25 +43,26 @@ fi
 pytest() { "$venv/bin/python" -m pytest -q -p no:cacheprovider "$@"; }
 # What shares nothing with other tests runs on every core, file by file.
 side_by_side() { pytest -n auto --maxprocesses 8 --dist loadfile "$@"; }
-# The same for green threads, which pytest-xdist's workers cannot run on: a process a core, each with its share of files.
+# The same for green threads, which pytest-xdist's workers cannot run on: a process a core, each with one share of the
+# files after the other; files take seconds or minutes, so there are more shares than cores.
 in_shares() {
-    local files=("$1"/test_*.py) count status=0 code number=0 share file pids=()
-    count=$(nproc)
+    local files=("$1"/test_*.py) cores count status=0 code number=0 share file
+    cores=$(nproc) count=$(($(nproc) * 6))
     shift
     while [ $number -lt "$count" ]; do
         share=()
         for ((file = number; file < ${#files[@]}; file += count)); do share+=("${files[file]}"); done
-        pytest "${share[@]}" "$@" >"$log.$number" 2>&1 &
-        pids+=($!)
+        while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n || true; done
+        { code=0; pytest "${share[@]}" "$@" >"$log.$number" 2>&1 || code=$?; echo $code >"$log.$number.code"; } &
         number=$((number + 1))
     done
-    for number in "${!pids[@]}"; do
-        code=0
-        wait "${pids[number]}" || code=$?
-        [ $code = 0 ] || [ $code = 5 ] || status=$code          # 5: no test of this share was wanted
+    wait
+    for ((number = 0; number < count; number++)); do
+        code=$(cat "$log.$number.code")
+        [ "$code" = 0 ] || [ "$code" = 5 ] || status=$code          # 5: no test of this share was wanted
         cat "$log.$number"
     done
-    return $status
+    return "$status"
 }
 failed=()
 run() {
