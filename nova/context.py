@@ -40,3 +40,10 @@ def admin_context(request_id=None):
     """The system itself: periodic tasks, start-up, reconcilers."""
     return RequestContext(is_admin=True, roles=['admin'], overwrite=False,
                           request_id=request_id or new_request_id())
+
+
+def on_behalf_of(row):
+    """The system, for whom a row names: ``project_id``, ``user_id`` and, where it has one, ``request_id``."""
+    ctx = admin_context(row.get('request_id'))
+    ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
+    return ctx

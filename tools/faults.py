@@ -30,6 +30,7 @@ import sqlalchemy as sa
 from cluster import parts
 from cluster import prepare
 from cluster import settings
+from cluster.processes import Part
 
 SETTLE_S = 180
 REQUEST_S = 60
@@ -153,34 +154,27 @@ class Client(crash_test.Client):
 
 # ---- faults: a function that breaks, waits and mends ----
 
-def killed(*names, down_s=5):
+def broken(names, begin, end, down_s):
+    """``begin(part)`` and, so many seconds later, ``end(part)`` of these parts."""
     def fault(fleet):
         for name in names:
-            fleet.parts[name].signal(signal.SIGKILL)
+            begin(fleet.parts[name])
         time.sleep(down_s)
         for name in names:
-            fleet.parts[name].start()
+            end(fleet.parts[name])
     return fault
+
+
+def killed(*names, down_s=5):
+    return broken(names, lambda part: part.signal(signal.SIGKILL), Part.start, down_s)
 
 
 def stopped(*names, down_s=0):
-    def fault(fleet):
-        for name in names:
-            fleet.parts[name].stop()
-        time.sleep(down_s)
-        for name in names:
-            fleet.parts[name].start()
-    return fault
+    return broken(names, Part.stop, Part.start, down_s)
 
 
 def frozen(*names, down_s=20):
-    def fault(fleet):
-        for name in names:
-            fleet.parts[name].signal(signal.SIGSTOP)
-        time.sleep(down_s)
-        for name in names:
-            fleet.parts[name].signal(signal.SIGCONT)
-    return fault
+    return broken(names, lambda part: part.signal(signal.SIGSTOP), lambda part: part.signal(signal.SIGCONT), down_s)
 
 
 def cut_off(number, down_s=60):

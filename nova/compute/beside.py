@@ -89,6 +89,4 @@ class BesideTasks:
             if entry['action'] not in TAKE_UP:
                 continue
             LOG.info('%s of server %s was interrupted.', entry['action'], entry['instance'].uuid)
-            ctx = context.admin_context(entry['request_id'])
-            ctx.project_id, ctx.user_id = entry['project_id'], entry['user_id']
-            self.take_up(ctx, entry['instance'], entry['action'], entry['arguments'] or {})
+            self.take_up(context.on_behalf_of(entry), entry['instance'], entry['action'], entry['arguments'] or {})

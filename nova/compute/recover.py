@@ -88,7 +88,9 @@ class Recovery:
             if what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
-                getattr(self, '_recover_' + what)(_context(entry), server, entry['arguments'] or {})
+                getattr(self, '_recover_' + what)(
+                    # its task ends in the name of the request that began it
+                    context.on_behalf_of(entry), server, entry['arguments'] or {})
         self._remove_strays(ctx, guests.keys() - {entry['instance'].uuid for entry in entries})
 
     def _recover_build(self, ctx, server, arguments):
@@ -146,10 +148,3 @@ class Recovery:
             self.driver.destroy(ctx, objects.Instance(uuid=uuid, network_info=[]), [])
         except exception.NovaException as error:
             LOG.error('Guest %s could not be removed: %s', uuid, error.message)
-
-
-def _context(entry):
-    """The request that began what a server waits for: its task ends in its name."""
-    ctx = context.admin_context(entry['request_id'])
-    ctx.project_id, ctx.user_id = entry['project_id'], entry['user_id']
-    return ctx

@@ -55,8 +55,7 @@ class Deferred:
 
     def _by_itself(self, row, action, go_on):
         """Begin an action in the name of the system; whether it began."""
-        ctx = context.admin_context()
-        ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
+        ctx = context.on_behalf_of(row)
         try:
             row = self._cell_db.run(tasks.begin, ctx, row['uuid'], action, None, None, True)
         except (exception.Conflict, exception.InstanceNotFound) as error:

@@ -131,7 +131,7 @@ class Maintainer:
         return True
 
     def _confirm_moved(self, maintained, uuid):
-        ctx = _context(maintained)
+        ctx = context.on_behalf_of(maintained)
         try:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, states.ACTIONS['confirmResize'], 'confirming',
                               True)
@@ -181,7 +181,8 @@ class Maintainer:
 
     def _begin_to_move(self, row, entry, way, at_once):
         """Begin to move a server; False when no other should be begun now."""
-        ctx, uuid = _context(row), entry['instance_uuid']
+        # each move is a request of its own
+        ctx, uuid = context.on_behalf_of(row), entry['instance_uuid']
         back = entry['direction'] == maintenance.BACK
         arguments = {'host': row['host'] if back else None, 'aggregate': None if back else row['aggregate_id']}
         if way is LIVE:
@@ -210,10 +211,3 @@ def _reason(row, move):
     if fault and move is not None and str(fault.get('created', '')) >= move['created_at'].isoformat()[:19]:
         return fault['message']
     return f'Its move ended as {move["status"] if move else "lost"}.'
-
-
-def _context(row):
-    """Each move is a request of its own, in the name of who started the maintenance."""
-    ctx = context.admin_context()
-    ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
-    return ctx

@@ -91,7 +91,7 @@ class Migrator:
             if row is None or row['task_state'] not in STEPS:
                 continue
             try:
-                self.continue_move(context_of(move), row['uuid'])
+                self.continue_move(context.on_behalf_of(move), row['uuid'])
             except exception.NovaException as error:
                 LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
@@ -388,10 +388,3 @@ def _end(conn, migration, event, host, fault, values, expect):
     instances.update(conn, uuid, values, expect)
     instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'],
                             traceback=fault and fault['details'], beside=False)
-
-
-def context_of(migration):
-    """The request that began a move."""
-    ctx = context.admin_context(migration['request_id'])
-    ctx.project_id, ctx.user_id = migration['project_id'], migration['user_id']
-    return ctx

@@ -2,10 +2,10 @@
 import datetime
 import logging
 
+from nova import context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.conductor import migrate
 from nova.db import mappings
 from nova.db import quotas
 from nova.db import server_migrations
@@ -29,7 +29,7 @@ class MoveWatch:
             moves = server_migrations.finished_before(conn, utils.utcnow() - datetime.timedelta(seconds=window))
         confirmed = 0
         for move in moves:
-            ctx = migrate.context_of(move)
+            ctx = context.on_behalf_of(move)
             try:
                 self._cell_db.run(server_migrations.begin_end, ctx, move['instance_uuid'],
                                   states.ACTIONS['confirmResize'], 'confirming', True)

@@ -128,22 +128,22 @@ class Reconciler:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
 
     def _give_up(self, action, row):
-        self.give_up_volume(_context(action), action)
-        self.end_beside(_context(action), row['uuid'], 'conductor_reconcile', row['host'], {},
+        self.give_up_volume(context.on_behalf_of(action), action)
+        self.end_beside(context.on_behalf_of(action), row['uuid'], 'conductor_reconcile', row['host'], {},
                         error='The host did not finish the operation.')
 
     def _again(self, action, row):
-        self._compute.take_up(_context(action), server=row['host'], instance=objects.Instance.from_row(row),
+        self._compute.take_up(context.on_behalf_of(action), server=row['host'], instance=objects.Instance.from_row(row),
                               action=action['action'], arguments=action['arguments'] or {})
 
     def _wait(self, action, row):
         """Its deadline has moved; the host does it when it is back."""
 
     def _delete(self, action, row):
-        self.delete_instance(_context(action), row['uuid'])
+        self.delete_instance(context.on_behalf_of(action), row['uuid'])
 
     def _build(self, action, row):
-        self.build_instances(_context(action), [row['uuid']])
+        self.build_instances(context.on_behalf_of(action), [row['uuid']])
 
     def _fail(self, action, row):
         error = exception.HostUnavailable(host=row['host'])
@@ -151,7 +151,7 @@ class Reconciler:
             message = ('The host went down while the server was being built.' if row['host']
                        else 'The server was waiting for a host for too long.')
             if self.fail_build(row['uuid'], faults.fault(error, message)) and row['host']:
-                self._network.deallocate_for_instance(_context(action), instance_uuid=row['uuid'],
+                self._network.deallocate_for_instance(context.on_behalf_of(action), instance_uuid=row['uuid'],
                                                       host=row['host'])
         else:
             fault = faults.fault(error, 'The host did not finish the operation.')
@@ -159,13 +159,13 @@ class Reconciler:
                           {'task_state': row['task_state']}, fault, fault['details'])
 
     def _migrate(self, action, row):
-        self.continue_live_migration(_context(action), row['uuid'])
+        self.continue_live_migration(context.on_behalf_of(action), row['uuid'])
 
     def _evacuate(self, action, row):
-        self.continue_evacuation(_context(action), row['uuid'])
+        self.continue_evacuation(context.on_behalf_of(action), row['uuid'])
 
     def _continue(self, action, row):
-        self.continue_move(_context(action), row['uuid'])
+        self.continue_move(context.on_behalf_of(action), row['uuid'])
 
     def _abandon(self, action, row):
         """A move that hangs: as if its present step had failed."""
@@ -176,21 +176,21 @@ class Reconciler:
             return
         method, host = migrate.next_step(row['task_state'], moves[-1]) or (None, None)
         if method == 'finish_revert_resize' and self._is_up(host):
-            self.continue_move(_context(action), row['uuid'])
+            self.continue_move(context.on_behalf_of(action), row['uuid'])
             return
         error = exception.HostUnavailable(host=host)
-        self.move_failed(_context(action), moves[-1]['id'], host, 'conductor_reconcile',
+        self.move_failed(context.on_behalf_of(action), moves[-1]['id'], host, 'conductor_reconcile',
                          faults.fault(error, 'The host did not finish the operation.'))
 
     def _resend(self, action, row):
         action_row = states.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
         if action_row.conductor:
-            getattr(self, action_row.conductor)(_context(action), row['uuid'])
+            getattr(self, action_row.conductor)(context.on_behalf_of(action), row['uuid'])
             return
         method = self._compute_interface.methods[action_row.method]
         arguments = {name: value for name, value in (action['arguments'] or {}).items()
                      if name in method.arguments}
-        ctx = _context(action)
+        ctx = context.on_behalf_of(action)
         if 'spec' in method.arguments:
             arguments['spec'] = self.get_request_spec(ctx, row['uuid'])
         missing = set(method.arguments) - {'instance'} - arguments.keys()
@@ -263,9 +263,3 @@ class Reconciler:
         before = utils.utcnow() - datetime.timedelta(days=days)
         while days and self._cell_db.run(history.expire, before):
             pass
-
-
-def _context(action):
-    ctx = context.admin_context(action['request_id'])
-    ctx.project_id, ctx.user_id = action['project_id'], action['user_id']
-    return ctx

@@ -263,7 +263,8 @@ def users(fleet):
     for name in ('service', 'demo'):
         if identity.find_project(name) is None:
             identity.create_project(name=name, domain_id='default')
-    roles.setdefault('service', roles.get('service') or identity.create_role(name='service'))
+    if 'service' not in roles:
+        roles['service'] = identity.create_role(name='service')
     for name, project, granted in (('nova', 'service', ('admin', 'service')),
                                    ('glance', 'service', ('admin', 'service')),
                                    ('demo', 'demo', ('member',))):

@@ -1,9 +1,9 @@
 """Maintenance of hosts of an aggregate, an addition of this system: conductor/maintenance.py does it."""
 from nova import exception
-from nova import utils
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
+from nova.api.fields import moment
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
@@ -17,19 +17,15 @@ _START, _STOP = KEY + ':start', KEY + ':stop'
 _RULE = 'nova:os-aggregates:maintenance'
 
 
-def _time(name):
-    return lambda row, req: utils.isotime(row[name])
-
-
 VIEW = Fields(
     Field('id', 'uuid'),
     Field('host', 'host'),
     Field('aggregate_id', 'aggregate_id'),
     Field('status', 'status'),
     Field('message', 'message'),
-    Field('created_at', _time('created_at')),
-    Field('updated_at', _time('updated_at')),
-    Field('stopped_at', _time('stopped_at')),
+    Field('created_at', moment('created_at')),
+    Field('updated_at', moment('updated_at')),
+    Field('stopped_at', moment('stopped_at')),
     Field('counts', 'counts'),
 )
 SERVER = Fields(
@@ -39,7 +35,7 @@ SERVER = Fields(
     Field('dest_host', 'dest'),
     Field('migration_id', 'migration_id'),
     Field('reason', 'reason'),
-    Field('updated_at', _time('updated_at')),
+    Field('updated_at', moment('updated_at')),
 )
 
 

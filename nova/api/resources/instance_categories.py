@@ -3,11 +3,11 @@
 A category is named by its id or by its name; no name looks like an id.
 """
 from nova import exception
-from nova import utils
 from nova.api import paging
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
+from nova.api.fields import moment
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
@@ -27,10 +27,6 @@ _COLUMNS = {'name': 'name', 'description': 'description', 'default_image': 'imag
             'default_flavor': 'flavor_id', 'requirements': 'requirements'}
 
 
-def _time(name):
-    return lambda row, req: row[name] and utils.isotime(row[name])
-
-
 VIEW = Fields(
     Field('id', 'uuid'),
     Field('name', 'name'),
@@ -38,10 +34,10 @@ VIEW = Fields(
     Field('default_image', 'image_id'),
     Field('default_flavor', 'flavor_id'),
     Field('requirements', 'requirements'),
-    Field('created_at', _time('created_at')),
-    Field('updated_at', _time('updated_at')),
+    Field('created_at', moment('created_at')),
+    Field('updated_at', moment('updated_at')),
     Field('deleted', lambda row, req: bool(row['deleted'])),
-    Field('deleted_at', _time('deleted_at')),
+    Field('deleted_at', moment('deleted_at')),
 )
 
 # ---- what may come in --------------------------------------------------------

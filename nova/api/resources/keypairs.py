@@ -1,10 +1,10 @@
 """Key pairs: a user's own, and those of others for administrators."""
 from nova import keypair
-from nova import utils
 from nova.api import paging
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
+from nova.api.fields import moment
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
@@ -25,7 +25,7 @@ SUMMARY = Fields(
 CREATED = SUMMARY + Fields(Field('user_id', 'user_id'))
 VIEW = CREATED + Fields(
     Field('id', 'id'),
-    Field('created_at', lambda row, req: utils.isotime(row['created_at'])),
+    Field('created_at', moment('created_at')),
     Field('updated_at', lambda row, req: None),            # a key pair never changes
     Field('deleted', lambda row, req: False),
     Field('deleted_at', lambda row, req: None),

@@ -169,16 +169,21 @@ def test_running_servers_are_moved_cold_where_the_driver_cannot_do_better(cloud)
     cloud.check()
 
 
+def migrate(cloud, uuid, source, dest):
+    """A cold move of the user's own, which waits for its confirmation then."""
+    with cloud.db.writer() as conn:
+        row = tasks.begin(conn, cloud.ctx, uuid, states.ACTIONS['migrate'])
+        server_migrations.create(conn, cloud.ctx, row, 'migration', 'pre-migrating', arguments={
+            'old_vm_state': 'active', 'host': dest, 'ignore': [source]})
+    cloud.conductor.continue_move(cloud.ctx, uuid)
+    cloud.settle()
+
+
 def test_what_cannot_be_moved_is_said(cloud):
     suspended, resized = on(cloud, 'host1', 2)
     cloud.act(suspended, 'suspend')
     cloud.settle()
-    with cloud.db.writer() as conn:
-        row = tasks.begin(conn, cloud.ctx, resized, states.ACTIONS['migrate'])
-        server_migrations.create(conn, cloud.ctx, row, 'migration', 'pre-migrating', arguments={
-            'old_vm_state': 'active', 'host': 'outside', 'ignore': ['host1']})
-    cloud.conductor.continue_move(cloud.ctx, resized)
-    cloud.settle()
+    migrate(cloud, resized, 'host1', 'outside')
     assert cloud.row(resized)['vm_state'] == states.RESIZED
     start(cloud, 'host1')
     assert until(cloud, 'incomplete')['servers'][0]['reason'] == 'A server that is suspended cannot be moved.'
@@ -186,12 +191,7 @@ def test_what_cannot_be_moved_is_said(cloud):
 
 def test_a_resized_server_waits_for_its_owner(cloud):
     uuid, = on(cloud, 'outside')
-    with cloud.db.writer() as conn:
-        row = tasks.begin(conn, cloud.ctx, uuid, states.ACTIONS['migrate'])
-        server_migrations.create(conn, cloud.ctx, row, 'migration', 'pre-migrating', arguments={
-            'old_vm_state': 'active', 'host': 'host1', 'ignore': ['outside']})
-    cloud.conductor.continue_move(cloud.ctx, uuid)
-    cloud.settle()
+    migrate(cloud, uuid, 'outside', 'host1')
     start(cloud)
     assert until(cloud, 'incomplete')['servers'][0]['reason'] == 'Its resize waits to be confirmed or reverted.'
 

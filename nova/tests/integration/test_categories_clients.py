@@ -1,5 +1,4 @@
 """Administrative servers beside unmodified clients, which know nothing of instance categories."""
-import pytest
 import requests
 
 from nova.tests.integration import test_clients
@@ -8,15 +7,7 @@ KEY = 'os-instance-categories:category'
 USER = '--os-cloud nova-demo'
 
 
-@pytest.fixture(scope='module')
-def rig():
-    made = test_clients.Rig('fake')
-    try:
-        made.cloud.start()
-        yield made
-    finally:
-        made.cloud.end()
-        made.cloud.close()
+rig = test_clients.fake_rig
 
 
 class Api:

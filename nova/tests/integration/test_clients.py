@@ -105,6 +105,18 @@ class Rig:
         return json.loads(self.openstack(command + ' -f json'))
 
 
+@pytest.fixture(scope='module')
+def fake_rig():
+    """For other modules: one all-in-one on the fake driver for all tests of a module."""
+    made = Rig('fake')
+    try:
+        made.cloud.start()
+        yield made
+    finally:
+        made.cloud.end()
+        made.cloud.close()
+
+
 @pytest.fixture(params=['fake', 'libvirt'])
 def rig(request, tmp_path):
     if request.param == 'libvirt':

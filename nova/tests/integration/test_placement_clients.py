@@ -5,15 +5,7 @@ import requests
 from nova.tests.integration import test_clients
 
 
-@pytest.fixture(scope='module')
-def rig():
-    made = test_clients.Rig('fake')
-    try:
-        made.cloud.start()
-        yield made
-    finally:
-        made.cloud.end()
-        made.cloud.close()
+rig = test_clients.fake_rig
 
 
 def test_aggregates(rig):
