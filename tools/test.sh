@@ -86,7 +86,8 @@ if wants functional; then
     run "functional, green threads" in_shares nova/tests/functional "$@"
     unset NOVA_THREAD_MODEL
 fi
-if wants integration; then run "integration" pytest -rs nova/tests/integration "$@"; fi
+# Real servers are waited for most of the time: two processes, the groups of nova/tests/integration/conftest.py whole.
+if wants integration; then run "integration" pytest -rs -n 2 --dist loadgroup nova/tests/integration "$@"; fi
 
 printf '\n'
 [ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"

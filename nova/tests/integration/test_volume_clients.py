@@ -2,13 +2,13 @@
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import time
 
 import pytest
 
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.integration import warm_client
 
 BIN = pathlib.Path(sys.executable).parent
 
@@ -71,11 +71,9 @@ def run(cloud):
                'OS_CLOUD': 'nova-demo', 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml)}
 
     def run(command):
-        done = subprocess.run([BIN / 'openstack', *command.split()], env=environ, capture_output=True, text=True,
-                              timeout=120)
-        printed = done.stdout + done.stderr
+        code, printed = warm_client.client().run(command.split(), environ)
         assert 'Traceback' not in printed, f'{command}:\n{printed}'
-        assert done.returncode == 0, f'openstack {command}:\n{printed}'
+        assert code == 0, f'openstack {command}:\n{printed}'
         return printed
     return run
 
