@@ -8,6 +8,8 @@ import pathlib
 import sys
 
 from nova import exception
+from nova import notify
+from nova import health
 from nova import service
 from nova.conductor import interface as conductor_interface
 
@@ -22,9 +24,10 @@ def open_databases(conf):
             cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
 
 
-def checked_databases(conf):
+def checked_databases(conf, bus=None):
     """(API database, Cells) of a daemon.
 
+    :param bus: rpc.bus.Bus of the process
     :raises DatabaseNotReady: a schema is not the one of this code
     """
     from nova.db import cells
@@ -33,7 +36,63 @@ def checked_databases(conf):
     api_db, cell_db = open_databases(conf)
     migration.check(api_db, 'api')
     migration.check(cell_db, 'cell')
-    return api_db, cells.Cells(conf, api_db, cell_db)
+    made = cells.Cells(conf, api_db, cell_db, lambda url: clients(conf, bus, url))
+    if bus is not None:
+        follow_versions(conf, bus, made)
+    return api_db, made
+
+
+def follow_versions(conf, bus, cells):
+    """Let a bus go by the service rows of all cells; of one that is down by what it said before."""
+    from nova.db import services
+
+    known = {}
+
+    def lowest(cell):
+        with cell.db.reader() as conn:
+            return services.lowest_versions(conn, conf.service_down_time)
+
+    def look():
+        found, down = cells.scatter(lowest)
+        seen = {cell.uuid: versions for cell, versions in found}
+        seen.update((cell.uuid, known[cell.uuid]) for cell in down if cell.uuid in known)
+        known.update(seen)
+        merged = {}
+        for versions in seen.values():
+            for topic, version in versions.items():
+                merged[topic] = min(version, merged.get(topic, version))
+        return merged
+    bus.pins.follow(look)
+
+
+def clients(conf, bus, url):
+    """The rpc.clients.Clients of one cell's services.
+
+    :param bus: of this process
+    :param url: transport URL of the cell, '' where this process's own bus is its
+    """
+    from nova.compute import interface as compute_interface
+    from nova.network import interface as network_interface
+    from nova.rpc import bus as rpc_bus
+    from nova.rpc import clients as rpc_clients
+    from nova.scheduler import interface as scheduler_interface
+
+    interfaces = {'compute': compute_interface.INTERFACE, 'conductor': conductor_interface.INTERFACE,
+                  'network': network_interface.INTERFACE, 'scheduler': scheduler_interface.INTERFACE}
+    if not url:
+        return rpc_clients.Clients(lambda: bus, interfaces)
+    return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, bus and bus.pins), interfaces,
+                               close=rpc_bus.Bus.close)
+
+
+def needs(bus, api_db=None, cells=None):
+    """What a process needs of others to be ready, as a part of it."""
+    found = {'broker': bus.reach}
+    if api_db is not None:
+        found['database api'] = api_db.ping
+    if cells is not None:
+        found['database cell'] = lambda: cells.default.db.ping()
+    return health.Needs(found)
 
 
 def conductor(conf, bus, host, api_db, cells, images):
@@ -42,23 +101,26 @@ def conductor(conf, bus, host, api_db, cells, images):
     from nova.conductor import manager as conductor_manager
     from nova.image import api as image_api
     from nova.network import interface as network_interface
-    from nova.scheduler import interface as scheduler_interface
     from nova.volume import api as volume_api
 
     manager = conductor_manager.ConductorManager(
-        conf, api_db, cells, bus.client(scheduler_interface.INTERFACE), bus.client(compute_interface.INTERFACE),
+        conf, api_db, cells, cells.top.rpc.scheduler, bus.client(compute_interface.INTERFACE),
         bus.client(network_interface.INTERFACE), image_api.BoundImages(images, context.admin_context()),
         volume_api.new(conf, api_db, images))
+    manager.versions = bus.pins.lowest
+    manager.tell_with(notify.new(conf, 'nova-conductor'))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
-                           manager.report_service)
+                           manager)
 
 
 def scheduler(conf, bus, host, api_db, cells):
     from nova.scheduler import driver as scheduler_driver
     from nova.scheduler import interface
+    from nova.scheduler import notices
 
     manager = scheduler_driver.load(conf, api_db, cells)
-    return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _reporter(bus))
+    notices.tell_with(manager, notify.new(conf, 'nova-scheduler'))
+    return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
 def network(conf, bus, host, api_db):
@@ -74,7 +136,7 @@ def network(conf, bus, host, api_db):
         with api_db.reader() as conn:
             live = mappings.uuids(conn)
         manager.audit(live)
-    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _reporter(bus), tasks=[
+    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus), tasks=[
         ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit)])
 
 
@@ -93,7 +155,7 @@ def compute(conf, bus, host, images):
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
         images)
-    return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _reporter(bus))
+    return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
 def virt_driver(conf, host, images):
@@ -134,6 +196,23 @@ def identity(conf, api_db, base_url):
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 
+def api_services(conf, bus, api_db, cells, images, rules):
+    """What the operations of the compute API may use (nova.api.app.Services)."""
+    from nova.api import app
+    from nova.compute import interface as compute_interface
+    from nova.network import api as network_api
+    from nova.network import interface as network_interface
+    from nova.scheduler import interface as scheduler_interface
+    from nova.volume import api as volume_api
+
+    return app.Services(
+        conf=conf, api_db=api_db, cells=cells, policy=rules,
+        conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
+        network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
+        images=images, networks=network_api.API(api_db, conf),
+        volumes=volume_api.new(conf, api_db, images), notifier=notify.new(conf))
+
+
 def api(conf, bus, api_db, cells, images, rules, identity_service=None):
     """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
 
@@ -143,24 +222,16 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
     from paste import deploy
 
     from nova.api import app
-    from nova.compute import interface as compute_interface
+    from nova.api import measured
     from nova.identity import auth
-    from nova.network import api as network_api
-    from nova.network import interface as network_interface
-    from nova.scheduler import interface as scheduler_interface
-    from nova.volume import api as volume_api
 
-    services = app.Services(
-        conf=conf, api_db=api_db, cells=cells, policy=rules,
-        conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
-        network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
-        images=images, networks=network_api.API(api_db, conf),
-        volumes=volume_api.new(conf, api_db, images))
+    services = api_services(conf, bus, api_db, cells, images, rules)
     services.check()
     offered = {'api_services': app.offer(services), 'policy': auth.offer(rules), 'conf': auth.offer(conf)}
     if identity_service is not None:
         offered['identity_service'] = auth.offer(identity_service)
-    return deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend, global_conf=offered)
+    return measured.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
+                                            global_conf=offered))
 
 
 def paste_file(conf):
@@ -202,6 +273,6 @@ def remote_images(conf):
     return api.new(conf)
 
 
-def _reporter(bus):
-    """The heartbeat of a service that has no database."""
-    return bus.client(conductor_interface.INTERFACE).report_service
+def _conductor(bus):
+    """Whom a service that has no database reports to."""
+    return bus.client(conductor_interface.INTERFACE)

@@ -16,7 +16,12 @@ class RequestContext(context.RequestContext):
     """The caller of one request. ``is_admin`` is decided once, by policy, when the request enters.
 
     oslo.log reads the context of the current thread, so that every line of a request carries its request id.
+
+    :ivar observer: who hears, by ``begun(ctx, action, before, row, about)``, of an action on a server that this caller
+        has begun: a notifier, or None
     """
+
+    observer = None
 
     def __init__(self, *, remote_address=None, service_roles=None, **kwargs):
         super().__init__(service_roles=service_roles or [], **kwargs)

@@ -45,6 +45,15 @@ class NovaException(Exception):
     def message(self):
         return self.args[0]
 
+    def message_in(self, translate):
+        """The sentence with ``translate`` applied to its template; one that was given as a text is translated whole."""
+        facts = {name: _short(value) for name, value in self.kwargs.items()}
+        try:
+            from_template = self.template % facts == self.message
+        except (KeyError, TypeError, ValueError):            # the sentence was given, and the facts are others
+            from_template = False
+        return translate(self.template) % facts if from_template else translate(self.message)
+
 
 # ---- one class for each HTTP code -------------------------------------------
 
@@ -209,6 +218,12 @@ class ComputeServiceUnavailable(BadRequest):
 
 class PolicyDenied(Forbidden):
     template = "Policy doesn't allow %(rule)s to be performed."
+
+
+class FatalHookException(Forbidden):
+    """A hook (nova.hooks) ends the call around which it stands."""
+
+    template = 'An extension of this deployment refused the request.'
 
 
 class QuotaExceeded(Forbidden):
@@ -431,6 +446,18 @@ class HostHasServers(Conflict):
     template = 'Host %(host)s has servers: it cannot be moved to another availability zone.'
 
 
+class ServiceExists(Conflict):
+    """A second service would have the name of another one."""
+
+    template = ('%(binary)s of host %(host)s belongs to another machine or state directory. Two hosts must not share '
+                'a name: set host in [DEFAULT] to another one.')
+
+
+class HostInAnotherCell(ServiceExists):
+    template = ('Host %(host)s belongs to cell %(cell)s; the names of hosts are unique in all cells. Give it another '
+                'name, or delete the other host first.')
+
+
 class NetworkInUse(Conflict):
     template = 'Network %(network_id)s is still in use.'
 
@@ -518,6 +545,10 @@ class ServiceUnavailable(Unavailable):
     template = 'The %(service)s service does not answer.'
 
 
+class TooManyBuilds(Unavailable):
+    template = 'Too many servers wait to be built at the moment; try again in %(retry_after)s seconds.'
+
+
 class RemoteError(NovaException):
     """Another service failed in a way that is no error of the domain; its log has the details."""
 
@@ -526,6 +557,11 @@ class RemoteError(NovaException):
 
 class InvalidOption(NovaException, ValueError):
     """An option, or a file that one names, has no meaning; said once, at the start."""
+
+
+class DatabaseTooNew(NovaException):
+    template = ('The %(branch)s database was contracted (%(found)s) by a newer release than this one, which knows '
+                '%(known)s: what this release needs of it may be gone.')
 
 
 class DatabaseNotReady(NovaException):

@@ -14,11 +14,17 @@ import time
 from nova import concurrency
 from nova import context as nova_context
 from nova import exception
+from nova import heartbeat
+from nova import health
+from nova import metrics
+from nova.rpc import versions
 
 LOG = logging.getLogger(__name__)
 
-VERSION = 1                         # of the services' behaviour; in the service rows, for rolling upgrades
+VERSION = versions.VERSION          # in the service rows, for rolling upgrades
 JITTER = 0.1                        # part of a spacing by which runs of a periodic task vary
+TICK_S = 5                          # the main loop shows so often that it turns
+LOOP_STUCK_S = 60                   # one that has not for so long hangs
 GC_THRESHOLDS = (50_000, 10, 10)    # of objects: one page of a list makes more than Python's 700 many times over
 
 
@@ -32,28 +38,40 @@ class Service:
     :param binary: name in the service list: nova-compute, …
     :param interface: rpc.interface.Interface of the manager, or None for a service without a queue
     :param topic: name of its kind in the service rows; None: the interface's
-    :param reporter: ``reporter(context, host=, binary=, topic=, version=)``, the heartbeat; may raise Unavailable
+    :param conductor: who is told that the service lives: an RPC client of a conductor, or its manager; None: nobody
     :param tasks: further periodic tasks, as the manager's
     """
 
-    def __init__(self, conf, binary, host, interface=None, manager=None, bus=None, reporter=None, topic=None,
+    def __init__(self, conf, binary, host, interface=None, manager=None, bus=None, conductor=None, topic=None,
                  tasks=()):
         self.conf, self.binary, self.host, self.manager = conf, binary, host, manager
         self.topic = topic or interface.topic
         self._server = bus.serve(interface, manager, host) if interface is not None else None
-        self._serving = False
-        self._reporter = reporter
+        self._bus, self._prepared, self._serving = bus, False, False
+        self._heartbeat = health.Heartbeat(binary, conf.report_interval, conf.service_down_time)
         self._tasks = tasks
         self._stopping = threading.Event()
+        self._heart = conductor and heartbeat.Heart(conf, binary, host, self.topic, conductor, self._server,
+                                                    self._stopping)
+        if self._heart is not None:
+            self._heart.on_new_row = getattr(manager, 'forget_told', None)
+        self.refused = None              # why it must not go on: its name belongs to another service
+        self.on_refused = _nothing
         self._threads = []
 
     def start(self):
-        """Prepare the manager, take messages, report for duty."""
+        """Make sure of the name, prepare the manager, take messages, report for duty.
+
+        :raises ServiceExists: the name belongs to another service
+        """
+        if self._heart is not None:
+            self._heart.enlist()
+        self._prepared = True
         getattr(self.manager, 'start', _nothing)()
         if self._server is not None:
             self._server.start()
             self._serving = True
-        if self._reporter is not None:
+        if self._heart is not None:
             self._report()
             self._repeat('heartbeat', self.conf.report_interval, self._report)
         for name, spacing, function in [*getattr(self.manager, 'periodic_tasks', list)(), *self._tasks]:
@@ -75,20 +93,46 @@ class Service:
         for thread in self._threads:
             thread.join(max(0.01, deadline - time.monotonic()))
         done = done and not any(thread.is_alive() for thread in self._threads)
-        getattr(self.manager, 'stop', _nothing)()
+        if self._prepared:
+            getattr(self.manager, 'stop', _nothing)()
+        if self._heart is not None:
+            self._heart.release()
         if not done:
             LOG.warning('%s stops before everything has ended: graceful_shutdown_timeout passed', self.binary)
         return done
 
     def reload(self):
+        """The configuration was read again; a heartbeat brings what this service cannot look up itself."""
+        if self._bus is not None:
+            self._bus.pins.reload()
+        if self._heart is not None:
+            self._report()
         getattr(self.manager, 'reload', _nothing)()
 
+    def alive(self):
+        """See nova.health."""
+        found = {'heartbeat': self._heartbeat.alive()} if self._heart is not None else {}
+        if self._server is not None:
+            found['workers'] = self._server.alive()
+        return self._named(found)
+
+    def ready(self):
+        return self._named({'reports': self._heartbeat.ready()} if self._heart is not None else {})
+
+    def _named(self, found):
+        return {f'{self.binary} {self.host} {name}': state for name, state in found.items()}
+
     def _report(self):
+        arrived = False
         try:
-            self._reporter(nova_context.admin_context(), host=self.host, binary=self.binary, topic=self.topic,
-                           version=VERSION)
-        except exception.NovaException as error:
-            LOG.warning('%s could not report: %s', self.binary, error)
+            arrived = self._heart.beat()
+        except exception.ServiceExists as error:
+            LOG.error('%s stops: %s', self.binary, error)
+            self.refused = error
+            self._stopping.set()
+            self.on_refused()
+        finally:
+            self._heartbeat.done(arrived)
 
     def _repeat(self, name, spacing, function):
         self._threads.append(concurrency.spawn(f'{self.topic}-{name}', self._loop, name, spacing, function))
@@ -97,12 +141,16 @@ class Service:
         """Run a task again and again; a long run delays the next one and never overlaps it."""
         while not self._stopping.wait(spacing * random.uniform(1 - JITTER, 1 + JITTER)):
             nova_context.admin_context().update_store()
+            begun, result = time.monotonic(), 'failed'
             try:
                 function()
+                result = 'ok'
             except exception.NovaException as error:
                 LOG.warning('Periodic task %s: %s', name, error)
             except Exception:
                 LOG.exception('Periodic task %s failed; it runs again in %s s', name, spacing)
+            metrics.PERIODIC_RUNS.labels(name, result).inc()
+            metrics.PERIODIC_SECONDS.labels(name).observe(time.monotonic() - begun)
 
 
 def _nothing():
@@ -130,6 +178,7 @@ class Process:
     def __init__(self, conf, binary, parts):
         self.conf, self.binary, self.parts = conf, binary, list(parts)
         self._pipe, self._wakeup = socket.socketpair()
+        self._turned, self._state, self._was_alive = time.monotonic(), 'starting', True
 
     def run(self):
         """Start, serve, stop; returns the exit code."""
@@ -138,20 +187,28 @@ class Process:
         try:
             for part in self.parts:
                 started.append(part)
+                part.on_refused = self._end
                 part.start()
             _tame_collector()
+            self._state = 'serving'
             notify('READY=1')
             self._serve()
         finally:
+            self._state = 'stopping'
             notify('STOPPING=1')
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: os._exit(1))
             done = self._stop(started)
         LOG.info('%s has stopped', self.binary)
+        code = 1 if any(getattr(part, 'refused', None) for part in self.parts) else 0
         if not done:
             logging.shutdown()
-            os._exit(0)          # threads that do not end would keep the interpreter alive
-        return 0
+            os._exit(code)       # threads that do not end would keep the interpreter alive
+        return code
+
+    def _end(self):
+        """As SIGTERM does it."""
+        self._wakeup.send(bytes([signal.SIGTERM]))
 
     def _catch_signals(self):
         """Signals become bytes of a socket: nothing runs inside a handler, under either thread model."""
@@ -161,9 +218,10 @@ class Process:
             signal.signal(number, lambda *_: None)
 
     def _serve(self):
-        self._pipe.settimeout(_watchdog_interval())
+        self._pipe.settimeout(min(_watchdog_interval() or TICK_S, TICK_S))
         while True:
-            notify('WATCHDOG=1')
+            self._turned = time.monotonic()
+            self._feed_watchdog()
             try:
                 received = self._pipe.recv(1)
             except TimeoutError:
@@ -177,6 +235,27 @@ class Process:
                 getattr(self, '_' + action)()
             except Exception:
                 LOG.exception('%s failed', action)
+
+    def _feed_watchdog(self):
+        """systemd ends and restarts a process that is silent: what does not work is no sign of life."""
+        dead = [name for name, (well, _details) in health.alive(self.parts).items() if not well]
+        if not dead:
+            notify('WATCHDOG=1')
+        elif self._was_alive:
+            LOG.error('%s does not work any more: %s. The watchdog is told nothing.', self.binary, ', '.join(dead))
+        self._was_alive = not dead
+
+    def alive(self):
+        """Whether it works, as /healthz tells; see nova.health."""
+        since = time.monotonic() - self._turned
+        # before and after it serves the main thread starts and stops its parts, under deadlines of their own
+        turns = self._state != 'serving' or since < LOOP_STUCK_S
+        return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
+
+    def ready(self):
+        """Whether it can do its work, as /readyz tells."""
+        return {**self.alive(), 'state': (self._state == 'serving', {'state': self._state}),
+                **health.ready(self.parts)}
 
     def _stop(self, started):
         deadline = time.monotonic() + self.conf.graceful_shutdown_timeout
@@ -197,37 +276,11 @@ class Process:
         notify('READY=1')
 
     def _report(self):
-        write_report(self.conf, self.binary)
+        from nova import report
+        report.write(self.conf, self.binary, self.parts, self.ready())
 
 
 _SIGNALS = {signal.SIGTERM: 'stop', signal.SIGINT: 'stop', signal.SIGHUP: 'reload', signal.SIGUSR1: 'report'}
-
-
-class _Version:
-    """What oslo.reports asks about a product."""
-
-    @staticmethod
-    def vendor_string():
-        return 'nova'
-
-    product_string = vendor_string
-
-    @staticmethod
-    def version_string_with_package():
-        import importlib.metadata
-        return importlib.metadata.version('nova')
-
-
-def write_report(conf, binary):
-    """Threads, stacks, configuration (secrets masked): to stderr, or to a file in [oslo_reports]/log_dir."""
-    from oslo_reports import guru_meditation_report as gmr
-    from oslo_reports import opts
-    from oslo_reports.generators import conf as conf_generator
-
-    opts.set_defaults(conf)
-    gmr.TextGuruMeditation.persistent_sections = [('nova configuration',
-                                                   conf_generator.ConfigReportGenerator(conf))]
-    gmr.TextGuruMeditation.handle_signal(_Version, binary, conf.oslo_reports.log_dir, None)
 
 
 def notify(state):

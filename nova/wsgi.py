@@ -3,11 +3,13 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 
 import orjson
 
 from nova import concurrency
 from nova import exception
+from nova import health
 
 LOG = logging.getLogger(__name__)
 
@@ -23,11 +25,13 @@ class Server:
     """Serves one WSGI application on one address. Uploads and downloads are streamed.
 
     :param port: 0 takes a free one; ``port`` is the true one after ``start``
+    :param drain: seconds for which it goes on taking requests when it is to stop, for a load balancer to notice
     """
 
-    def __init__(self, application, host, port, *, threads=THREADS):
+    def __init__(self, application, host, port, *, threads=THREADS, drain=0):
         self.application, self.host, self.port = application, host, port
-        self._threads = threads
+        self._threads, self._drain = threads, drain
+        self._work = health.Work(threads if concurrency.model() == 'native' else GREEN_THREADS)
         self._server = None
         self._stopping = threading.Event()
 
@@ -38,7 +42,8 @@ class Server:
         """
         make = _Green if concurrency.model() == 'eventlet' else _Native
         try:
-            self._server = make(_Terminated(self.application, self._stopping), self.host, self.port, self._threads)
+            self._server = make(_Terminated(self.application, self._stopping, self._work), self.host, self.port,
+                                self._threads)
         except OSError as error:
             raise exception.InvalidInput(
                 f'Cannot listen on {self.host}:{self.port}: {error.strerror or error}.') from None
@@ -50,12 +55,19 @@ class Server:
             self.listen()
         self._server.start()
 
+    def alive(self):
+        """See nova.health."""
+        return {f'http {self.port} workers': self._work.alive()}
+
     def stop(self, timeout=0):
         """Take no new connection, finish the requests that run; True when they ended within ``timeout`` s."""
         self._stopping.set()
-        server, self._server = self._server, None
-        if server is None:
+        if self._server is None:
             return True
+        deadline = time.monotonic() + timeout
+        time.sleep(min(self._drain, timeout))
+        timeout = max(0, deadline - time.monotonic())        # less than none would be forever for cheroot
+        server, self._server = self._server, None
         stopping = concurrency.spawn('http-stop', server.stop, timeout)
         stopping.join(timeout + 1)
         return not stopping.is_alive()
@@ -161,15 +173,16 @@ class _Terminated:
     And gives answers that last an event to watch, ``nova.stopping``: it is set when the server stops.
     """
 
-    def __init__(self, application, stopping):
-        self._application, self._stopping = application, stopping
+    def __init__(self, application, stopping, work):
+        self._application, self._stopping, self._work = application, stopping, work
 
     def __call__(self, environ, start_response):
         environ['nova.stopping'] = self._stopping
         if environ.get('HTTP_TRANSFER_ENCODING', '').lower() == 'chunked':
             environ['wsgi.input_terminated'] = True
             environ.pop('CONTENT_LENGTH', None)
-        return self._application(environ, start_response)
+        with self._work:
+            return self._application(environ, start_response)
 
 
 class Mount:

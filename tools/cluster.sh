@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A fleet on this machine: the parts that an operator spreads over many, each a process of its own.
 #
-# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N]   builds and starts what is missing
+# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N]
+#                                                                            builds and starts what is missing
 #        tools/cluster.sh status                                             what runs, and where
 #        tools/cluster.sh stop|start|kill PART...                            one part, or some
 #        tools/cluster.sh logs [PART]                                        the ends of the logs, or one log
@@ -9,13 +10,13 @@
 #
 # RabbitMQ, MariaDB or PostgreSQL, memcached, haproxy (Debian's packages), Keystone and Glance (from PyPI), two
 # nova-api, two nova-conductor, two nova-scheduler, nova-network, and computes in network namespaces of their own.
-# As root. State: NOVA_CLUSTER_DIR (default /var/lib/nova-cluster).
+# As root. State: NOVA_CLUSTER_DIR (default /var/lib/nova-cluster); a fleet in another directory may run beside it.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 export NOVA_CLUSTER_DIR=${NOVA_CLUSTER_DIR:-/var/lib/nova-cluster}
 log=$(mktemp "${TMPDIR:-/tmp}/nova-cluster.XXXXXX")
 trap 'rm -f "$log"' EXIT
-[ $# -gt 0 ] || { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || fail "A fleet has network namespaces and servers with users of their own: run it as root."
 
 CLUSTER_PACKAGES="rabbitmq-server mariadb-server postgresql memcached haproxy iproute2 python3-venv"

@@ -2,6 +2,8 @@
 import pathlib
 
 import reference_api
+import reference_metrics
+import reference_notifications
 import reference_placement
 import reference_states
 import rst
@@ -23,6 +25,8 @@ Made at every build from the rows of the code: what stands here is what the serv
    states
    policies
    placement
+   metrics
+   notifications
    options
 """
 
@@ -36,7 +40,9 @@ def write(app):
     folder = pathlib.Path(app.srcdir, 'reference')
     folder.mkdir(exist_ok=True)
     pages = {**reference_api.pages(), 'states': reference_states.page(),
-             'placement': reference_placement.page(), 'options': options(), 'index': [INDEX]}
+             'placement': reference_placement.page(), 'metrics': reference_metrics.page(),
+             'notifications': reference_notifications.page(), 'options': options(),
+             'index': [INDEX]}
     for old in folder.glob('*.rst'):
         if old.stem not in pages:
             old.unlink()

@@ -16,9 +16,12 @@ import orjson
 
 from nova import context as nova_context
 from nova import exception
+from nova import notify
+from nova.api import admission
 from nova.api import choices
 from nova.api import faults
 from nova.api import idempotency
+from nova.api import measured
 from nova.api import rate_limits
 from nova.api import routing
 from nova.api import versions
@@ -27,6 +30,7 @@ from nova.api.request import Request
 from nova.api.request import Response
 from nova.api.request import Stream
 from nova.api.request import Streams
+from nova.api.resources import server_lookup
 from nova.share import api as share_api
 from nova.virt.hardware import pci_spec
 
@@ -58,6 +62,8 @@ class Services:
     rates      nova.api.rate_limits.RateLimits; the Application sets it
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
+    builds     admission.Builds; the Application sets it
+    notifier   nova.notify: who is told of what the API does
     """
 
     conf: object
@@ -75,6 +81,8 @@ class Services:
     rates: object = None
     application: object = None
     streams: object = None
+    builds: object = None
+    notifier: object = notify.OFF
 
     @functools.cached_property
     def pci_aliases(self):
@@ -149,6 +157,7 @@ class Application:
         self._max_body = services.conf.api.max_request_body_size
         services.application = self
         services.streams = Streams(services.conf.api.event_streams)
+        services.builds = admission.Builds(services.conf.api.max_waiting_builds)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
     def __call__(self, environ, start_response):
@@ -157,7 +166,7 @@ class Application:
         try:
             code, headers, body = self._serve(req)
         except Exception as error:
-            code, headers, body = faults.answer(error, req.request_id)
+            code, headers, body = faults.answer(error, req.request_id, environ.get('HTTP_ACCEPT_LANGUAGE', ''))
             body = orjson.dumps(body)
             if req.route is None and code == 406:
                 headers.append(('Vary', versions.VARY))
@@ -180,6 +189,8 @@ class Application:
         context = environ.get('nova.context')
         if context is not None:
             req.context = context
+            if self.services.notifier.on:
+                context.observer = self.services.notifier
         path = decoded_path(environ)
         if path.strip('/') in _PREFIXES and not path.endswith('/') or not path and _prefix_of_script(environ):
             return 302, [('Location', f'{req.host_url}/{path.strip("/") or _prefix_of_script(environ)}/')], b''
@@ -208,6 +219,7 @@ class Application:
             raw = self._read(environ)
             document = parse_json(raw) if rows[0][0].action is not None else None
         req.route, names = row, _names = routing.choose(rows, req.version, document)
+        environ[measured.ROUTE] = row
         if context is None and not row.public:
             raise exception.Unauthorized()
         if row.policy is not None:
@@ -219,6 +231,12 @@ class Application:
             req.body = row.body.validate(body, req.version, req.relaxed)
 
         def work():
+            try:
+                return self._answer(req, row, row.handler(req, **dict(zip(names, values))))
+            except (exception.InstanceNotFound, exception.InstanceChanged):
+                if not server_lookup.has_moved(req):
+                    raise
+            req.found_in.clear()                 # it got its host, and with it another cell, while it was looked for
             return self._answer(req, row, row.handler(req, **dict(zip(names, values))))
         if idempotency.wanted(environ, row):
             return idempotency.serve(req, parse_json(raw) if raw else None, work)

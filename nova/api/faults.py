@@ -11,7 +11,9 @@ import sqlalchemy.exc
 from oslo_db import exception as db_exc
 
 from nova import exception
+from nova import i18n
 from nova import utils
+from nova.i18n import _
 
 LOG = logging.getLogger(__name__)
 
@@ -22,6 +24,8 @@ BODY_KEYS = {
 }
 INTERNAL = 'computeFault'         # 500, 406 and every code that has no key of its own
 
+UNEXPECTED = _('Unexpected API Error. The cause is in the service log under request id %(id)s.')
+
 RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # seconds, unless the error knows better
 
 # What stands for "another part of the system does not answer", whoever raises it.
@@ -31,11 +35,15 @@ UNAVAILABLE = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFa
                sqlalchemy.exc.TimeoutError)
 
 
-def answer(error, request_id):
-    """(code, headers, body dict) for an exception; logs what the body must not tell."""
-    code, message = _code_and_message(error, request_id)
+def answer(error, request_id, accept_language=''):
+    """(code, headers, body dict) for an exception; logs what the body must not tell.
+
+    :param accept_language: the header of the request; a sentence that no catalog has stays English
+    """
+    language = i18n.best_language(accept_language)
+    code, message, english = _code_and_messages(error, request_id, language)
     fault = {'code': code, 'message': message}
-    headers = []
+    headers = [('Content-Language', i18n.DEFAULT if message == english else language), ('Vary', 'Accept-Language')]
     retry = getattr(error, 'kwargs', {}).get('retry_after', RETRY_AFTER.get(code))
     if retry is not None:
         headers.append(('Retry-After', str(retry)))
@@ -46,13 +54,17 @@ def answer(error, request_id):
     return code, headers, {BODY_KEYS.get(code, INTERNAL): fault}
 
 
-def _code_and_message(error, request_id):
+def _code_and_messages(error, request_id, language):
+    """(code, sentence in the language, sentence in English)"""
+    def translate(text):
+        return i18n.translate(text, language)
+
     if isinstance(error, exception.NovaException) and error.code != 500:
         if error.code > 500:
             LOG.warning('Request %s answered with %s: %s', request_id, error.code, error.message)
-        return error.code, error.message
+        return error.code, error.message_in(translate), str(error.message)
     if isinstance(error, UNAVAILABLE):
         LOG.error('Request %s: a service that it needs does not answer.', request_id, exc_info=error)
-        return 503, exception.Unavailable.template
+        return 503, translate(exception.Unavailable.template), exception.Unavailable.template
     LOG.error('Request %s failed unexpectedly.', request_id, exc_info=error)
-    return 500, f'Unexpected API Error. The cause is in the service log under request id {request_id}.'
+    return 500, translate(UNEXPECTED) % {'id': request_id}, UNEXPECTED % {'id': request_id}

@@ -60,7 +60,7 @@ class Filter:
             body = self._answer(environ, lambda *response: started.append(response))
         except exception.NovaException as error:
             request_id = app.request_id_of(environ)
-            code, headers, document = faults.answer(error, request_id)
+            code, headers, document = faults.answer(error, request_id, environ.get('HTTP_ACCEPT_LANGUAGE', ''))
             body = orjson.dumps(document)
             started.append((f'{code} {http.HTTPStatus(code).phrase}', headers + app.request_id_headers(request_id)))
         return _send(environ, start_response, *started[0][:2], body, in_xml)

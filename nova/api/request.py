@@ -83,7 +83,7 @@ class Request:
     """
 
     __slots__ = ('environ', 'services', 'context', 'version', 'relaxed', 'route', 'body', 'query', 'request_id',
-                 'project_in_path', 'base_path', 'once', '_allowed', '_link_prefix')
+                 'project_in_path', 'base_path', 'once', 'found_in', '_allowed', '_link_prefix')
 
     def __init__(self, environ, services):
         self.environ, self.services = environ, services
@@ -93,6 +93,7 @@ class Request:
         self.request_id = None
         self.project_in_path = ''
         self.base_path = '/v2.1'
+        self.found_in = {}                       # server: uuid of the cell in which it was looked for
         self._allowed = {}
         self._link_prefix = None
 

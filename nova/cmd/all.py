@@ -42,7 +42,7 @@ class _Announced:
     """The cloud, and what its user wants to know of it."""
 
     def __init__(self, cloud):
-        self.cloud, self.stop, self.reload = cloud, cloud.stop, cloud.reload
+        self.cloud, self.stop, self.reload, self.parts = cloud, cloud.stop, cloud.reload, [cloud]
 
     def start(self):
         self.cloud.start()

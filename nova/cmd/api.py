@@ -3,14 +3,21 @@ from nova.cmd import common
 
 
 def parts(conf):
+    from nova import compose
     from nova import wsgi
+    from nova.rpc import bus as rpc_bus
 
-    return [wsgi.Server(application(conf), conf.http.listen, conf.http.port, threads=conf.http.threads)]
+    bus = rpc_bus.Bus(conf)
+    api_db, cells = compose.checked_databases(conf, bus)
+    return [bus.pins, compose.needs(bus, api_db, cells),
+            wsgi.Server(application(conf, bus, api_db, cells), conf.http.listen, conf.http.port,
+                        threads=conf.http.threads, drain=conf.http.drain_time)]
 
 
-def application(conf):
+def application(conf, bus=None, api_db=None, cells=None):
     """The WSGI application of this process, its databases and its broker.
 
+    :param bus, api_db, cells: of the process; None: of its own
     :raises DatabaseNotReady, InvalidInput: the deployment is not ready, or not configured
     """
     from nova import compose
@@ -18,11 +25,13 @@ def application(conf):
     from nova.image import api as image_api
     from nova.rpc import bus as rpc_bus
 
-    api_db, cells = compose.checked_databases(conf)
+    if bus is None:
+        bus = rpc_bus.Bus(conf)
+        api_db, cells = compose.checked_databases(conf, bus)
     images = image_api.new(conf, compose.image_store(conf, api_db))
     url = conf.http.public_url or f'http://{conf.my_ip}:{conf.http.port}'
     identity = compose.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
-    return compose.api(conf, rpc_bus.Bus(conf), api_db, cells, images, policy.Policy(conf), identity)
+    return compose.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity)
 
 
 def main():

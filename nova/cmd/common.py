@@ -1,5 +1,6 @@
 """What every daemon's command does: thread model, configuration, log, parts, signals, exit code."""
 import os
+import signal
 import sys
 
 from nova import concurrency
@@ -19,13 +20,19 @@ def run(binary, parts, arguments=None, **overrides):
     from nova import conf as nova_conf
     from nova import exception
     from nova import log
+    from nova import metrics
+    from nova import monitoring
     from nova import service
 
     os.umask(0o077)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process listens; it would end the start
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, **overrides)
         log.setup(conf, binary)
-        return service.Process(conf, binary, parts(conf)).run()
+        process = service.Process(conf, binary, parts(conf))
+        process.parts.insert(0, monitoring.Monitor(conf, process, binary))
+        metrics.describe_process(binary, concurrency.model())
+        return process.run()
     except exception.NovaException as error:
         return failed(binary, error)
     except cfg.Error as error:

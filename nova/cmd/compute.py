@@ -6,7 +6,8 @@ def parts(conf):
     from nova import compose
     from nova.rpc import bus as rpc_bus
 
-    return [compose.compute(conf, rpc_bus.Bus(conf), conf.host, compose.remote_images(conf))]
+    bus = rpc_bus.Bus(conf)
+    return [compose.needs(bus), compose.compute(conf, bus, conf.host, compose.remote_images(conf))]
 
 
 def main():

@@ -7,9 +7,10 @@ def parts(conf):
     from nova.image import api as image_api
     from nova.rpc import bus as rpc_bus
 
-    api_db, cells = compose.checked_databases(conf)
+    bus = rpc_bus.Bus(conf)
+    api_db, cells = compose.checked_databases(conf, bus)
     images = image_api.new(conf, compose.image_store(conf, api_db))
-    return [compose.conductor(conf, rpc_bus.Bus(conf), conf.host, api_db, cells, images)]
+    return [compose.needs(bus, api_db, cells), compose.conductor(conf, bus, conf.host, api_db, cells, images)]
 
 
 def main():

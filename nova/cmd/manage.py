@@ -6,7 +6,14 @@ import warnings
 
 from nova import concurrency
 from nova.cmd import common
+from nova.cmd import manage_archive
+from nova.cmd import manage_cells
+from nova.cmd import manage_image
+from nova.cmd import manage_logs
 from nova.cmd import manage_placement
+from nova.cmd import manage_servers
+from nova.cmd import manage_shell
+from nova.cmd import manage_upgrade
 
 
 def main(arguments=None):
@@ -19,10 +26,15 @@ def main(arguments=None):
     from nova import conf as nova_conf
     from nova import exception
 
-    before, command = _parted(sys.argv[1:] if arguments is None else list(arguments))
-    given, rest = _parser().parse_known_args(command)
+    before, command = _parted(_joined(sys.argv[1:] if arguments is None else list(arguments),
+                                      nova_conf.valued_options()))
+    parser = _parser()
+    given, rest = parser.parse_known_args(command)
+    if 'function' not in given:           # without a category, or an action: what there is
+        getattr(given, 'parser', parser).print_help()
+        return 2
     try:
-        options = {name: value for name, value in vars(given).items() if name != 'function'}
+        options = {name: value for name, value in vars(given).items() if name not in ('function', 'parser')}
         return given.function(nova_conf.new(before + rest), **options) or 0
     except exception.NovaException as error:
         return common.failed('nova-manage', error)
@@ -37,10 +49,19 @@ def main(arguments=None):
         return common.failed('nova-manage', f'The database cannot be used: {_first_line(error)}')
 
 
+def _joined(arguments, valued):
+    """``--config-file nova.conf`` as one word, lest a command takes the value for an argument of its own."""
+    joined, rest = [], iter(arguments)
+    for word in rest:
+        value = next(rest, None) if word in valued else None
+        joined.append(word if value is None else f'{word}={value}')
+    return joined
+
+
 def _parted(arguments):
     """(options before the command, the rest): ``--config-file nova.conf db sync`` is what other tools write."""
-    for number, (word, action) in enumerate(itertools.pairwise(arguments)):
-        if action in COMMANDS.get(word, ()):
+    for number, (word, action) in enumerate(itertools.pairwise([*arguments, None])):
+        if word in COMMANDS and (callable(COMMANDS[word]) or action is None or action in COMMANDS[word]):
             return arguments[:number], arguments[number:]
     return [], arguments
 
@@ -56,24 +77,18 @@ def _database(branch):
         api_db, cell_db = compose.open_databases(conf)
         return api_db if branch == 'api' else cell_db
 
-    def sync(conf):
+    def sync(conf, local_cell=True):
         """Bring the schema to the version of this code."""
         from nova.db import migration
         migration.sync(opened(conf), branch)
+        if not local_cell:
+            manage_cells.sync_cell0(conf)
 
     def version(conf):
         """Print the version of the schema."""
         from nova.db import migration
         print(migration.version(opened(conf)) or 'none')
     return {'sync': sync, 'version': version}
-
-
-def _list_cells(conf):
-    """List the cells."""
-    from nova import compose
-    _api_db, cells = compose.checked_databases(conf)
-    print_table(('Name', 'UUID', 'Database'),
-                [(cell.name, cell.uuid, cell.db.url.render_as_string(hide_password=True)) for cell in cells.all()])
 
 
 def _services(conf, topic=None):
@@ -145,12 +160,19 @@ def _openapi(conf, microversion):
     print()
 
 
-# command: {action: function(conf, **options)}; a function's docstring is its help
+def _completion(conf, category):
+    """Print the words that may come next, for etc/nova/nova-manage.bash-completion."""
+    actions = COMMANDS if category is None else COMMANDS.get(category, ())
+    print(' '.join(() if callable(actions) else actions))
+
+
+# command: {action: function(conf, **options)}, or one function alone; a function's docstring is its help
 COMMANDS = {
-    'db': _database('cell'),
-    'api_db': _database('api'),
-    'cell_v2': {'list_cells': _list_cells, 'list_hosts': _list_hosts},
-    'service': {'list': _list_services},
+    'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
+           'online_data_migrations': manage_upgrade.online_data_migrations},
+    'api_db': {**_database('api'), 'contract': manage_upgrade.contract('api')},
+    'cell_v2': manage_cells.COMMANDS,
+    'service': {'list': _list_services, **manage_servers.COMMANDS},
     'host': {'list': _list_hosts},
     'instance_category': {'assign_vpn': _assign_vpn},
     'network': {'teardown': _teardown_network},
@@ -158,11 +180,23 @@ COMMANDS = {
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
+    'vm': {'list': manage_servers.list_servers},
+    'live-migration': manage_servers.live_migrate,
+    'image': manage_image.COMMANDS,
+    'logs': manage_logs.COMMANDS,
+    'shell': manage_shell.COMMANDS,
+    'bash-completion': _completion,
 }
 # function: its options as argparse takes them
 OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
+    _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
+    **manage_archive.OPTIONS, **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_servers.OPTIONS,
+    **manage_shell.OPTIONS,
+    **manage_cells.OPTIONS,
+    COMMANDS['db']['sync']: manage_cells.SYNC,
+    manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 
 
@@ -170,16 +204,24 @@ def _parser():
     parser = argparse.ArgumentParser('nova-manage', description=__doc__.partition(': ')[2], allow_abbrev=False,
                                      epilog='Options of nova.conf apply, too, before the command or behind it: '
                                             '--config-file, --state-path, …')
-    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    commands = parser.add_subparsers(metavar='COMMAND')
     for name, actions in COMMANDS.items():
+        if callable(actions):
+            _describe(commands.add_parser(name, help=actions.__doc__), actions)
+            continue
         command = commands.add_parser(name, help=', '.join(actions))
-        command_actions = command.add_subparsers(metavar='ACTION', required=True)
+        command.set_defaults(parser=command)
+        command_actions = command.add_subparsers(metavar='ACTION')
         for action, function in actions.items():
-            action_parser = command_actions.add_parser(action, help=function.__doc__)
-            action_parser.set_defaults(function=function)
-            for name, option in OPTIONS.get(function, {}).items():
-                action_parser.add_argument(name, **option)
+            _describe(command_actions.add_parser(action, help=function.__doc__), function)
     return parser
+
+
+def _describe(parser, function):
+    parser.description = function.__doc__
+    parser.set_defaults(function=function)
+    for name, option in OPTIONS.get(function, {}).items():
+        parser.add_argument(name, **option)
 
 
 def print_table(header, rows):

@@ -3,8 +3,9 @@
 The operation itself is asked, in this process, with a scheduler of its own that only reads: no API and no scheduler
 have to run.
 """
-import io
 import json
+
+from nova.cmd import inner
 
 NO_HOST = 3                  # exit code
 OPTIONS = {
@@ -27,7 +28,8 @@ def explain(conf, server, file, project, seed, limit, microversion, as_json):
     if seed is not None:
         body['seed'] = seed
     api_db, cells = compose.checked_databases(conf)
-    found = _ask(_application(conf, api_db, cells), project, body, limit, microversion)
+    found = inner.ask(_application(conf, api_db, cells), project, 'POST', '/os-scheduler/explain', body, microversion,
+                      f'limit={limit}')['explanation']
     if as_json:
         print(json.dumps(found, indent=1))
     else:
@@ -76,32 +78,6 @@ def _application(conf, api_db, cells):
         conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
         scheduler=_Here(driver.load(conf, api_db, cells)), images=images,
         networks=network_api.API(api_db, conf), volumes=volume_api.new(conf, api_db, images)))
-
-
-def _ask(application, project, body, limit, microversion):
-    """The explanation.
-
-    :raises NovaException: the operation refuses the request, with its sentence
-    """
-    from nova import context
-    from nova import exception
-
-    data = json.dumps(body).encode()
-    caller = context.RequestContext(project_id=project, roles=['admin', 'member', 'reader'], is_admin=True,
-                                    user_id='nova-manage', overwrite=False)
-    started = []
-    answer = b''.join(application({
-        'REQUEST_METHOD': 'POST', 'SCRIPT_NAME': '', 'PATH_INFO': '/v2.1/os-scheduler/explain',
-        'QUERY_STRING': f'limit={limit}', 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'localhost',
-        'SERVER_NAME': 'localhost', 'SERVER_PORT': '80', 'wsgi.input': io.BytesIO(data),
-        'CONTENT_LENGTH': str(len(data)), 'CONTENT_TYPE': 'application/json',
-        'HTTP_OPENSTACK_API_VERSION': f'compute {microversion}', 'nova.context': caller},
-        lambda status, headers: started.append(int(status[:3]))))
-    document = json.loads(answer)
-    if started[0] != 200:
-        refusal = document.get('errors') or list(document.values())
-        raise exception.NovaException(refusal[0].get('message') or refusal[0].get('detail'))
-    return document['explanation']
 
 
 def _tell(found):

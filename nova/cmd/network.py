@@ -7,7 +7,8 @@ def parts(conf):
     from nova.rpc import bus as rpc_bus
 
     api_db, cells = compose.checked_databases(conf)
-    return [compose.network(conf, rpc_bus.Bus(conf), conf.host, api_db),
+    bus = rpc_bus.Bus(conf)
+    return [compose.needs(bus, api_db), compose.network(conf, bus, conf.host, api_db),
             *compose.metadata(conf, api_db, cells)]
 
 

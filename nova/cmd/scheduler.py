@@ -6,8 +6,9 @@ def parts(conf):
     from nova import compose
     from nova.rpc import bus as rpc_bus
 
-    api_db, cells = compose.checked_databases(conf)
-    return [compose.scheduler(conf, rpc_bus.Bus(conf), conf.host, api_db, cells)]
+    bus = rpc_bus.Bus(conf)
+    api_db, cells = compose.checked_databases(conf, bus)
+    return [compose.needs(bus, api_db, cells), compose.scheduler(conf, bus, conf.host, api_db, cells)]
 
 
 def main():

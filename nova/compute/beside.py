@@ -13,6 +13,7 @@ import logging
 from nova import context
 from nova import exception
 from nova import faults
+from nova import metrics
 from nova.compute import task
 
 LOG = logging.getLogger(__name__)
@@ -63,16 +64,18 @@ class BesideTasks:
             ctx, instance_uuid=instance.uuid, host=self.host, owner=f'compute:{self.host}',
             deadline_s=self.conf.conductor.task_deadline)
         current = Beside(event, server)
-        try:
-            yield current
-        except Exception as error:
-            LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
-                        exc_info=not isinstance(error, exception.NovaException))
-            current.unwind()
-            trace = faults.trace(error)
-            self._end_beside(ctx, current, {}, error=faults.fault(error)['message'], traceback=trace)
-            raise
-        self._end_beside(ctx, current, current.values, error=current.error)
+        with metrics.Run(event, 'error') as run:
+            try:
+                yield current
+            except Exception as error:
+                LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
+                            exc_info=not isinstance(error, exception.NovaException))
+                current.unwind()
+                trace = faults.trace(error)
+                self._end_beside(ctx, current, {}, error=faults.fault(error)['message'], traceback=trace)
+                raise
+            self._end_beside(ctx, current, current.values, error=current.error)
+            run.result = 'error' if current.error else 'success'
 
     def _end_beside(self, ctx, current, values, error=None, traceback=None):
         self.conductor.end_beside(

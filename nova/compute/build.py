@@ -3,6 +3,8 @@ import base64
 
 from nova import exception
 from nova import faults
+from nova import hooks
+from nova import metrics
 from nova import states
 from nova import utils
 from nova.virt import driver as virt
@@ -48,22 +50,27 @@ class Builder:
         with self.task(ctx, instance, 'compute_build_instance', begin={'task_state': states.SPAWNING},
                        running=(states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING,
                                 states.SPAWNING), on_failure=give_up) as task:
-            server = task.instance
-            task.undo(self.network.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=self.host)
-            network_info = self.network.allocate_for_instance(
-                ctx, instance=server, requested_networks=spec.requested_networks,
-                security_groups=spec.security_groups, host=self.host)
-            server.network_info = network_info
-            task.undo(self.disconnect_volumes, ctx, server, spec.block_devices or [])
-            task.undo(self.driver.destroy, ctx, server, network_info)
-            devices = self.block_devices(ctx, server, spec)
-            request = spawn_request(self.images, server, spec, network_info, devices, self.dhcp_domain)
-            self.driver.spawn(ctx, server, request)
-            self.complete_volumes(ctx, server, devices)
-            task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
-                      launched_at=utils.utcnow(), network_info=network_info)
+            self._make(ctx, task.instance, spec, task)
         if task.ended:
             self.count_build(failed=False)
+            # by the clocks of two hosts
+            metrics.BUILD_SECONDS.observe(max(0, (utils.utcnow() - task.instance.created_at).total_seconds()))
+
+    @hooks.add_hook('build_instance')
+    def _make(self, ctx, server, spec, task):
+        task.undo(self.network.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=self.host)
+        network_info = self.network.allocate_for_instance(
+            ctx, instance=server, requested_networks=spec.requested_networks,
+            security_groups=spec.security_groups, host=self.host)
+        server.network_info = network_info
+        task.undo(self.disconnect_volumes, ctx, server, spec.block_devices or [])
+        task.undo(self.driver.destroy, ctx, server, network_info)
+        devices = self.block_devices(ctx, server, spec)
+        request = spawn_request(self.images, server, spec, network_info, devices, self.dhcp_domain)
+        self.driver.spawn(ctx, server, request)
+        self.complete_volumes(ctx, server, devices)
+        task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
+                  launched_at=utils.utcnow(), network_info=network_info)
 
     def terminate_instance(self, ctx, instance):
         self.stop_migrating(instance)

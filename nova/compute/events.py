@@ -2,6 +2,7 @@
 import logging
 
 from nova import exception
+from nova import hooks
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class ExternalEvents:
         device = self.conductor.refresh_volume(ctx, instance_uuid=server.uuid, bdm_uuid=devices[0]['uuid'])
         self.driver.extend_volume(ctx, server, device)
 
+    @hooks.add_hook('instance_network_info')
     def _write_network_info(self, ctx, server, vifs):
         if vifs != server.network_info:
             self.conductor.update_instance(ctx, instance_uuid=server.uuid, values={'network_info': vifs},

@@ -20,7 +20,11 @@ class Inside:
 
     def trigger_crash_dump(self, ctx, instance):
         self.queue.submit(instance.uuid, self._small, ctx, instance, 'crash dump',
-                          self.driver.trigger_crash_dump, instance)
+                          self._crash_dump, ctx, instance)
+
+    def _crash_dump(self, ctx, instance):
+        with self.told(ctx, instance, 'trigger_crash_dump'):
+            self.driver.trigger_crash_dump(instance)
 
     def inject_network_info(self, ctx, instance):
         """Set up what this host has of the server's networks once more."""

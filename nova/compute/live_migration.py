@@ -63,9 +63,10 @@ class LiveMigration:
         if instance.uuid not in self.conductor.stray_guests(ctx, host=self.host, uuids=[instance.uuid]):
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return
-        self.driver.rollback_live_migration(ctx, instance, instance.network_info, facts)
-        self.driver.destroy(ctx, instance, instance.network_info)
-        self.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=self.host)
+        with self.told(ctx, instance, 'live_migration_rollback_dest'):
+            self.driver.rollback_live_migration(ctx, instance, instance.network_info, facts)
+            self.driver.destroy(ctx, instance, instance.network_info)
+            self.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=self.host)
 
     # ---- at the source ----
 
@@ -135,10 +136,12 @@ class LiveMigration:
             aborted=isinstance(error, (exception.MigrationAborted, exception.InstanceChanged)))
 
     def abort_live_migration(self, ctx, instance):
-        self.driver.abort_live_migration(instance)
+        with self.told(ctx, instance, 'live_migration_abort'):
+            self.driver.abort_live_migration(instance)
 
     def force_complete_live_migration(self, ctx, instance):
-        self.driver.force_complete_live_migration(instance)
+        with self.told(ctx, instance, 'live_migration_force_complete'):
+            self.driver.force_complete_live_migration(instance)
 
     def stop_migrating(self, instance):
         """A delete does not wait for a migration to end."""

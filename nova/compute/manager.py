@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 import threading
+import time
 
 from nova import context
 from nova import exception
@@ -19,6 +20,7 @@ from nova.compute import inside
 from nova.compute import interfaces
 from nova.compute import inventory
 from nova.compute import live_migration
+from nova.compute import notices
 from nova.compute import power
 from nova.compute import queue
 from nova.compute import rebuild
@@ -40,14 +42,15 @@ from nova.virt.hardware import pci_spec
 LOG = logging.getLogger(__name__)
 
 AUDIT_USAGE_S = 300          # a period that has ended is recorded so soon
+TELL_AGAIN_S = 600           # what a host has is told again so often though nothing has changed
 CONDUCTOR_PAUSE_S = 2        # between two attempts to reach a conductor at the start
 
 
 class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside, soft_delete.SoftDelete,
                      build.Builder, power.Power, rebuild.Rebuild, snapshot.Snapshot, sync.Sync, image_cache.ImageCache,
                      recover.Recovery, resize.Resize, beside.BesideTasks,
-                     interfaces.Interfaces, volumes.Volumes, shares.Shares, live_migration.LiveMigration,
-                     evacuate.Evacuation,
+                     notices.Notices, interfaces.Interfaces, volumes.Volumes, shares.Shares,
+                     live_migration.LiveMigration, evacuate.Evacuation,
                      events.ExternalEvents, host_control.HostControl, host_control.AssistedSnapshots, usage.UsageAudit,
                      inventory.Inventory):
     """
@@ -67,6 +70,8 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
         self.pci_specs = pci_spec.configured(pci_spec.device_specs, conf.pci.device_spec)
         self.init_inventory()
         self.init_sync()
+        self.init_notices()
+        self._told = None, float('-inf')         # nodes as they were told last, and when
         self.power_states = {}       # {uuid: power state} as it was told last
         self._stopping = threading.Event()
         self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
@@ -99,7 +104,7 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
         self.driver.stop()
 
     def periodic_tasks(self):
-        tasks = [('report_nodes', self.conf.update_resources_interval, self.report_nodes),
+        tasks = [('report_nodes', self.conf.update_resources_interval, self.report_changed_nodes),
                  ('sync_power_states', self.conf.sync_power_state_interval, self.sync_power_states),
                  ('clean_evacuated', self.conf.sync_power_state_interval, self.clean_evacuated)]
         if self.conf.instance_usage_audit:
@@ -108,6 +113,12 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
 
     def ping(self, ctx):
         return 'pong'
+
+    def in_progress(self):
+        """For a report about the process."""
+        tasks = self.queue.in_progress()
+        return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),
+                'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__}
 
     @contextlib.contextmanager
     def task(self, ctx, instance, event, **kwargs):
@@ -127,8 +138,19 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
 
     def report_nodes(self):
         """Tell the conductor what this host has."""
+        nodes = self._nodes()
+        self.conductor.report_nodes(context.admin_context(), host=self.host, nodes=nodes)
+        self._told = _compared(nodes), time.monotonic()
+
+    def report_changed_nodes(self):
+        """The same, when it is not what was told lately."""
+        told, at = self._told
+        if time.monotonic() - at > TELL_AGAIN_S or _compared(self._nodes()) != told:
+            self.report_nodes()
+
+    def _nodes(self):
         locality = {'network_locality': self.conf.network_locality} if self.conf.network_locality else {}
-        self.conductor.report_nodes(context.admin_context(), host=self.host, nodes=[
+        return [
             {**dataclasses.asdict(node), **self.described(node),
              'vcpus': max(0, node.vcpus - self.conf.reserved_host_cpus),
              'reserved_memory_mb': self.conf.reserved_host_memory_mb,
@@ -138,4 +160,13 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
              'disk_allocation_ratio': self.conf.disk_allocation_ratio,
              'pci_devices': pci.dump(pci_spec.admitted(self.pci_specs, node.pci_devices)),
              'capabilities': {**self.driver.capabilities(), **locality}}
-            for node in self.driver.resources()])
+            for node in self.driver.resources()]
+
+    def forget_told(self):
+        """What was told is not there any more: it is told with the next look."""
+        self._told = None, float('-inf')
+
+
+def _compared(nodes):
+    """What makes a report worth a message."""
+    return [{name: value for name, value in node.items() if name != 'uptime'} for node in nodes]

@@ -60,6 +60,11 @@ class TaskQueue:
                 raise exception.Unavailable('The compute host of the server is stopping.')
         return future.result()
 
+    def in_progress(self):
+        """{uuid: tasks that wait behind the one that runs}"""
+        with self._lock:
+            return {uuid: len(waiting) for uuid, waiting in self._waiting.items()}
+
     def busy(self, uuid):
         return uuid in self._waiting
 

@@ -7,6 +7,7 @@ server has gone on meanwhile, ends at its beginning.
 from nova import context
 from nova import exception
 from nova import faults
+from nova import hooks
 from nova import objects
 from nova import states
 from nova.compute import build
@@ -39,12 +40,15 @@ class Resize:
         event = 'compute_resize_instance'
         with self._step(ctx, instance, migration, event, (states.RESIZE_PREP, states.RESIZE_MIGRATING),
                         begin={'task_state': states.RESIZE_MIGRATING}) as task:
-            server = task.instance
-            task.undo(self._take_back, ctx, server, server.vm_state == states.ACTIVE)
-            timeout = self.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
-            guest = self.driver.send_guest(ctx, server, migration.dest_compute, server.network_info, timeout)
-            task.ends_with(lambda: self.conductor.move_sent(
-                ctx, migration_id=migration.id, host=self.host, guest=guest))
+            self._put_aside(ctx, task.instance, migration, task)
+
+    @hooks.add_hook('resize_hook')
+    def _put_aside(self, ctx, server, migration, task):
+        task.undo(self._take_back, ctx, server, server.vm_state == states.ACTIVE)
+        timeout = self.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
+        guest = self.driver.send_guest(ctx, server, migration.dest_compute, server.network_info, timeout)
+        task.ends_with(lambda: self.conductor.move_sent(
+            ctx, migration_id=migration.id, host=self.host, guest=guest))
 
     def finish_resize(self, ctx, instance, migration, spec):
         """On the destination: make the guest of what the source put aside."""

@@ -12,6 +12,7 @@ import logging
 
 from nova import exception
 from nova import faults
+from nova import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -114,22 +115,25 @@ def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=No
         ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host}', deadline_s=deadline_s,
         values=begin, expect={'task_state': list(running), 'host': [lives_on or host]})
     current = Task(conductor, ctx, event, host, row, {begin['task_state']} if 'task_state' in begin else running)
-    try:
-        yield current
-    except (exception.InstanceChanged, exception.InstanceNotFound):
-        current.unwind()
-        raise
-    except Exception as error:
-        LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
-                    exc_info=not isinstance(error, exception.NovaException))
-        current.unwind()
-        if on_failure is not None:
-            on_failure(current, error)
-        else:
-            current.failed(error, failed or {})
-        return
-    try:
-        current.end()
-    except (exception.InstanceChanged, exception.InstanceNotFound):
-        current.unwind()
-        raise
+    with metrics.Run(event, 'overtaken') as run:
+        try:
+            yield current
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            current.unwind()
+            raise
+        except Exception as error:
+            LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
+                        exc_info=not isinstance(error, exception.NovaException))
+            run.result = 'error'
+            current.unwind()
+            if on_failure is not None:
+                on_failure(current, error)
+            else:
+                current.failed(error, failed or {})
+            return
+        try:
+            current.end()
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            current.unwind()
+            raise
+        run.result = 'success'

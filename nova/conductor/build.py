@@ -8,10 +8,12 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.conductor import state
+from nova.db import cell_transfer
 from nova.db import claims
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import mappings
 from nova.db import request_specs
 from nova.db import services
 
@@ -37,9 +39,7 @@ class Builder:
         try:
             selections = self._scheduler.select_destinations(ctx, spec=specs[uuids[0]], instance_uuids=uuids)
         except exception.Unavailable as error:
-            # the reconciler takes the open actions up again at its next look
-            LOG.warning('No scheduler for %d servers now: %s', len(uuids), error)
-            self._cell_db.run(instance_actions.hasten, utils.utcnow(), uuids)
+            self.wait_for(error, *uuids)
             return
         except exception.NovaException as error:
             LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
@@ -52,14 +52,31 @@ class Builder:
                 self._send_build(ctx, specs[uuid], chosen[0])
 
     def _send_build(self, ctx, spec, selection):
-        """The message names the server; all the rest comes back when the compute begins."""
+        """The message names the server; all the rest comes back when the compute begins.
+
+        It goes to the cell of the host, of whose conductor the server is from now on.
+        """
+        cell = self._cells.get(selection.cell_uuid)
+        home = cell is self._cells.default
         instance = objects.Instance(
             uuid=spec.instance_uuid, project_id=spec.project_id, user_id=spec.user_id, host=selection.host,
             node=selection.node, availability_zone=selection.availability_zone)
         try:
-            self._compute.build_instance(ctx, server=selection.host, instance=instance, spec=spec)
+            compute = self._compute if home else cell.rpc.compute
+            compute.build_instance(ctx, server=selection.host, instance=instance, spec=spec)
         except exception.Unavailable as error:
-            self.reschedule_instance(ctx, spec.instance_uuid, selection.host, selection.node, faults.fault(error))
+            if home:
+                self.reschedule_instance(ctx, spec.instance_uuid, selection.host, selection.node, faults.fault(error))
+            else:
+                self._reschedule_there(ctx, cell, spec.instance_uuid, selection, error)
+
+    def _reschedule_there(self, ctx, cell, instance_uuid, selection, error):
+        try:
+            cell.rpc.conductor.reschedule_instance(ctx, instance_uuid=instance_uuid, host=selection.host,
+                                                   node=selection.node, fault=faults.fault(error))
+        except exception.Unavailable:
+            # its action is open in that cell, whose reconciler takes it up
+            LOG.warning('Server %s waits for the services of cell %s: %s', instance_uuid, cell.name, error.message)
 
     def reschedule_instance(self, ctx, instance_uuid, host, node, fault):
         """See interface.py; ``fault['final']``: another host would fail as well."""
@@ -89,7 +106,8 @@ class Builder:
             instances.update(conn, uuid, {
                 'vm_state': states.ERROR, 'task_state': None, 'host': None, 'node': None, 'fault': fault,
                 'power_state': states.NOSTATE, 'network_info': [], 'volumes': []},
-                expect={'vm_state': states.BUILDING, 'task_state': BUILDING_TASKS, 'host': row['host']})
+                expect={'vm_state': states.BUILDING, 'task_state': BUILDING_TASKS, 'host': row['host'],
+                        'cell_move': None})
             instance_actions.finish(conn, uuid, 'conductor_build_instance', error=fault['message'],
                                     traceback=fault['details'])
         try:
@@ -105,21 +123,69 @@ class Builder:
 
         A host that is down finds the guest when it comes back, asks, and removes it.
         """
+        row, deleted, alive = self._to_delete(instance_uuid)
+        if row is not None and row['cell_move'] is not None:
+            cell_transfer.settle(self._api_db, self._cells, self._cells.default, instance_uuid)
+            row, deleted, alive = self._to_delete(instance_uuid)
+        if row is None:
+            if deleted:
+                self._api_db.run(state.forget, [instance_uuid])
+            else:
+                self._delete_elsewhere(ctx, instance_uuid)
+        elif alive:
+            self._compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
+        else:
+            try:
+                self._deallocate(ctx, instance_uuid, row['host'])
+            except exception.Unavailable as error:
+                self.wait_for(error, instance_uuid)
+                return
+            self.instance_destroyed(ctx, instance_uuid, row['host'])
+
+    def _to_delete(self, instance_uuid):
+        """(the row or None, whether the history has the server, whether its host is up)."""
         with self._cell_db.reader() as conn:
             try:
                 row = instances.get(conn, instance_uuid)
             except exception.InstanceNotFound:
-                row = None
-                deleted = history.deleted(conn, [instance_uuid])
-            alive = row is not None and row['host'] is not None and self.host_is_up(conn, row['host'])
-        if row is None:
-            if deleted:
-                self._api_db.run(state.forget, [instance_uuid])
-        elif alive:
-            self._compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
-        else:
-            self._network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=row['host'])
-            self.instance_destroyed(ctx, instance_uuid, row['host'])
+                return None, bool(history.deleted(conn, [instance_uuid])), False
+            return row, False, row['host'] is not None and self.host_is_up(conn, row['host'])
+
+    def _delete_elsewhere(self, ctx, instance_uuid):
+        """The server has gone to the cell of its host meanwhile: a conductor there deletes it."""
+        if len(self._cells.all()) == 1:
+            return
+        with self._api_db.reader() as conn:
+            mapping = mappings.get(conn, instance_uuid)
+        cell = mapping and self._cells.get(mapping['cell_uuid'])
+        if cell is None or cell is self._cells.default:
+            return
+        try:
+            cell.rpc.conductor.delete_instance(ctx, instance_uuid=instance_uuid)
+        except exception.Unavailable as error:
+            # the delete is an open action in that cell, whose reconciler takes it up
+            LOG.warning('Server %s is deleted when cell %s is back: %s', instance_uuid, cell.name, error.message)
+
+    def _deallocate(self, ctx, instance_uuid, host):
+        """Give back the addresses of a server. Where it never had a host, any cell's network service can: the level of
+        the API need not have one.
+        """
+        home = self._cells.default
+        if host is not None or home is not self._cells.top or len(self._cells.all()) == 1:
+            self._network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=host)
+            return
+        for cell in [*self._cells.all()[1:], home]:
+            try:
+                cell.rpc.network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=host)
+                return
+            except exception.Unavailable as error:
+                last = error
+        raise last
+
+    def wait_for(self, error, *uuids):
+        """Who is needed does not answer: the reconciler takes these servers' actions up again at its next look."""
+        LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
+        self._cell_db.run(instance_actions.hasten, utils.utcnow(), uuids)
 
     def host_is_up(self, conn, host):
         found = services.list(conn, host=host, topic='compute')

@@ -56,6 +56,7 @@ class Deferred:
     def _by_itself(self, row, action, go_on):
         """Begin an action in the name of the system; whether it began."""
         ctx = context.on_behalf_of(row)
+        ctx.observer = self.notifier if self.notifier.on else None
         try:
             row = self._cell_db.run(tasks.begin, ctx, row['uuid'], action, None, None, True)
         except (exception.Conflict, exception.InstanceNotFound) as error:

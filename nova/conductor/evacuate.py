@@ -39,7 +39,7 @@ class Evacuator:
             try:
                 row, migration = self._take_over_server(ctx, row, migration)
             except exception.Unavailable as error:
-                LOG.warning('No scheduler for the evacuation of server %s now: %s', instance_uuid, error.message)
+                self.wait_for(error, instance_uuid)
                 return
             except exception.InstanceChanged:
                 LOG.info('Somebody else goes on with the evacuation of server %s.', instance_uuid)

@@ -1,11 +1,13 @@
 """RPC methods of the conductor: building, and the writes of services that hold no database credentials."""
 from nova.rpc.interface import Interface, Method
 
+BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
+
 INTERFACE = Interface(
-    'conductor', '1.0',
+    'conductor', '1.1',
     # places and builds servers whose rows and request specs exist; context of the user. spec: the RequestSpec that
     # they share, with the password; without it each one's own is read
-    Method('build_instances', ('instance_uuids', 'spec')),
+    Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE),
     # the compute that was chosen could not build it: tries the next host; fault = {code, message, details}
     Method('reschedule_instance', ('instance_uuid', 'host', 'node', 'fault')),
     # deletes a server that has no host (or whose host is gone)
@@ -131,8 +133,19 @@ INTERFACE = Interface(
     Method('report_power_states', ('host', 'states'), call=True),
 
     # ---- services ----
-    # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down'}
-    Method('report_service', ('host', 'binary', 'topic', 'version'), call=True),
+    # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down', 'versions'}
+    Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True),
+    # the name belongs to who keeps this identity: before anything else, and from time to time -> as report_service.
+    # It is no heartbeat. Raises ServiceExists: it is another one's
+    Method('register_service', ('host', 'binary', 'topic', 'version', 'identity'), call=True, since='1.1',
+           unpinned=True, versions=True),
+    # a heartbeat that needs no answer; those of a moment are written together
+    Method('service_alive', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1'),
+    # an object that is too new for who has received it: primitive as JSON text, versions {name: version} that he knows
+    # -> the same as older services have it, JSON text
+    Method('object_backport', ('primitive', 'versions'), call=True, since='1.1'),
+    # what a host does to a server without a task: an event of nova/notify/events.py, in its phase
+    Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True),
     # records how many servers a host ran in the last period of [DEFAULT] instance_usage_audit_period -> False when
     # it is recorded already
     Method('audit_instance_usage', ('host',), call=True),

@@ -1,25 +1,30 @@
 """The conductor: a table of contents. Building in build.py, writes in state.py, lost work in reconcile.py."""
 import datetime
 
+from nova import notify
 from nova import utils
 from nova.compute import interface as compute_interface
 from nova.conductor import build
 from nova.conductor import deferred
 from nova.conductor import evacuate
 from nova.conductor import follow
+from nova.conductor import heartbeats
 from nova.conductor import live_migrate
 from nova.conductor import maintenance
 from nova.conductor import migrate
 from nova.conductor import move_watch
+from nova.conductor import notices
 from nova.conductor import rebuild
 from nova.conductor import reconcile
 from nova.conductor import shares
 from nova.conductor import shelve
 from nova.conductor import state
+from nova.conductor import upgrade
 from nova.conductor import usage
 from nova.conductor import volumes
 from nova.db import instance_actions
 from nova.db import live_migrations
+from nova.db import online
 from nova.share import api as share_api
 from nova.volume import api as volume_api
 
@@ -28,8 +33,9 @@ TAKE_UP_S = 15
 
 class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, build.Builder, reconcile.Reconciler,
                        follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
-                       volumes.Volumes, shares.Shares,
-                       usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer):
+                       volumes.Volumes, shares.Shares, notices.Notices,
+                       usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer,
+                       upgrade.Upgrader):
     """
     :param conf: the configuration
     :param api_db: Database of the API database
@@ -40,35 +46,45 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
     """
 
     _compute_interface = compute_interface.INTERFACE
+    notifier = notify.OFF          # see tell_with
 
     def __init__(self, conf, api_db, cells, scheduler_client, compute_client, network_client, images,
                  block_storage=None):
-        self._conf, self._api_db, self._cell_db = conf, api_db, cells.default.db
+        self._conf, self._api_db, self._cells, self._cell_db = conf, api_db, cells, cells.default.db
         self._scheduler, self._compute, self._network = scheduler_client, compute_client, network_client
         self._images = images
         self._volumes = block_storage or volume_api.NoVolumes()
         self._shares = share_api.NoShares()
+        self._heartbeats = heartbeats.Heartbeats(self._cell_db)
+        self._data_migrations = online.Background(api_db, cells)
         self.drift = 0           # differences that the audit has mended: should stay 0
 
     def start(self):
-        """What waits for a conductor may have waited for one that died: it is looked after soon.
+        """What waits for a conductor may have waited for one that died, or was given to it: it is looked after soon.
 
         Not at once, because after a restart of everything the hosts need a moment to report.
         """
         soon = utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S)
-        self._cell_db.run(instance_actions.hasten, soon)
+        self._cell_db.run(instance_actions.hasten, soon, untaken=True)
         self._cell_db.run(live_migrations.hasten, soon)
 
     def stop(self):
-        pass
+        self.notifier.stop()
+
+    def in_progress(self):
+        """For a report about the process."""
+        return {'differences that the audit has mended': self.drift}
 
     def periodic_tasks(self):
         conf = self._conf.conductor
         return [('reconcile', conf.reconcile_interval, self.reconcile),
                 ('audit_usage', conf.audit_interval, self.audit),
+                ('settle_cell_moves', conf.reconcile_interval, self.settle_cell_moves),
                 ('remove_lost_mappings', 600, self.remove_lost_mappings),
+                ('remove_new_lost_mappings', 60, self.remove_new_lost_mappings),
                 ('confirm_old_moves', 60, self.confirm_old_moves),
                 ('count_sizes', 600, self.count_sizes),
+                ('migrate_data', online.BACKGROUND_S, self.migrate_data),
                 ('follow_zones', conf.reconcile_interval, self.follow_zones),
                 ('forget_groups', conf.reconcile_interval, self.forget_groups),
                 ('maintain_hosts', maintenance.PERIOD_S, self.maintain_hosts),

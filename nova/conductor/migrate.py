@@ -112,7 +112,7 @@ class Migrator:
                 ctx, spec=spec, migration_id=migration['id'], target=arguments.get('host'), force=False,
                 ignore=[*arguments.get('ignore', ()), *arguments.get('tried', ())])
         except exception.Unavailable as error:
-            LOG.warning('No scheduler for the move of server %s now: %s', uuid, error)
+            self.wait_for(error, uuid)
             return
         except exception.NovaException as error:
             LOG.info('Server %s finds no other host: %s', uuid, error.message)

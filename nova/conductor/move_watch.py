@@ -49,7 +49,7 @@ class MoveWatch:
         marker, wrong = '', {}
         while True:
             with self._api_db.reader() as conn:
-                counted = mappings.sizes(conn, marker, PAGE)
+                counted = mappings.sizes(conn, self._cells.default.uuid, marker, PAGE)
             if not counted:
                 break
             with self._cell_db.reader() as conn:

@@ -8,11 +8,13 @@ from nova import concurrency
 from nova import context
 from nova import exception
 from nova import faults
+from nova import metrics
 from nova import objects
 from nova import states
 from nova import utils
 from nova.conductor import migrate
 from nova.conductor import state
+from nova.db import cell_transfer
 from nova.db import claims
 from nova.db import history
 from nova.db import idempotency
@@ -25,7 +27,8 @@ from nova.db.tables_api import instance_mappings
 
 LOG = logging.getLogger(__name__)
 
-MAPPING_AGE_S = 300          # a mapping whose server's row is not there after so long: the API died in between
+MAPPING_AGE_S = 120          # a mapping whose server's row is not there after so long: the API died in between
+NEW_MAPPING_S = 1800         # those that are looked at every minute
 PAGE = 1000
 
 # task state -> action that set it; of actions that share one, the method and its arguments are the same
@@ -52,9 +55,11 @@ def decide(row, host_up, old):
     :param row: the instances row, None when the server is gone
     :param host_up: whether its host's service is up
     :param old: it has been open for longer than anything takes
-    :returns: 'close', 'delete', 'fail', 'build', 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one)
-        or 'wait'
+    :returns: 'settle' (it is on its way to another cell), 'close', 'delete', 'fail', 'build', 'resend', 'continue' or
+        'abandon' (a move), 'migrate' (a live one) or 'wait'
     """
+    if row is not None and row.get('cell_move') is not None:
+        return 'settle'
     if row is None or row['task_state'] is None and row['vm_state'] != states.BUILDING:
         return 'close'
     if row['task_state'] == states.DELETING:
@@ -113,6 +118,7 @@ class Reconciler:
                 decide_evacuation if action['action'] == 'evacuate' else decide)
             what = decided(row, bool(row) and up.get(row['host'], False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
+            metrics.RECONCILED.labels(what).inc()
             try:
                 getattr(self, '_' + what)(action, row)
             except exception.NovaException as error:
@@ -120,6 +126,21 @@ class Reconciler:
                             action['instance_uuid'], error)
             taken += 1
         return taken
+
+    def _settle(self, action, row):
+        """See that the server is in one cell; where it is this one, go on with what waits."""
+        cell_transfer.settle(self._api_db, self._cells, self._cells.default, row['uuid'])
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
+            up = row is not None and row['host'] is not None and self.host_is_up(conn, row['host'])
+        if row is not None and row['cell_move'] is None:
+            getattr(self, '_' + decide(row, up, False))(action, row)
+
+    def settle_cell_moves(self):
+        """Settle the servers that were left on their way between this cell and another one; their number."""
+        if len(self._cells.all()) == 1:
+            return 0
+        return cell_transfer.settle_all(self._api_db, self._cells, self._cells.default)
 
     def _close(self, action, row):
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], beside=False)
@@ -218,18 +239,28 @@ class Reconciler:
         except Exception:
             LOG.exception('What was interrupted is not taken up at once; the periodic task does it.')
 
-    def remove_lost_mappings(self, age_s=MAPPING_AGE_S):
-        """Mappings and specs of servers whose rows were never written, or are deleted; the number removed.
+    def remove_new_lost_mappings(self):
+        """The same soon, for those whose API lost its database in between: they count against a quota."""
+        return self.remove_lost_mappings(within_s=NEW_MAPPING_S)
+
+    def remove_lost_mappings(self, age_s=MAPPING_AGE_S, within_s=None):
+        """Mappings to this cell and specs of servers whose rows were never written, or are deleted; the number removed.
 
         A row that is missing may be about to be written while its mapping is younger than ``age_s``, unless the
         history has it.
+
+        :param within_s: only of those that are younger than so many seconds
         """
         before = utils.utcnow() - datetime.timedelta(seconds=age_s)
         marker, removed = '', 0
         while True:
             page = sa.select(instance_mappings.c.instance_uuid, instance_mappings.c.created_at).where(
-                instance_mappings.c.instance_uuid > marker).order_by(
+                instance_mappings.c.instance_uuid > marker,
+                instance_mappings.c.cell_uuid == self._cells.default.uuid).order_by(
                 instance_mappings.c.instance_uuid).limit(PAGE)
+            if within_s is not None:
+                since = utils.utcnow() - datetime.timedelta(seconds=within_s)
+                page = page.where(instance_mappings.c.created_at > since)
             with self._api_db.reader() as conn:
                 created = {row.instance_uuid: row.created_at for row in conn.execute(page)}
             if not created:
@@ -239,10 +270,10 @@ class Reconciler:
                 deleted = history.deleted(conn, missing)
             lost = [uuid for uuid in missing if uuid in deleted or created[uuid] < before]
             if lost:
-                LOG.warning('%d servers have a mapping and no row; removing the mappings.', len(lost))
+                lost = self._api_db.run(state.forget, lost, self._cells.default.uuid)
+                LOG.warning('%d servers have a mapping and no row; the mappings are removed.', len(lost))
                 for uuid in lost:
                     self.release_attachments(context.admin_context(), uuid)
-                self._api_db.run(state.forget, lost)
                 removed += len(lost)
             marker = max(created)
 
@@ -250,6 +281,8 @@ class Reconciler:
         """Compare the nodes' usage with their servers; what differed is mended and counted in ``drift``."""
         mended = [*self._cell_db.run(claims.audit), *self._cell_db.run(pci_devices.audit)]
         self.drift += len(mended)
+        metrics.AUDITS.inc()
+        metrics.DRIFT.inc(len(mended))
         return mended
 
     def expire_idempotency_keys(self):

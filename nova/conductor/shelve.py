@@ -86,8 +86,7 @@ class Shelver:
         try:
             chosen = self._scheduler.select_unshelve(ctx, spec=spec, instance_uuid=uuid, target=target)
         except exception.Unavailable as error:
-            # the open action is taken up again by the reconciler
-            LOG.warning('No scheduler for server %s now: %s', uuid, error.message)
+            self.wait_for(error, uuid)
             return None
         except exception.NovaException as error:
             LOG.info('Shelved server %s finds no host: %s', uuid, error.message)

@@ -6,9 +6,12 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.db import block_devices
+from nova.db import cell_rows
+from nova.db import cell_move_steps
 from nova.db import claims
 from nova.db import compute_nodes
 from nova.db import console_tokens
+from nova.db import heartbeats as heartbeats_db
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
@@ -130,7 +133,8 @@ class StateWriter:
                 row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
                 shelved.append(row['system_metadata'].get('shelved_image_id'))
                 claims.free(conn, row)
-                instances.destroy(conn, instance_uuid, utils.utcnow(), expect={'host': host})
+                instances.destroy(conn, instance_uuid, utils.utcnow(),
+                                  expect={'host': host, 'cell_move': (None, cell_move_steps.COMING)})
                 if moving:
                     elsewhere.update(self.drop_moves(conn, instance_uuid) - {host})
             except exception.InstanceNotFound:
@@ -170,7 +174,7 @@ class StateWriter:
 
     def instances_on_host(self, ctx, host):
         with self._cell_db.reader() as conn:
-            rows = instances.by_host(conn, host)
+            rows = [row for row in instances.by_host(conn, host) if row['cell_move'] is None]
             actions = instance_actions.open_of_many(conn, [row['uuid'] for row in rows if row['task_state']])
         return [{'instance': objects.Instance.from_row(row), **{
             name: actions.get(row['uuid'], {}).get(name)
@@ -223,10 +227,41 @@ class StateWriter:
                     self._cell_db.run(console_tokens.delete, uuid)
 
     def report_service(self, ctx, host, binary, topic, version):
-        zone = (self._conf.default_availability_zone if topic == 'compute'
+        row = self._cell_db.run(services.report, host, binary, topic, self._service_zone(topic), version)
+        return {**{name: row[name] for name in ('uuid', 'disabled', 'forced_down')}, 'versions': self.versions()}
+
+    def register_service(self, ctx, host, binary, topic, version, identity):
+        if topic == 'compute':
+            self._map_host(host)
+        with self._cell_db.reader() as conn:
+            row = heartbeats_db.registered(conn, host, binary, version, identity)
+        if row is None:
+            row = self._cell_db.run(heartbeats_db.register, host, binary, topic, self._service_zone(topic), version,
+                                    identity, self._conf.service_down_time)
+        return {**{name: row[name] for name in ('uuid', 'disabled', 'forced_down')}, 'versions': self.versions()}
+
+    def service_alive(self, ctx, host, binary, topic, version, identity):
+        self._heartbeats.add(host, binary, topic, version, self._service_zone(topic), identity)
+
+    def _map_host(self, host):
+        """Let a compute host belong to this cell.
+
+        :raises HostInAnotherCell:
+        """
+        here = self._cells.default.uuid
+        with self._api_db.reader() as conn:
+            place = cell_rows.cell_of_host(conn, host)
+        place = place or self._api_db.run(cell_rows.map_host, host, here)
+        if place != here:
+            cell = self._cells.get(place)
+            if cell is None:                       # it was deleted
+                self._api_db.run(cell_rows.move_host, host, place, here)
+            else:
+                raise exception.HostInAnotherCell(host=host, cell=cell.name)
+
+    def _service_zone(self, topic):
+        return (self._conf.default_availability_zone if topic == 'compute'
                 else self._conf.internal_service_availability_zone)
-        row = self._cell_db.run(services.report, host, binary, topic, zone, version)
-        return {name: row[name] for name in ('uuid', 'disabled', 'forced_down')}
 
     def report_nodes(self, ctx, host, nodes):
         self._cell_db.run(compute_nodes.report, host, nodes)
@@ -247,7 +282,13 @@ def _update(conn, uuid, values, expect, owner=None):
     return objects.Instance.from_row(row)
 
 
-def forget(conn, uuids):
-    """Remove what the API database has of servers."""
+def forget(conn, uuids, cell_uuid=None):
+    """Remove what the API database has of servers; their uuids.
+
+    :param cell_uuid: of those alone that are in this cell, still
+    """
+    if cell_uuid is not None:
+        uuids = mappings.lock_in_cell(conn, uuids, cell_uuid)
     mappings.delete_many(conn, uuids)
     request_specs.delete_many(conn, uuids)
+    return uuids

@@ -20,6 +20,13 @@ def list_opts():
             for module in modules()]
 
 
+def valued_options():
+    """The options of a command line that are followed by a value, as they are written: --config-file, …"""
+    return {f'--{group + "-" if group else ""}{option.name}'.replace('_', '-')
+            for option, group in ((option, group and group.name) for option, group in new(files=[])._all_cli_opts())
+            if not isinstance(option, cfg.BoolOpt)}
+
+
 def new(args=(), files=None, **overrides):
     """A configuration with every option registered and the files read.
 

@@ -4,7 +4,7 @@ from oslo_config import cfg
 GROUP = 'api'
 
 OPTIONS = [
-    cfg.IntOpt('max_limit', default=1000, min=1, max=100000,
+    cfg.IntOpt('max_limit', default=1000, min=1, max=100000, mutable=True,
                help='Items that one page of a list has at most. More costs memory and time per request.'),
     cfg.IntOpt('max_request_body_size', default=262144, min=1024, max=16777216,
                help='Bytes of a request body at most; a larger one is answered with 413. '
@@ -16,14 +16,21 @@ OPTIONS = [
                          'GET /limits shows for it. Example: "POST */servers ^/servers 120 MINUTE". Every line that '
                          'matches counts. Administrators and the role service are not limited. '
                          'None: no rate is counted.'),
-    cfg.IntOpt('cell_timeout', default=10, min=1, max=600,
+    cfg.IntOpt('max_waiting_builds', default=1000, min=0, max=1000000,
+               help='Servers that may wait to be placed and built. While there are so many, POST /servers is answered '
+                    'with 503 and Retry-After. What the cloud builds in a minute is a good value: servers that wait '
+                    'for two minutes are taken for lost and sent again. 0: no bound.'),
+    cfg.IntOpt('cell_timeout', default=10, min=1, max=600, mutable=True,
                help='Seconds that a listing waits for a cell. One that does not answer by then counts as down: '
                     'its servers are left out, or shown with what the API database knows of them.'),
+    cfg.BoolOpt('list_records_by_skipping_down_cells', default=True, mutable=True,
+                help='Whether lists leave out what is in a cell that does not answer, at microversions before 2.69, '
+                     'which cannot say so. False: they are answered with 503, so that nobody takes a part for all.'),
     cfg.IntOpt('event_streams', default=8, min=0, max=10000,
                help='Event streams (GET /os-events) that one API process serves at once, half of them at most to one '
                     'project. Each holds a thread for as long as it is open, so that with native threads there must '
                     'be fewer than [http] threads.'),
-    cfg.IntOpt('idempotency_key_lifetime', default=86400, min=60, max=2592000,
+    cfg.IntOpt('idempotency_key_lifetime', default=86400, min=60, max=2592000, mutable=True,
                help='Seconds for which the answer to a request with an Idempotency-Key is given again. Longer lets '
                     'clients repeat older requests safely, and keeps a row of each in the API database.'),
     cfg.URIOpt('compute_link_prefix', schemes=['http', 'https'],

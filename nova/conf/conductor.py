@@ -6,19 +6,19 @@ GROUP = 'conductor'
 OPTIONS = [
     cfg.IntOpt('reconcile_interval', default=30, min=1, max=3600,
                help='Seconds between two looks for tasks that nobody works on.'),
-    cfg.IntOpt('task_deadline', default=600, min=10, max=86400,
+    cfg.IntOpt('task_deadline', default=600, min=10, max=86400, mutable=True,
                help='Seconds without a sign of life after which a task is given to its service again. Longer than '
                     'the longest image download and snapshot upload, or these are asked for twice (which does no '
                     'harm).'),
-    cfg.IntOpt('task_give_up', default=7200, min=60, max=86400 * 7,
+    cfg.IntOpt('task_give_up', default=7200, min=60, max=86400 * 7, mutable=True,
                help='Seconds after which a task that never ends is failed and its server freed for other actions.'),
     cfg.IntOpt('audit_interval', default=300, min=10, max=86400,
                help='Seconds between two comparisons of the usage of compute nodes with their servers.'),
-    cfg.IntOpt('maintenance_moves', default=4, min=1, max=1000,
+    cfg.IntOpt('maintenance_moves', default=4, min=1, max=1000, mutable=True,
                help='Servers of one host that are moved at the same time while its maintenance starts or stops. Each '
                     'takes a share of the network between the hosts; [DEFAULT] max_concurrent_live_migrations of the '
                     'host holds as well.'),
-    cfg.IntOpt('deleted_servers_kept_days', default=90, min=0, max=36500,
+    cfg.IntOpt('deleted_servers_kept_days', default=90, min=0, max=36500, mutable=True,
                help='Days that deleted servers stay visible in changes-since, deleted=true and usage reports. '
                     '0 keeps them for ever.'),
 ]

@@ -4,7 +4,7 @@ from oslo_config import cfg
 GROUP = 'consoleauth'
 
 OPTIONS = [
-    cfg.IntOpt('token_ttl', default=600, min=1, max=86400,
+    cfg.IntOpt('token_ttl', default=600, min=1, max=86400, mutable=True,
                help='Seconds in which the URL of a console opens it. Short, because whoever has the URL needs nothing '
                     'else.'),
 ]

@@ -15,13 +15,13 @@ OPTIONS = [
     cfg.IntOpt('service_down_time', default=60, min=2, max=86400,
                help='Seconds without a heartbeat after which a service counts as down. '
                     'Several times report_interval, so that one late report does no harm.'),
-    cfg.IntOpt('graceful_shutdown_timeout', default=60, min=0, max=3600,
+    cfg.IntOpt('graceful_shutdown_timeout', default=60, min=0, max=3600, mutable=True,
                help='Seconds that a stopping service gives to what it is doing. 0 does not wait.'),
     cfg.StrOpt('default_availability_zone', default='nova', max_length=255,
                help='Zone of compute hosts that no aggregate puts into another one.'),
     cfg.StrOpt('internal_service_availability_zone', default='internal', max_length=255,
                help='Zone shown for the services that are not computes.'),
-    cfg.StrOpt('default_schedule_zone', max_length=255,
+    cfg.StrOpt('default_schedule_zone', max_length=255, mutable=True,
                help='Zone of servers that name none. Empty: any zone.'),
 ]
 

@@ -42,10 +42,11 @@ OPTIONS = [
     cfg.BoolOpt('restrict_isolated_hosts_to_isolated_images', default=True,
                 **_before('restrict_isolated_hosts_to_isolated_images'),
                 help='isolated_hosts run isolated_images only. False: other images, too.'),
-    cfg.IntOpt('max_io_ops_per_host', default=8, min=0, max=100000, **_before('max_io_ops_per_host'),
+    cfg.IntOpt('max_io_ops_per_host', default=8, min=0, max=100000, **_before('max_io_ops_per_host'), mutable=True,
                help='Servers in a task that keeps disks and network busy (build, move, snapshot, …) from which '
                     'IoOpsFilter lets no more to a host. Several schedulers may exceed it by what they place at once.'),
     cfg.IntOpt('max_instances_per_host', default=50, min=0, max=1000000, **_before('max_instances_per_host'),
+               mutable=True,
                help='Servers on a host from which NumInstancesFilter lets no more to it.'),
     cfg.StrOpt('aggregate_image_properties_isolation_namespace', max_length=255,
                **_before('aggregate_image_properties_isolation_namespace'),

@@ -12,6 +12,11 @@ OPTIONS = [
     cfg.IntOpt('threads', default=32, min=2, max=1000,
                help='Requests served at once under native threads. An image upload or download holds one for as '
                     'long as it takes.'),
+    cfg.IntOpt('drain_time', default=0, min=0, max=600,
+               help='Seconds for which a stopping nova-api still takes requests while /healthcheck answers 503, so '
+                    'that a load balancer sends the next ones elsewhere: more than it takes to notice. They are part '
+                    'of graceful_shutdown_timeout. 0 suits a balancer that tries another server when a connection is '
+                    'refused.'),
     cfg.StrOpt('paste_config', default='api-paste.ini',
                help='File with the pipelines of the compute API, below /etc/nova or with its whole path.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],

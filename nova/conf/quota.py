@@ -5,7 +5,7 @@ GROUP = 'quota'
 
 
 def _limit(name, default, what):
-    return cfg.IntOpt(name, default=default, min=-1, max=2147483647, help=f'{what} -1: no limit.')
+    return cfg.IntOpt(name, default=default, min=-1, max=2147483647, mutable=True, help=f'{what} -1: no limit.')
 
 
 OPTIONS = [

@@ -12,7 +12,7 @@ OPTIONS = [
     cfg.IntOpt('max_attempts', default=3, min=1, max=100,
                deprecated_opts=[cfg.DeprecatedOpt('scheduler_max_attempts', group='DEFAULT')],
                help='Hosts on which the build of a server is tried before it ends in ERROR.'),
-    cfg.IntOpt('alternates', default=0, min=0, max=15,
+    cfg.IntOpt('alternates', default=0, min=0, max=15, mutable=True,
                help='Hosts that the scheduler names beside the one that it chose and claimed, the next best first, for '
                     'who calls it. Nothing is claimed of them, and the conductor asks again when a build has failed: '
                     'that sees the hosts as they are then.'),

@@ -1,5 +1,8 @@
-"""Cells: where servers live. One cell is the default and makes itself known in the API database; others are rows of
-the table ``cells`` with a database URL of their own.
+"""Cells: where servers live. Each is a row of the table ``cells`` with the URLs of its database and its broker.
+
+A process is at home in one of them, the cell whose database its [database] names; a deployment of one cell needs no
+setup: its row makes itself, with URLs that are empty, which means what the configuration says. In a deployment of
+several, the API, the schedulers and their conductor are at home in cell0, where what never landed stays.
 """
 import logging
 import os
@@ -11,12 +14,15 @@ from concurrent import futures
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from nova import exception
+from nova.db import cell_urls
 from nova.db import engine
 from nova.db.tables_api import cells
 
 LOG = logging.getLogger(__name__)
 
 DEFAULT_CELL = 'cell1'
+CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REFRESH_S = 60                # how long a new row may stay unnoticed by who lists all cells
 THREADS = 8                   # requests that ask one of several cells at the same time
 
@@ -25,14 +31,21 @@ UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, sa.exc.Op
 
 
 class Cell:
-    """One cell; its database is opened at first use.
+    """One cell; its database is opened, and its broker connected, at first use.
 
-    :param open: function that opens it
+    database_url, transport_url    '' where the configuration says it
+    disabled                       it gets no new servers
+
+    :param row: of the table ``cells``
+    :param open: function that opens the database
+    :param connect: function that gives the clients of its services
     """
 
-    def __init__(self, uuid, name, open):
-        self.uuid, self.name = uuid, name
+    def __init__(self, row, open, connect):
+        self.uuid, self.database_url, self.transport_url = row.uuid, row.database_url, row.transport_url
+        self.follow(row)
         self._open, self._db = open, None
+        self._connect, self._rpc = connect, None
         self._lock = threading.Lock()
         self._executor = None
         self._down_until = 0
@@ -45,16 +58,45 @@ class Cell:
                     self._db = self._open()
         return self._db
 
+    @property
+    def rpc(self):
+        """Clients of its services: ``.compute``, ``.conductor``, ``.network``, ``.scheduler``."""
+        if self._rpc is None:
+            with self._lock:
+                if self._rpc is None:
+                    self._rpc = self._connect()
+        return self._rpc
+
+    def follow(self, row):
+        """Take over what may change while it is in use."""
+        self.name, self.disabled = row.name, row.disabled
+
+    def close(self):
+        """What was opened for it is closed; who uses it again opens it again."""
+        with self._lock:
+            opened, self._db = self._db, None
+            connected, self._rpc = self._rpc, None
+        if opened is not None:
+            opened.dispose()
+        if connected is not None:
+            connected.close()
+
     def submit(self, function):
         """A future of ``function(cell)``; None while the cell is known not to answer."""
         if time.monotonic() < self._down_until:
             return None
         if self._executor is None:
             self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
-        return self._executor.submit(function, self)
+        return self._executor.submit(self._ask, function)
+
+    def _ask(self, function):
+        try:
+            return function(self)
+        except db_exc.DBConnectionError:
+            return function(self)         # what was kept open was closed by its server, which may well be there
 
     def rest(self, seconds):
-        """It did not answer in time: nobody waits for it again so soon."""
+        """It did not answer: nobody waits for it again so soon."""
         self._down_until = time.monotonic() + seconds
 
 
@@ -78,6 +120,8 @@ def _ask(asked, function, timeout):
             down.append(cell)
         except UNREACHABLE as error:
             LOG.warning('Cell %s cannot be reached: %s', cell.name, error)
+            if timeout:
+                cell.rest(timeout)
             down.append(cell)
         else:
             found.append((cell, result))
@@ -95,31 +139,43 @@ def open_database(conf, group, default_file):
     """The Database of one option group; without a URL it is an SQLite file below the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(state_path(conf), default_file)
-    return engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow)
+    return engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
+                           name='api' if group == 'api_database' else 'cell')
 
 
 class Cells:
     """The cells of a deployment.
 
-    :param conf: [database] names the default cell's database
+    :param conf: [database] names the database of the cell in which this process is at home
     :param api_db: Database of the API database
-    :param db: Database of the default cell where it is open already
+    :param db: Database of that cell where it is open already
+    :param connect: function(transport URL) that gives the clients of a cell's services; '': on the process's own bus
     """
 
-    def __init__(self, conf, api_db, db=None):
+    def __init__(self, conf, api_db, db=None, connect=None):
         self._conf, self._api_db = conf, api_db
         self._db = db or open_database(conf, 'database', DEFAULT_CELL + '.sqlite')
+        self._connect = connect or _unconnected
         self._lock = threading.RLock()
         self._default, self._known, self._read_at = None, {}, None
 
     @property
     def default(self):
-        """The cell of [database]; its row is made at first use."""
+        """The cell of [database]; where no row names it, its row is made at first use.
+
+        :raises InvalidInput: there are other cells only
+        """
         with self._lock:
             if self._default is None:
-                self._default = Cell(self._api_db.run(self._register), DEFAULT_CELL, lambda: self._db)
+                row = self._api_db.run(self._register)
+                self._default = Cell(row, lambda: self._db, lambda: self._connect(''))
                 self._known = {self._default.uuid: self._default}
             return self._default
+
+    @property
+    def top(self):
+        """The cell on whose broker the schedulers are: cell0, in a deployment that has none the default cell."""
+        return next((cell for cell in self.all() if cell.uuid == CELL0_UUID), self.default)
 
     def get(self, uuid):
         """A cell by its uuid, or None."""
@@ -147,33 +203,73 @@ class Cells:
         timeout = self._conf.api.cell_timeout if len(every) > 1 else None
         return _ask([only] if only else every, function, timeout)
 
+    def ask(self, asked, function):
+        """The same of these cells."""
+        return _ask(asked, function, self._conf.api.cell_timeout)
+
     def refresh(self):
         """Notice new cells at once."""
         self._read_at = None
 
+    def close(self):
+        """End what this process has opened for other cells."""
+        with self._lock:
+            for cell in self._known.values():
+                if cell is not self._default:
+                    cell.close()
+
     def _read(self):
         with self._lock:
             with self._api_db.reader() as conn:
-                rows = conn.execute(sa.select(cells).where(cells.c.database_url != '').order_by(cells.c.name)).all()
+                rows = conn.execute(sa.select(cells).order_by(cells.c.name)).all()
             default = self.default
             known = {default.uuid: default}
             for row in rows:
-                if row.uuid != default.uuid:
-                    known[row.uuid] = self._known.get(row.uuid) or Cell(row.uuid, row.name, self._opener(row))
+                if row.uuid == default.uuid:
+                    default.follow(row)
+                elif row.database_url:
+                    known[row.uuid] = self._cell(row)
             self._known, self._read_at = known, time.monotonic()
             return known
 
+    def _cell(self, row):
+        """The Cell of a row: the one that is known, as long as its URLs are the same."""
+        cell = self._known.get(row.uuid)
+        if cell is None or (cell.database_url, cell.transport_url) != (row.database_url, row.transport_url):
+            return Cell(row, self._opener(row), lambda: self._connect(self._transport_url(row)))
+        cell.follow(row)
+        return cell
+
     def _opener(self, row):
         options = self._conf.database
-        return lambda: engine.Database(row.database_url, pool_size=options.max_pool_size,
-                                       max_overflow=options.max_overflow)
+        return lambda: engine.Database(self._database_url(row), pool_size=options.max_pool_size,
+                                       max_overflow=options.max_overflow, name=f'cell {row.name}', wait=False)
+
+    def _database_url(self, row):
+        return cell_urls.fill(row.database_url, self._db.url.render_as_string(hide_password=False))
+
+    def _transport_url(self, row):
+        return cell_urls.fill(row.transport_url, getattr(self._conf, 'transport_url', None))
 
     def _register(self, conn):
-        find = sa.select(cells.c.uuid).where(cells.c.name == DEFAULT_CELL)
-        found = conn.execute(find).scalar()
-        if found is None:
+        """The row of the cell of [database]: the one that names it, else the one that leaves that to the configuration.
+        """
+        own = self._home(conn)
+        if own is None:
             engine.insert_ignore(conn, cells, {
                 'uuid': str(uuidlib.uuid4()), 'name': DEFAULT_CELL, 'disabled': False,
                 'database_url': '', 'transport_url': ''})      # '': what the configuration says
-            found = conn.execute(find).scalar()
-        return found
+            own = self._home(conn)
+        if own is None:
+            raise exception.InvalidInput('[database] connection names the database of no cell: '
+                                         f'{self._db.url.render_as_string(hide_password=True)}')
+        return own
+
+    def _home(self, conn):
+        rows = conn.execute(sa.select(cells)).all()
+        return next((row for row in rows if row.database_url and sa.make_url(self._database_url(row)) == self._db.url),
+                    next((row for row in rows if not row.database_url), None))
+
+
+def _unconnected(url):
+    raise exception.ServiceUnavailable(service='broker')

@@ -9,6 +9,7 @@ from nova.db import numa_claims
 from nova.db import pci_devices
 from nova.db import statements
 from nova.db.tables_cell import compute_nodes
+from nova.db.tables_cell import services
 
 USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written by claims alone
 _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pci_stats', 'pci_devices',
@@ -88,17 +89,21 @@ def capabilities(conn, hosts):
         compute_nodes.c.host.in_(hosts))).all()
 
 
-def list(conn, *, limit=None, after_id=None, node_like=None):
+def list(conn, *, limit=None, after_id=None, node_like=None, with_service=False):
     """Nodes in the order of their numbers.
 
     :param after_id: number of the last node of the page before
     :param node_like: part of the node's name
+    :param with_service: those alone whose host has a row of its compute service
     """
     statement = sa.select(compute_nodes).order_by(compute_nodes.c.id)
     if after_id is not None:
         statement = statement.where(compute_nodes.c.id > after_id)
     if node_like is not None:
         statement = statement.where(compute_nodes.c.node.contains(node_like, autoescape=True))
+    if with_service:
+        statement = statement.where(sa.exists().where(services.c.host == compute_nodes.c.host,
+                                                      services.c.binary == 'nova-compute'))
     if limit is not None:
         statement = statement.limit(limit)
     return statements.dicts(conn.execute(statement))

@@ -11,15 +11,21 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import engines
 from oslo_db.sqlalchemy import exc_filters
 
+from nova import metrics
+from nova.db import errors  # noqa: F401 (oslo.db learns of them)
+
 LOG = logging.getLogger(__name__)
 
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
+RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
+TRUSTED_S = 1                    # a connection that was used within so many seconds is not asked whether it lives
 POOL_TIMEOUT_S = 30              # a request waits this long for a connection
 # MariaDB's default shows every SELECT the moment of the transaction's first one, which may lie before a lock.
 MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
@@ -33,25 +39,31 @@ class Database:
     :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…`` or ``postgresql+psycopg2://…``
     :param pool_size: connections kept open
     :param max_overflow: connections opened beyond that under load
+    :param name: in metrics and health reports
+    :param wait: for a server that is away, when this is made; else the first transaction finds out
     """
 
-    def __init__(self, url, *, pool_size=10, max_overflow=40):
-        self.url = sa.make_url(url)
+    def __init__(self, url, *, pool_size=10, max_overflow=40, name='database', wait=True):
+        self.url, self.name = sa.make_url(url), name
         self.sqlite = self.url.get_backend_name() == 'sqlite'
         self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
                        engines.create_engine(_server_url(self.url), max_pool_size=pool_size, max_overflow=max_overflow,
                                              pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800,
-                                             max_retries=CONNECT_RETRIES, retry_interval=1,
+                                             max_retries=CONNECT_RETRIES if wait else 0, retry_interval=1,
                                              mysql_sql_mode='TRADITIONAL', thread_checkin=False))
+        self._committed = None if self.sqlite else _frugal(self.engine)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
         self._idle = collections.deque()
+        self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
+        metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
     @contextlib.contextmanager
     def reader(self):
         """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own."""
         with self._connection('BEGIN') as conn:
             yield conn
+        self._ended['read'].inc()
 
     @contextlib.contextmanager
     def writer(self):
@@ -61,8 +73,14 @@ class Database:
         before has left.
         """
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
+            conn.info.pop(_AFTER, None)            # of a transaction that failed
             yield conn
             conn.commit()
+            if not self.sqlite:
+                self._committed(conn.connection.dbapi_connection)
+            for function in conn.info.pop(_AFTER, ()):
+                function()
+        self._ended['write'].inc()
 
     @contextlib.contextmanager
     def _connection(self, begin):
@@ -92,17 +110,38 @@ class Database:
         self._idle.append(conn)
 
     def run(self, function, *args, **kwargs):
-        """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock; return its result."""
+        """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock, or its connection before
+        the commit; return its result."""
         for attempt in range(DEADLOCK_RETRIES):
+            committing = False
             try:
                 with self.writer() as conn:
-                    return function(conn, *args, **kwargs)
+                    result = function(conn, *args, **kwargs)
+                    committing = True
+                return result
+            except db_exc.DBConnectionError:
+                if committing or attempt >= len(RECONNECT_PAUSES_S):
+                    raise
+                time.sleep(RECONNECT_PAUSES_S[attempt])
             except (db_exc.DBDeadlock, db_exc.RetryRequest):
                 if attempt + 1 == DEADLOCK_RETRIES:
+                    metrics.DB_GAVE_UP.labels(self.name).inc()
                     raise
+                metrics.DB_RETRIES.labels(self.name).inc()
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
 
+    def ping(self):
+        """Ask the server something; an error when it is away."""
+        with self.reader() as conn:
+            conn.execute(sa.select(1))
+
+    def connections(self):
+        """{(name, state): number}, without asking the database."""
+        idle, out = len(self._idle), self.engine.pool.checkedout()
+        return {(self.name, 'in_use'): out - idle, (self.name, 'idle'): self.engine.pool.checkedin() + idle}
+
     def dispose(self):
+        metrics.DB_CONNECTIONS.forget(self)
         while self._idle:
             self._idle.pop().close()
         self.engine.dispose()
@@ -113,6 +152,44 @@ def _server_url(url):
     if url.get_backend_name() in ('mysql', 'mariadb'):
         url = url.update_query_dict({'init_command': MYSQL_INIT})
     return url.render_as_string(hide_password=False)
+
+
+def _frugal(engine):
+    """Save a server's engine the round trips that most transactions do not need: the question whether a connection
+    lives that has just been used, and the rollback behind a commit.
+
+    A connection that broke in the meantime fails its first statement, as one that breaks a moment later does;
+    Database.run begins such a transaction again.
+
+    :returns: function(connection of the driver) to be called when its transaction has been committed and nothing more
+        comes before it goes back into the pool
+    """
+    used, committed = weakref.WeakKeyDictionary(), weakref.WeakSet()
+    ping, rollback = engine.dialect.do_ping, engine.dialect.do_rollback
+
+    def do_ping(connection):
+        return time.monotonic() - used.get(connection, float('-inf')) < TRUSTED_S or ping(connection)
+
+    def do_rollback(connection):
+        # the pool hands over its own object, which has the driver's
+        if getattr(connection, 'dbapi_connection', connection) not in committed:
+            rollback(connection)
+
+    @sa.event.listens_for(engine, 'checkin')
+    def remember(connection, _record):
+        if connection is not None:                         # None: it was invalidated
+            committed.discard(connection)
+            used[connection] = time.monotonic()
+    engine.dialect.do_ping, engine.dialect.do_rollback = do_ping, do_rollback
+    return committed.add
+
+
+_AFTER = 'nova_after'            # in the info of a connection: functions to call once its transaction is committed
+
+
+def after_commit(conn, function):
+    """Call ``function()`` when the transaction of a writer() has been committed; never when it is not."""
+    conn.info.setdefault(_AFTER, []).append(function)
 
 
 _BEGIN = 'nova_begin'            # in the info of an SQLite connection: the statement of its next begin

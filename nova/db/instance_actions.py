@@ -5,14 +5,17 @@ import functools
 import sqlalchemy as sa
 
 from nova import exception
+from nova import metrics
 from nova import states
 from nova import utils
+from nova.db import engine
 from nova.db import statements
 from nova.db.tables_cell import instance_action_events
 from nova.db.tables_cell import instance_actions
 from nova.db.tables_cell import instances
 
 DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
+TOLD = 'told'           # among the arguments of an action: {name: value} for events of it, of no use to do it again
 UNTAKEN_S = 120         # one that nobody has begun: its message was lost with the service that had taken it
 
 
@@ -102,9 +105,12 @@ def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, act
     of = _of(uuid, request_id) if action is None else {**_of(uuid, request_id), 'of_action': action}
     if event:
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
-    conn.execute(_finish(*which, error is not None), {
+    ended = conn.execute(_finish(*which, error is not None), {
         'finished_at': now, 'updated_at': now, 'deadline': None,
-        'arguments': None, **of})               # nothing is done again; they may hold a password
+        'arguments': None, **of}).rowcount      # nothing is done again; they may hold a password
+    if ended:
+        counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
+        engine.after_commit(conn, functools.partial(counter.inc, ended))
 
 
 def forget(conn, uuid, request_id):
@@ -209,7 +215,7 @@ def beside_on_host(conn, host):
     table = instance_actions
     statement = sa.select(table).join_from(table, instances, instances.c.uuid == table.c.instance_uuid).where(
         instances.c.host == host, table.c.finished_at.is_(None), ~_MAIN).order_by(table.c.id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [_again(row) for row in conn.execute(statement).mappings()]
 
 
 _ARGUMENTS = sa.select(instance_actions.c.arguments).where(_OPEN)
@@ -229,19 +235,33 @@ def postpone(conn, row, deadline):
     return bool(conn.execute(statement).rowcount)
 
 
-def hasten(conn, deadline, uuids=None):
+# task states in which a server waits for what a conductor does, or for the first message to its host
+_WAITING = (states.SCHEDULING, states.DELETING, states.RESIZE_PREP, states.UNSHELVING, states.REBUILDING)
+
+
+def hasten(conn, deadline, uuids=None, untaken=False):
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
 
     Those of servers on a host are that host's to take up.
 
-    :param uuids: of these servers alone, which wait to be placed; one may have a host by now that nobody was told of
+    :param uuids: of these servers alone, which wait for a conductor; one may have a host by now that nobody was told of
+    :param untaken: also the main actions of servers on a host that nobody works on: the message to it may be lost
     """
     table = instance_actions
     waiting = sa.select(instances.c.uuid)
     waiting = (waiting.where(instances.c.host.is_(None), instances.c.task_state.is_not(None)) if uuids is None else
-               waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state == states.SCHEDULING))
+               waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state.in_(_WAITING)))
+    which = table.c.instance_uuid.in_(waiting)
+    if untaken:
+        which |= table.c.owner.is_(None) & _MAIN
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
-                                        table.c.instance_uuid.in_(waiting)).values(deadline=deadline))
+                                        which).values(deadline=deadline))
+
+
+def _again(row):
+    """The row of an action that is to be done again, with the arguments for that."""
+    arguments = row['arguments']
+    return {**row, 'arguments': arguments and {name: value for name, value in arguments.items() if name != TOLD}}
 
 
 def overdue(conn, now, limit=200):
@@ -249,4 +269,4 @@ def overdue(conn, now, limit=200):
     table = instance_actions
     statement = (sa.select(table).where(table.c.finished_at.is_(None), table.c.deadline < now)
                  .order_by(table.c.deadline).limit(limit))
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [_again(row) for row in conn.execute(statement).mappings()]

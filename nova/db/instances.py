@@ -50,6 +50,15 @@ def get_many(conn, uuids):
     return {row['uuid']: dict(row) for row in rows}
 
 
+_BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
+
+
+def count_building(conn, most):
+    """Servers that wait to be built or are being built; no more than ``most`` are counted."""
+    some = sa.select(instances.c.id).where(instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
+    return conn.execute(sa.select(sa.func.count()).select_from(some)).scalar()
+
+
 def in_state(conn, vm_state, idle=False):
     """Rows of the servers with this vm state; ``idle``: those that nothing is being done to."""
     statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
@@ -157,7 +166,7 @@ def update(conn, uuid, values, expect=None):
 
 def _to_history():
     set_to = {'vm_state': states.DELETED, 'task_state': None, 'power_state': states.NOSTATE, 'progress': 0,
-              'locked': False}
+              'locked': False, 'cell_move': None}
     now = ('deleted_at', 'terminated_at', 'updated_at')
     source = sa.select(*[
         sa.bindparam('now', type_=instances.c[name].type).label(name) if name in now

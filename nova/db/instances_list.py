@@ -1,7 +1,8 @@
 """Listing servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
 
 Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows; over several
-cells by (sort keys…, id, uuid), with text compared by its bytes, so that every cell and ``merge`` agree. Regular
+cells by (sort keys…, uuid), with text compared by its bytes, so that every cell and ``merge`` agree, and a server keeps
+its place when its row moves to another cell. Regular
 expressions of users never reach a database: text that a database compares safely becomes an SQL condition,
 the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows, for ``MATCH_S``
 seconds at most.
@@ -18,6 +19,7 @@ from sqlalchemy.ext import compiler as sa_compiler
 
 from nova import states
 from nova import utils
+from nova.db import cell_move_steps
 from nova.db import tables_cell
 from nova.db import types
 from nova.network import model
@@ -159,6 +161,11 @@ def _position_mysql(element, compiler, **kwargs):
     return f'instr({text}, cast({part} as binary))'
 
 
+def _is_shown(columns):
+    """A copy that has not arrived yet is not: the cell that it comes from has the server."""
+    return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_move_steps.COMING)
+
+
 def _condition(columns, name, value):
     if name in CONDITIONS:
         return CONDITIONS[name](columns, value)
@@ -263,6 +270,9 @@ def page(conn, query, columns=COLUMNS, place=None):
     clauses += [functools.partial(_condition, name=name, value=value)
                 for name, value in query.filters.items()]
     wanted = {*columns, *(name for name, _ in sort)}
+    if query.several:
+        clauses.append(_is_shown)
+        wanted.add('cell_move')
     if matchers:
         wanted |= {'network_info' if name in _TEXTS else name for name in query.matches}
     source = _source(query.rows, tuple(name for name in COLUMNS if name in wanted), clauses)
@@ -285,9 +295,11 @@ def computes(conn, hosts):
 
 
 def merge(pages, query):
-    """One page of several cells' pages of a query."""
+    """One page of several cells' pages of a query; a server that has just arrived in its cell is shown there alone."""
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
+        here = {row['uuid'] for row in rows if row['cell_move'] is None}
+        rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
         for name, direction in reversed(_complete(query)):
             rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
                       reverse=direction == 'desc')
@@ -295,10 +307,10 @@ def merge(pages, query):
 
 
 def _complete(query):
-    """The sort with what makes it total; ids of live and deleted rows, and of cells, come from different tables."""
+    """The sort with what makes it total; ids of live and deleted rows, and of cells, are of different tables."""
     names = [name for name, _ in query.sort]
     direction = query.sort[-1][1] if query.sort else 'desc'
-    extra = ('id', 'uuid') if query.rows == 'all' or query.several else ('id',)
+    extra = ('uuid',) if query.several else ('id', 'uuid') if query.rows == 'all' else ('id',)
     return (*query.sort, *((name, direction) for name in extra if name not in names))
 
 

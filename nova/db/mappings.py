@@ -24,6 +24,13 @@ def delete_many(conn, uuids):
     conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
 
 
+def lock_in_cell(conn, uuids, cell_uuid):
+    """Those of the servers that are in a cell, which they do not leave until the transaction ends."""
+    table = instance_mappings
+    return list(conn.execute(sa.select(table.c.instance_uuid).where(
+        table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
+
+
 def is_queued(conn, uuid):
     return bool(conn.execute(sa.select(instance_mappings.c.queued_for_delete).where(
         instance_mappings.c.instance_uuid == uuid)).scalar())
@@ -58,11 +65,12 @@ def of_cells(conn, cell_uuids, project_id, limit, category=None):
     return conn.execute(statement).mappings().all()
 
 
-def sizes(conn, marker, limit):
-    """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of the next servers by uuid after ``marker``."""
+def sizes(conn, cell_uuid, marker, limit):
+    """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of a cell's next servers by uuid after ``marker``.
+    """
     table = instance_mappings
     rows = conn.execute(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
-        table.c.instance_uuid > marker).order_by(table.c.instance_uuid).limit(limit))
+        table.c.instance_uuid > marker, table.c.cell_uuid == cell_uuid).order_by(table.c.instance_uuid).limit(limit))
     return {row.instance_uuid: (row.vcpus, row.memory_mb) for row in rows}
 
 

@@ -2,9 +2,14 @@
 
 Revisions are called ``<branch>_<number>`` and follow each other in one line, so that the newest one is known from
 the names of the files, without loading alembic.
+
+They only add (EXPAND): the code of the release before runs on a schema that is newer than its own. What drops or
+tightens is a line of its own, ``<branch>_contract_<number>`` (CONTRACT), applied by a command when no older service
+lives any more. The number of a database's newest contraction is its generation: code that does not know it is refused.
 """
 import contextlib
 import importlib
+import logging
 import os
 import pathlib
 
@@ -13,7 +18,10 @@ import sqlalchemy as sa
 from nova import exception
 from nova.db import categories
 
+LOG = logging.getLogger(__name__)
+
 DIRECTORY = pathlib.Path(__file__).parent / 'migrations'
+EXPAND, CONTRACT = 'alembic_version', 'alembic_contract_version'       # tables that hold where a database is
 LOCK_TIMEOUT = 600                  # seconds that one migration waits for another one of the same database
 LOCK_NUMBER = 0x6E6F7661
 
@@ -21,7 +29,8 @@ LOCK_NUMBER = 0x6E6F7661
 BRANCHES = {
     'api': (('tables_api', 'tables_aggregates', 'tables_categories', 'tables_identity', 'tables_image',
              'tables_network', 'tables_volume'), 'nova-manage api_db sync'),
-    'cell': (('tables_cell', 'tables_usage', 'tables_placement', 'tables_maintenance', 'tables_pci', 'tables_console'),
+    'cell': (('tables_cell', 'tables_usage', 'tables_placement', 'tables_cell_moves', 'tables_maintenance',
+              'tables_pci', 'tables_console', 'tables_shadow'),
              'nova-manage db sync'),
 }
 
@@ -35,56 +44,100 @@ def metadata(branch):
     return modules[0].metadata
 
 
-def head(branch):
-    """The newest revision of a branch."""
-    return max(name.removesuffix('.py') for name in os.listdir(DIRECTORY / branch) if name.startswith(branch))
+def head(branch, phase=EXPAND):
+    """The newest revision of a branch; None where it has none."""
+    prefix = _prefix(branch, phase)
+    return max((name.removesuffix('.py') for name in os.listdir(directory(branch, phase))
+                if name.startswith(prefix)), default=None)
 
 
-def version(db):
+def directory(branch, phase=EXPAND):
+    """Where the revisions of a branch are."""
+    return DIRECTORY / (branch if phase == EXPAND else f'{branch}_contract')
+
+
+def _prefix(branch, phase):
+    return f'{branch}_' if phase == EXPAND else f'{branch}_contract_'
+
+
+def _number(branch, phase, revision):
+    """The place of a revision in its line, 0 for None; None when it is none of this line's."""
+    if revision is None:
+        return 0
+    number = revision.removeprefix(_prefix(branch, phase))
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def version(db, phase=EXPAND):
     """The revision at which a database is, None when it has none."""
     with db.reader() as conn:
-        return _version(conn)
+        return _version(conn, phase)
 
 
-def _version(conn):
-    if not sa.inspect(conn).has_table('alembic_version'):
+def _version(conn, phase=EXPAND):
+    if not sa.inspect(conn).has_table(phase):
         return None
-    return conn.exec_driver_sql('SELECT version_num FROM alembic_version').scalar()
+    return conn.exec_driver_sql(f'SELECT version_num FROM {phase}').scalar()
+
+
+def is_behind(db, branch, phase=EXPAND):
+    """Whether this code has revisions that the database lacks; False also where it has newer ones."""
+    found = _number(branch, phase, version(db, phase))
+    return found is not None and found < _number(branch, phase, head(branch, phase))
 
 
 def sync(db, branch):
-    """Bring a database to the newest revision; does nothing when it is there. Safe to run in parallel."""
-    if version(db) == head(branch):
-        return
+    """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel."""
+    if _upgrade(db, branch, EXPAND):
+        LOG.info('The %s database is at revision %s', branch, head(branch))
+
+
+def contract(db, branch):
+    """Drop and tighten what only older code needed; True when something was done.
+
+    The caller has seen to it that no such code runs.
+    """
+    return _upgrade(db, branch, CONTRACT)
+
+
+def _upgrade(db, branch, phase):
+    if not is_behind(db, branch, phase):
+        return False
     from alembic import command
 
     with db.writer() as conn, _alone(conn):
-        if _version(conn) == head(branch):
-            return
-        command.upgrade(config(branch, conn), 'head')
-        if branch in ROWS:
+        if _version(conn, phase) == head(branch, phase):
+            return False
+        command.upgrade(config(branch, conn, phase), 'head')
+        if phase == EXPAND and branch in ROWS:
             ROWS[branch](conn)
+    return True
 
 
 def check(db, branch):
     """
-    :raises DatabaseNotReady: the database is not at the revision of this code
+    :raises DatabaseNotReady: the database lacks revisions of this code, or newer code has contracted it
     """
-    found, expected = version(db), head(branch)
-    if found != expected:
-        raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=expected,
+    with db.reader() as conn:
+        found, contracted = _version(conn), _version(conn, CONTRACT)
+    number, known = _number(branch, EXPAND, found), head(branch, CONTRACT)
+    if number is None or number < _number(branch, EXPAND, head(branch)):
+        raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=head(branch),
                                          command=BRANCHES[branch][1])
+    generation = _number(branch, CONTRACT, contracted)
+    if generation is None or generation > _number(branch, CONTRACT, known):
+        raise exception.DatabaseTooNew(branch=branch, found=contracted, known=known or 'none')
 
 
-def config(branch, conn):
+def config(branch, conn, phase=EXPAND):
     """What alembic's commands take."""
     from alembic.config import Config
 
     made = Config()
     made.set_main_option('script_location', str(DIRECTORY))
-    made.set_main_option('version_locations', str(DIRECTORY / branch))
+    made.set_main_option('version_locations', str(directory(branch, phase)))
     made.set_main_option('path_separator', 'os')
-    made.attributes.update(connection=conn, metadata=metadata(branch))
+    made.attributes.update(connection=conn, metadata=metadata(branch), version_table=phase)
     return made
 
 
@@ -94,7 +147,12 @@ def differences(db, branch):
     from alembic.migration import MigrationContext
 
     with db.reader() as conn:
-        return compare_metadata(MigrationContext.configure(conn), metadata(branch))
+        context = MigrationContext.configure(conn, opts={'include_name': _is_ours})
+        return compare_metadata(context, metadata(branch))
+
+
+def _is_ours(name, kind, parents):
+    return kind != 'table' or name != CONTRACT
 
 
 @contextlib.contextmanager

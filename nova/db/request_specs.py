@@ -12,10 +12,16 @@ from nova.db.tables_api import request_specs
 _OF_THEM = request_specs.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
 _MANY, _DELETE_MANY = sa.select(request_specs).where(_OF_THEM), sa.delete(request_specs).where(_OF_THEM)
 
+_STORED_VERSION = objects.RequestSpec.VERSION.partition('.')[0] + '.0'
+
 
 def _kept(spec):
+    """As it is stored: with all that this code knows, under the oldest version of its kind, so that older services
+    read it, too, and leave out what they do not know.
+    """
     primitive = spec.obj_to_primitive()
-    return {**primitive, 'nova_object.data': {**primitive['nova_object.data'], 'admin_password': None}}
+    return {**primitive, 'nova_object.version': _STORED_VERSION,
+            'nova_object.data': {**primitive['nova_object.data'], 'admin_password': None}}
 
 
 def insert(conn, specs):

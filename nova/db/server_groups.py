@@ -213,6 +213,12 @@ def find(conn, group_id):
     return None if row is None else _read(row)
 
 
+def member_cells(conn, group_id):
+    """Uuids of the cells that a group's members are in, a set."""
+    return set(conn.execute(sa.select(instance_mappings.c.cell_uuid).where(
+        instance_mappings.c.server_group_id == group_id).distinct()).scalars())
+
+
 # ---- a cell's database -------------------------------------------------------
 
 def lock(conn, group_id):

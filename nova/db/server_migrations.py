@@ -116,27 +116,28 @@ def finished_before(conn, before, limit=200):
 
 
 def place_of(conn, uuid):
-    """(created_at, id) of the move with this uuid, None when there is none: where a page ended."""
-    found = conn.execute(sa.select(migrations.c.created_at, migrations.c.id).where(migrations.c.uuid == uuid)).first()
+    """(created_at, id, uuid) of the move with this uuid, None when there is none: where a page ended."""
+    c = migrations.c
+    found = conn.execute(sa.select(c.created_at, c.id, c.uuid).where(c.uuid == uuid)).first()
     return found and tuple(found)
 
 
 def page(conn, filters=None, *, host=None, limit=None, after=None, changes_since=None, changes_before=None):
-    """Moves, newest first.
+    """Moves, newest first; those of several cells are in one order, for their uuids are of it.
 
     :param filters: {column: value or list of values}
     :param host: name of a host that they go from or to
     :param after: place_of the last one of the page before
     """
     c = migrations.c
-    statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc())
+    statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
     for name, wanted in (filters or {}).items():
         statement = statement.where(c[name].in_(wanted) if isinstance(wanted, (list, tuple)) else c[name] == wanted)
     if host is not None:
         statement = statement.where(sa.or_(c.source_compute == host, c.dest_compute == host))
     if after is not None:
-        statement = statement.where(sa.tuple_(c.created_at, c.id)
-                                    < sa.tuple_(sa.literal(after[0], sa.DateTime), after[1]))
+        statement = statement.where(sa.tuple_(c.created_at, c.id, c.uuid)
+                                    < sa.tuple_(sa.literal(after[0], sa.DateTime), *after[1:]))
     if changes_since is not None:
         statement = statement.where(c.updated_at >= changes_since)
     if changes_before is not None:

@@ -1,4 +1,5 @@
 """Rows of services: one a daemon and host, kept alive by heartbeats."""
+import datetime
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -28,7 +29,8 @@ def report(conn, host, binary, topic, zone, version):
             version=version, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
     else:
         statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
-    if topic == 'compute' and (row is None or (now - row['last_seen_at']).total_seconds() > AWAY_S):
+    seen = row and row['last_seen_at']
+    if topic == 'compute' and (seen is None or (now - seen).total_seconds() > AWAY_S):
         _touch_nodes(conn, host)
     return statements.first(conn, services, **mine)
 
@@ -87,6 +89,14 @@ def is_up(row, down_time, now):
     """Whether a service counts as up: not forced down, and heard of within ``down_time`` seconds."""
     seen = row['last_seen_at']
     return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
+
+
+def lowest_versions(conn, down_time):
+    """{topic: lowest version of its services} of those that were heard of within ``down_time`` seconds."""
+    since = utils.utcnow() - datetime.timedelta(seconds=down_time)
+    rows = conn.execute(sa.select(services.c.topic, sa.func.min(services.c.version)).where(
+        services.c.last_seen_at >= since).group_by(services.c.topic))
+    return {topic: version for topic, version in rows}
 
 
 def list(conn, **filters):

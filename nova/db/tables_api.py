@@ -42,6 +42,8 @@ instance_mappings = table(
     sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
     sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
     sa.Column('category', sa.String(255), nullable=False, default='regular', server_default='regular'),
+    # the one attempt that may take the server to another cell now: db/cell_move_steps.py
+    sa.Column('move_id', sa.String(36)),
 )
 
 # What was asked for: kept until the server is deleted, so that a build or a move can be done again.

@@ -78,6 +78,8 @@ def _instance_columns():
         sa.Column('category', text, nullable=False, default='regular'),
         # objects.numa: the GuestTopology that it has on its host, or, without a host, asks for; NULL: none
         sa.Column('numa_topology', types.LongText),
+        # LEAVING or COMING while the row is on its way to another cell: db/cell_move_steps.py
+        sa.Column('cell_move', sa.String(8)),
     ]
 
 
@@ -236,6 +238,7 @@ services = _table(
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
     sa.Column('disabled_reason', sa.String(255)),
     sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
+    sa.Column('identity', sa.String(36)),                    # of whom the name belongs to; None: nobody has said so
     # those of a compute's host, by their ids: [{id, uuid, name, metadata}], the zone among the metadata
     sa.Column('aggregates', types.SharedList),
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),

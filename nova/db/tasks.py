@@ -3,6 +3,7 @@ from nova import exception
 from nova import states
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import notices
 
 
 def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
@@ -23,11 +24,14 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     values = dict(values or {})
     if action.running is not None:
         values['task_state'] = action.running
+    before = ctx.observer and instances.get(conn, uuid)
     row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
     instance_actions.insert(conn, ctx, [uuid], action.event or action.name, arguments=arguments,
                             finished=action.running is None and not action.beside)
+    if ctx.observer is not None:
+        notices.begun(conn, ctx, action, before, row)
     return row
 
 

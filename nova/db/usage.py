@@ -52,6 +52,12 @@ def is_known(conn, uuid):
                for table in (instances, instances_history))
 
 
+def on_host(conn, host, begin, end):
+    """Rows of the servers that ran on a host in a time, all columns."""
+    statement = _between(begin, end, lambda c: c.host == host, columns=instances.columns.keys())
+    return conn.execute(statement).mappings().all()
+
+
 def count_on_host(conn, host, begin, end):
     """How many servers ran on a host in a time."""
     statement = _between(begin, end, lambda c: c.host == host, columns=('uuid',))

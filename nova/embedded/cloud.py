@@ -75,6 +75,7 @@ class Cloud:
             self._started.append(http)       # only its address is taken so far
             self._open()
             self._compose()
+            self._started.append(compose.needs(self.bus, self.api_db, self.cells))
             for part in self.services:
                 self._started.append(part)
                 part.start()
@@ -96,10 +97,10 @@ class Cloud:
             getattr(part, 'rest', lambda: None)()
         done = all([part.stop(timeout) is not False for part in self.stop_order()])
         self._started = []
-        for name in ('bus', 'api_db', 'cell_db'):
+        for name, end in (('cells', 'close'), ('bus', 'close'), ('api_db', 'dispose'), ('cell_db', 'dispose')):
             part = getattr(self, name, None)
             if part is not None:
-                (part.close if name == 'bus' else part.dispose)()
+                getattr(part, end)()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -111,6 +112,11 @@ class Cloud:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0
         return sorted(reversed(self._started), key=place)
+
+    @property
+    def parts(self):
+        """What is asked for its health, see nova.health."""
+        return self._started
 
     def reload(self):
         for part in self._started:
@@ -151,7 +157,8 @@ class Cloud:
         self.api_db, self.cell_db = compose.open_databases(conf)
         migration.sync(self.api_db, 'api')
         migration.sync(self.cell_db, 'cell')
-        self.cells = db_cells.Cells(conf, self.api_db, self.cell_db)
+        self.cells = db_cells.Cells(conf, self.api_db, self.cell_db,
+                                    lambda url: compose.clients(conf, self.bus, url))
         self.identity = compose.identity(conf, self.api_db, self.url)
         made = identity_bootstrap.bootstrap(self.identity, self._write_clouds_yaml)
         if not made:
@@ -165,6 +172,7 @@ class Cloud:
         conf = self.conf
         self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
                                f'{inprocess.SCHEME}:///{self.state_path}')
+        compose.follow_versions(conf, self.bus, self.cells)
         self.store = compose.image_store(conf, self.api_db)
         self.store.recover()
         self.images = image_api.new(conf, self.store)
@@ -189,6 +197,7 @@ class Cloud:
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
             wsgi.Mount('/network', self._authenticated(network, rules)),
             *self._volumes(rules),
+            wsgi.Mount('/healthcheck', compute, strip=False),
             wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),

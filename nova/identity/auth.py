@@ -82,6 +82,8 @@ class _Middleware:
         except exception.Unauthorized as error:
             caller = None
             refusal = error
+        except exception.Unavailable as error:
+            return _unavailable(error, environ, start_response)
         if caller is None:
             environ.pop('nova.context', None)
             if self._public(environ):
@@ -94,7 +96,10 @@ class _Middleware:
         return self._app(environ, start_response)
 
     def context_of(self, environ):
-        """:raises Unauthorized: no valid token"""
+        """
+        :raises Unauthorized: no valid token
+        :raises Unavailable: nobody can tell
+        """
         raise NotImplementedError
 
     def _refuse(self, error, environ, start_response):
@@ -104,6 +109,14 @@ class _Middleware:
             ('Content-Type', 'application/json'), ('Content-Length', str(len(body))),
             ('WWW-Authenticate', f'Keystone uri="{uri}"')])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+
+def _unavailable(error, environ, start_response):
+    """Nobody knows whether the token is good."""
+    body = orjson.dumps({'serviceUnavailable': {'code': error.code, 'message': error.message}})
+    start_response('503 Service Unavailable', [
+        ('Content-Type', 'application/json'), ('Content-Length', str(len(body))), ('Retry-After', '5')])
+    return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
 def _host(environ):
@@ -206,8 +219,27 @@ def embedded_factory(global_conf, **local):
 
 def authtoken_factory(global_conf, **local):
     """keystonemiddleware's auth_token with the configuration of this process, whichever files that came from."""
+    from keystoneauth1 import exceptions as keystone_exc
     from keystonemiddleware import auth_token
-    return auth_token.filter_factory({}, oslo_config_config=_offered[global_conf['conf']], **local)
+    from webob import exc
+
+    class AuthToken(auth_token.AuthProtocol):
+        """While Keystone does not answer nobody knows of a token that it is bad: 503, where auth_token's is a 401."""
+
+        def fetch_token(self, token, **more):
+            try:
+                return super().fetch_token(token, **more)
+            except auth_token.InvalidToken as error:
+                if not isinstance(error.__context__, (keystone_exc.ConnectFailure, keystone_exc.DiscoveryFailure,
+                                                      keystone_exc.RequestTimeout, auth_token.ServiceError)):
+                    raise
+            raise exc.HTTPServiceUnavailable(
+                body=orjson.dumps({'serviceUnavailable': {
+                    'code': 503, 'message': 'The Identity service does not answer.'}}),
+                content_type='application/json', headers={'Retry-After': '5'})
+
+    settings = {'oslo_config_config': _offered[global_conf['conf']], **local}
+    return lambda app: AuthToken(app, settings)
 
 
 def keystone_factory(global_conf, **local):

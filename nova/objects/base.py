@@ -2,7 +2,11 @@
 
 A field is declared once; an object is made from keyword arguments or, with ``from_row``, from a database row whose
 columns carry the same names. Listings are not built of objects.
+
+A new field raises the object's minor version and stands in ``ADDED``; receivers must do without it, because older
+services do not send it. rpc/versions.py says which services know which version.
 """
+from oslo_utils import versionutils
 from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
 
@@ -36,6 +40,17 @@ class UtcField(fields.AutoTypedField):
 class NovaObject(base.VersionedObject):
     OBJ_PROJECT_NAMESPACE = 'nova'
     OBJ_SERIAL_NAMESPACE = 'nova_object'
+
+    # {version: names of the fields that came with it}: what a receiver of an older version does not get
+    ADDED = {}
+
+    def obj_make_compatible(self, primitive, target_version):
+        super().obj_make_compatible(primitive, target_version)
+        target = versionutils.convert_version_to_tuple(target_version)
+        for version, names in self.ADDED.items():
+            if versionutils.convert_version_to_tuple(version) > target:
+                for name in names:
+                    primitive.pop(name, None)
 
     @classmethod
     def from_row(cls, row):

@@ -5,11 +5,13 @@
     computes.stop_instance(context, server='host1', instance=instance, clean_shutdown=True)
     server = bus.serve(compute_interface.INTERFACE, manager, 'host1')
 """
-import concurrent.futures
 import functools
 import logging
+import socket
+import time
 
 import oslo_messaging
+import orjson
 from oslo_messaging import opts as messaging_opts
 from oslo_messaging._tracing import client as messaging_tracing
 from oslo_messaging._metrics import client as messaging_metrics
@@ -17,11 +19,19 @@ from oslo_messaging.rpc import server as rpc_server
 
 from nova import concurrency
 from nova import exception
+from nova import health
+from nova import metrics
+from nova.rpc import inprocess
+from nova.rpc import lanes
+from nova.rpc import leaving
+from nova.rpc import probe
 from nova.rpc import serializer
+from nova.rpc import versions
 
 LOG = logging.getLogger(__name__)
 
 EXCHANGE = 'nova'
+AMQP_PORT = 5672
 DELIVERY_RETRIES = 3                # attempts to reach a broker before a sender is told that it is not there
 OPTION_GROUPS = [
     *messaging_opts.list_opts(),
@@ -40,6 +50,7 @@ _RABBIT_DEFAULTS = {
     'rabbit_retry_interval': 1,
     'rabbit_retry_backoff': 2,
     'rabbit_interval_max': 15,
+    'kombu_reconnect_splay': 2,              # a thousand computes do not come back in the same second
     'amqp_durable_queues': True,             # a restarted broker still has what was cast
     'rabbit_quorum_queue': True,             # and so has a cluster that lost a node
 }
@@ -66,10 +77,11 @@ class Bus:
 
     :param conf: configuration
     :param url: transport URL; None is ``conf.transport_url``
-    :raises InvalidInput: there is no URL, or it is not usable
+    :param pins: versions.Pins of another Bus of this process; None: its own, ``bus.pins``
+    :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names no known version
     """
 
-    def __init__(self, conf, url=None):
+    def __init__(self, conf, url=None, pins=None):
         if not configured(conf) and not url:
             raise exception.InvalidInput('transport_url is not set: services in several processes need a broker.')
         try:
@@ -79,24 +91,53 @@ class Bus:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from None
         except oslo_messaging.DriverLoadFailure as error:
             raise exception.InvalidInput(reason=f'transport_url: no driver {error.driver!r}') from error
+        self._brokers = [(host.hostname, host.port or AMQP_PORT)
+                         for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]
+        alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
+        self.pins = pins or versions.Pins(conf, alone)
 
-    def client(self, interface, version_cap=None):
+    def client(self, interface):
         """An object with one method a row of the interface.
 
         Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a
         call returns the result. Errors of the domain come back as the class that was raised; no answer and no
         broker is an ``exception.Unavailable``, any other failure of the other side an ``exception.RemoteError``.
-
-        :param version_cap: newest version that the receivers know, during an upgrade
+        What ``pins`` says that the receivers do not know yet is left out, or ``exception.Unsupported``: its row
+        says which.
         """
-        return Client(self._transport, interface, version_cap)
+        return Client(self._transport, interface, self.pins, self._backport)
 
     def serve(self, interface, manager, server):
         """A server that dispatches the interface's methods to ``manager``; not yet started.
 
         :raises TypeError: the manager lacks a method of the interface
         """
-        return Server(self._transport, interface, manager, server)
+        return Server(self._transport, interface, manager, server, self._backport)
+
+    def _backport(self, context, primitive):
+        """An object that is too new for this code, as a conductor makes it older.
+
+        It travels as text: a conductor that does not know it either says so, instead of asking for itself.
+        """
+        from nova.conductor import interface as conductor_interface
+        answer = self.client(conductor_interface.INTERFACE).object_backport(
+            context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
+        return orjson.loads(answer)
+
+    def reach(self, timeout=2):
+        """Whether a broker listens, asked without a word to it.
+
+        :raises OSError: none does
+        """
+        error = None
+        for host in self._brokers:
+            try:
+                socket.create_connection(host, timeout).close()
+                return
+            except OSError as failure:
+                error = failure
+        if error is not None:
+            raise error
 
     def close(self):
         self._transport.cleanup()
@@ -105,32 +146,55 @@ class Bus:
 class Client:
     """See Bus.client."""
 
-    def __init__(self, transport, interface, version_cap=None):
-        self._interface = interface
+    def __init__(self, transport, interface, pins, backport):
+        self._interface, self._pins = interface, pins
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
-        self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(),
-                                                  version_cap=version_cap)
+        self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
+            functools.partial(pins.of, interface.topic), backport))
         for method in interface.methods.values():
-            setattr(self, method.name, functools.partial(self._send, method))
+            setattr(self, method.name, functools.partial(self._counted, method))
+
+    def _counted(self, method, context, **arguments):
+        begun, result = time.monotonic(), 'ok'
+        try:
+            return self._send(method, context, **arguments)
+        except Exception as error:
+            result = _result(error)
+            raise
+        finally:
+            labels = self._interface.topic, method.name
+            metrics.RPC_SENT.labels(*labels, result).inc()
+            if method.call:
+                metrics.RPC_CALL_SECONDS.labels(*labels).observe(time.monotonic() - begun)
 
     def _send(self, method, context, *, server=None, **arguments):
         unknown = arguments.keys() - set(method.arguments)
         if unknown:
             raise TypeError(f'{self._interface.topic}.{method.name} has no argument {", ".join(sorted(unknown))}')
-        rpc = self._rpc.prepare(server=server, version=method.since, timeout=method.timeout,
+        fitted = method.fitted(arguments, self._pins.of(self._interface.topic).interface)
+        if fitted is None:
+            return None
+        version, arguments = fitted
+        rpc = self._rpc.prepare(server=server, version=version, timeout=method.timeout,
                                 call_monitor_timeout=SIGN_OF_LIFE_S if method.timeout > SIGN_OF_LIFE_S else None,
                                 retry=DELIVERY_RETRIES, transport_options=_MUST_ARRIVE)
         try:
-            return (rpc.call if method.call else rpc.cast)(context, method.name, **arguments)
+            answer = (rpc.call if method.call else rpc.cast)(context, method.name, **arguments)
+            if method.versions:
+                self._pins.learn(answer.get('versions'))
+            return answer
         except exception.NovaException as error:
             raise _original(error) from error
         except oslo_messaging.MessagingTimeout as error:
             raise self._unavailable(server) from error
-        except oslo_messaging.RPCVersionCapError as error:
-            raise exception.Unsupported(f'{method.name} needs services of a newer version.') from error
         except oslo_messaging.RemoteError as error:
+            if error.exc_type == 'UnsupportedVersion' and not method.unpinned:      # its code is older than the message
+                raise exception.Unsupported(f'{method.name} needs services of a newer version: some are not upgraded '
+                                            'yet.') from error
             raise exception.RemoteError(service=self._interface.topic, type=error.exc_type) from error
-        except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, _UNSENT) and not _is_named(error, _NO_CONNECTION):
+                raise
             LOG.warning('%s could not be sent to %s: %s', method.name, self._interface.topic, error)
             raise self._unavailable(server) from error
 
@@ -138,6 +202,16 @@ class Client:
         if self._interface.topic == 'compute' and server:
             return exception.HostUnavailable(host=server)
         return exception.ServiceUnavailable(service=self._interface.topic)
+
+
+def _result(error):
+    """How a message that a Client sent has ended, for the metrics."""
+    if isinstance(error, exception.RemoteError):
+        return 'failed'
+    if isinstance(error.__cause__, exception.NovaException):
+        return 'error'                       # relayed, whatever it is
+    return ('unavailable' if isinstance(error, exception.Unavailable) else
+            'unsupported' if isinstance(error, exception.Unsupported) else 'failed')
 
 
 def _original(error):
@@ -149,58 +223,159 @@ def _original(error):
 
 
 class _RpcServer(rpc_server.RPCServer):
-    """Works on plain pools: under eventlet their threads are green, and idle threads are used before new ones."""
+    """Works on plain pools."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, executor='threading', **kwargs)
-        self._executor_cls = functools.partial(concurrent.futures.ThreadPoolExecutor,
-                                               thread_name_prefix=f'rpc-{self._target.topic}')
+    def __init__(self, interface, *args):
+        super().__init__(*args, executor='threading')
+        self._executor_cls = functools.partial(lanes.Lanes, interface)
+
+    @property
+    def full(self):
+        return self._work_executor is not None and self._work_executor.full
 
 
 class Server:
-    """A manager behind its queues: ``start``, then ``stop`` and ``wait``."""
+    """A manager behind its queues: ``start``, then ``stop`` and ``wait``; ``probe`` finds out whether they answer."""
 
-    def __init__(self, transport, interface, manager, server):
+    def __init__(self, transport, interface, manager, server, backport=None):
         self._name = f'{interface.topic}.{server}'
         target = oslo_messaging.Target(topic=interface.topic, server=server)
-        self._rpc = _RpcServer(transport, target, rpc_server.rpc_dispatcher.RPCDispatcher(
-            [_endpoint(interface, manager)], serializer.Serializer()))
+        self._work = health.Work(transport.conf.executor_thread_pool_size)
+        self.alive = self._work.alive
+        self._arrivals, self._sender = probe.Endpoint(), probe.Sender(transport, target)
+        self._new = functools.partial(_RpcServer, interface, transport, target, rpc_server.rpc_dispatcher.RPCDispatcher(
+            [_endpoint(interface, manager, self._work), self._arrivals],
+            serializer.Serializer(backport=backport)))
+        self._rpc = self._new()
+        self._leaving = []               # threads that wait for what earlier subscriptions have taken
 
     def start(self):
         self._rpc.start()
 
     def stop(self):
-        """Take no new message."""
+        """Take no new message; those on their way stay in the queue for the next process."""
         self._rpc.stop()
+        leaving.give_back(self._rpc.listener)
 
     def wait(self, timeout=None):
         """Wait for what runs, ``timeout`` seconds at most; True when all has ended."""
-        waiter = concurrency.spawn(f'wait-{self._name}', self._rpc.wait)
-        waiter.join(timeout)
-        return not waiter.is_alive()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        waiters = [concurrency.spawn(f'wait-{self._name}', self._rpc.wait), *self._leaving]
+        for waiter in waiters:
+            waiter.join(None if deadline is None else max(0, deadline - time.monotonic()))
+        return not any(waiter.is_alive() for waiter in waiters)
+
+    def on_probe(self, arrived):
+        """Call ``arrived(token)`` in one of the workers when a message of ``probe`` has come."""
+        self._arrivals.follow(arrived)
+
+    def probe(self, context, token):
+        """Send this server a message through its own queue; False when the broker has no such queue.
+
+        :raises ServiceUnavailable: there is no broker
+        """
+        return self._sender.send(context, token)
+
+    @property
+    def full(self):
+        """Whether messages wait because every worker is busy."""
+        return self._rpc.full
+
+    def subscribe_again(self):
+        """Declare the queues and take messages anew; what was taken before goes on."""
+        new = self._new()
+        new.start()
+        old, self._rpc = self._rpc, new
+        self._leaving = [thread for thread in self._leaving if thread.is_alive()]
+        self._leaving.append(concurrency.spawn(f'leave-{self._name}', _leave, old))
 
 
-def _endpoint(interface, manager):
+def _leave(server):
+    """End a subscription that does not work: what the broker has sent to it goes to the new one at once."""
+    for end in (server.stop, functools.partial(leaving.give_back, server.listener), server.listener.cleanup,
+                server._work_executor.shutdown):
+        try:
+            end()
+        except Exception as error:
+            LOG.warning('A subscription was left: %s', error)
+
+
+def _endpoint(interface, manager, work):
     """An object with the interface's methods, and nothing else, of ``manager``."""
     missing = [name for name in interface.methods if not callable(getattr(manager, name, None))]
     if missing:
         raise TypeError(f'{type(manager).__name__} lacks {", ".join(missing)} of the {interface.topic} interface')
-    methods = {name: staticmethod(_guarded(interface.topic, row, getattr(manager, name)))
+    methods = {name: staticmethod(_counted(interface.topic, row, work,
+                                           _guarded(interface.topic, row, getattr(manager, name))))
                for name, row in interface.methods.items()}
     return type('Endpoint', (), {'target': oslo_messaging.Target(version=interface.version), **methods})()
 
 
+def _counted(topic, row, work, function):
+    def method(*args, **kwargs):
+        begun, result = time.monotonic(), 'ok'
+        try:
+            with work, metrics.RPC_RUNNING.during(topic, row.name):
+                return function(*args, **kwargs)
+        except oslo_messaging.ExpectedException as error:
+            result = 'failed' if isinstance(error.exc_info[1], exception.RemoteError) else 'error'
+            raise
+        finally:
+            metrics.RPC_RECEIVED.labels(topic, row.name, result).inc()
+            metrics.RPC_SECONDS.labels(topic, row.name).observe(time.monotonic() - begun)
+    return method
+
+
+CAST_PAUSES_S = (0.5, 1, 2, 4, 8, 16)
+# A service without its database does not answer: who asked asks again. By name, for computes have no such modules.
+_AWAY = {'oslo_db.exception.DBConnectionError', 'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.OperationalError',
+         'sqlalchemy.exc.TimeoutError'}
+
+
+_UNSENT = (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError)
+_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # what the driver lets through of a connection that hangs
+
+
+def _is_named(error, names):
+    return not names.isdisjoint(f'{kind.__module__}.{kind.__name__}' for kind in type(error).__mro__)
+
+
+def _without_database(error):
+    return _is_named(error, _AWAY)
+
+
+def _persistent(function):
+    """A cast has nobody who would ask again: it waits for the database for a while."""
+    def method(*args, **kwargs):
+        for pause in CAST_PAUSES_S:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                if not _without_database(error):
+                    raise
+                LOG.warning('The database does not serve; a message waits %s s for it: %s', pause, error)
+            time.sleep(pause)
+        return function(*args, **kwargs)
+    return method
+
+
 def _guarded(topic, row, function):
     """Errors of the domain are answers; any other stays in this service's log and the caller learns its type."""
+    run = function if row.call else _persistent(function)
+
     def method(*args, **kwargs):
         try:
-            return function(*args, **kwargs)
+            return run(*args, **kwargs)
         except exception.NovaException as error:
             LOG.log(logging.DEBUG if row.call else logging.WARNING, '%s.%s: %s', topic, row.name, error)
             failure = error
         except Exception as error:
-            LOG.exception('%s.%s failed', topic, row.name)
-            failure = exception.RemoteError(service=topic, type=type(error).__name__)
+            if _without_database(error):
+                LOG.error('%s.%s: the database does not serve: %s', topic, row.name, error)
+                failure = exception.ServiceUnavailable(service=topic)
+            else:
+                LOG.exception('%s.%s failed', topic, row.name)
+                failure = exception.RemoteError(service=topic, type=type(error).__name__)
         try:
             raise failure from None
         except exception.NovaException:

@@ -1,11 +1,33 @@
 """What a service offers to the others: rows, one a method, and a version.
 
 A caller's client and the manager's dispatch are both made from these rows; a contract test compares them with the
-manager's methods. Additions raise the minor version, anything else the major one.
+manager's methods. Additions raise the minor version, anything else the major one; rpc/versions.py says what
+is sent to older services during an upgrade.
 """
 import dataclasses
 
+from nova import exception
+
 CALL_TIMEOUT = 60       # seconds that a caller waits for an answer, unless the row says otherwise
+
+
+def parsed(version):
+    """'1.10' -> (1, 10)."""
+    major, _, minor = version.partition('.')
+    return int(major), int(minor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Newer:
+    """An argument that came later than its method; the manager's has a default.
+
+    since     version of the interface that brought it
+    optional  True: left out for receivers that are older. False: the message is refused, unless the value is None
+    """
+
+    name: str
+    since: str
+    optional: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,6 +38,12 @@ class Method:
     call       True: the caller waits for the result; False: a cast, which may be lost or come twice
     since      version of the interface that brought it
     timeout    seconds that a caller waits
+    at_once    how many of it one service does at the same time; the others of it wait, and nothing else for them.
+               0: no bound of its own
+    newer      Newer rows of the arguments that came later than the method
+    optional   True: not sent, and None is the answer, where the receivers are older than the method. False: refused
+    unpinned   True: sent whatever the receivers know; one that is older than the method says so (RemoteError)
+    versions   the answer has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """
 
     name: str
@@ -23,6 +51,35 @@ class Method:
     call: bool = False
     since: str = '1.0'
     timeout: int = CALL_TIMEOUT
+    at_once: int = 0
+    newer: tuple = ()
+    optional: bool = False
+    unpinned: bool = False
+    versions: bool = False
+
+    def fitted(self, arguments, newest):
+        """(version of the message, its arguments) for receivers of an interface version; None: it is not sent.
+
+        :param arguments: {name: value}
+        :param newest: the version that they know, a tuple; None: the one of this code
+        :raises Unsupported: it makes no sense to them
+        """
+        if newest is not None and parsed(self.since) > newest and not self.unpinned:
+            if self.optional:
+                return None
+            raise exception.Unsupported(f'{self.name} needs services of a newer version: some are not upgraded yet.')
+        version = self.since
+        for row in self.newer:
+            if row.name not in arguments:
+                continue
+            if newest is not None and parsed(row.since) > newest:
+                if not row.optional and arguments[row.name] is not None:
+                    raise exception.Unsupported(f'{self.name} with {row.name} needs services of a newer version: '
+                                                'some are not upgraded yet.')
+                arguments = {name: value for name, value in arguments.items() if name != row.name}
+            elif parsed(row.since) > parsed(version):
+                version = row.since
+        return version, arguments
 
 
 class Interface:

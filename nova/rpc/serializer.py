@@ -4,25 +4,29 @@ An argument is copied on its way, also inside one process: sender and receiver n
 """
 import base64
 import datetime
+import functools
 
 import oslo_messaging
 import orjson
 from oslo_versionedobjects import base
+from oslo_versionedobjects import exception as object_exc
 
 from nova import context as nova_context
 from nova import objects
+from nova.rpc import versions
 
 TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
+SENDER = 'sender_version'           # in a context: VERSION of the service that has sent the message
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
-def _tag(value):
+def _tag(value, manifest=None):
     """A JSON-able stand-in for what JSON lacks."""
     if isinstance(value, base.VersionedObject):
-        return value.obj_to_primitive()
+        return at_version(value, manifest) if manifest else value.obj_to_primitive()
     if isinstance(value, datetime.datetime):
         return {TIME: value.isoformat()}
     if isinstance(value, bytes):
@@ -30,23 +34,36 @@ def _tag(value):
     raise TypeError(f'A {type(value).__name__} does not travel between services.')
 
 
-def to_primitive(value):
+def at_version(value, manifest):
+    """An object as a primitive that its receiver understands: no newer than the version that the manifest names."""
+    target = manifest.get(value.obj_name(), value.VERSION)
+    if versions.parsed(target) > versions.parsed(value.VERSION):
+        target = value.VERSION                       # it came from an older service
+    return value.obj_to_primitive(target_version=target, version_manifest=manifest)
+
+
+def to_primitive(value, manifest=None):
     """A deep copy of ``value`` in which only JSON types are left.
 
+    :param manifest: {name of an object: version} that its receiver knows; None: objects stay as they are
     :raises TypeError: something in it is none of what may travel
     """
     try:
-        return orjson.loads(orjson.dumps(value, default=_tag, option=_OPTIONS))
+        tag = functools.partial(_tag, manifest=manifest) if manifest else _tag
+        return orjson.loads(orjson.dumps(value, default=tag, option=_OPTIONS))
     except orjson.JSONEncodeError as error:
         raise error.__cause__ if isinstance(error.__cause__, TypeError) else TypeError(str(error)) from None
 
 
-def from_primitive(value, context=None):
-    """The opposite of ``to_primitive``; takes the value over and may change it."""
+def from_primitive(value, context=None, backport=None):
+    """The opposite of ``to_primitive``; takes the value over and may change it.
+
+    :param backport: function(context, primitive) -> the object in a version of this code, asked when it is newer
+    """
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, (dict, list)):
-                value[index] = from_primitive(item, context)
+                value[index] = from_primitive(item, context, backport)
     elif isinstance(value, dict):
         if len(value) == 1:
             (tag, content), = value.items()
@@ -56,24 +73,48 @@ def from_primitive(value, context=None):
                 return base64.b64decode(content)
         for key, item in value.items():
             if isinstance(item, (dict, list)):
-                value[key] = from_primitive(item, context)
+                value[key] = from_primitive(item, context, backport)
         if OBJECT in value:
-            return objects.NovaObject.obj_from_primitive(value, context=context)
+            try:
+                return objects.NovaObject.obj_from_primitive(value, context=context)
+            except object_exc.IncompatibleObjectVersion:
+                if backport is None:
+                    raise
+                return objects.NovaObject.obj_from_primitive(backport(context, value), context=context)
     return value
 
 
 class Serializer(oslo_messaging.Serializer):
-    """Entities as above; the context as its dictionary, so that request ids go along."""
+    """Entities as above; the context as its dictionary, so that request ids go along.
+
+    A request has its objects in the version of the pin; an answer in the one that the asking service knows.
+
+    :param pin: function() -> versions.Pin of the receivers; None: that of a server, for its answers
+    :param backport: as ``from_primitive`` takes it
+    """
+
+    def __init__(self, pin=None, backport=None):
+        self._pin, self._backport = pin, backport
 
     def serialize_entity(self, ctxt, entity):
-        return to_primitive(entity)
+        if self._pin is not None:
+            return to_primitive(entity, self._pin().objects)
+        return to_primitive(entity, _known_to(getattr(ctxt, 'sender_version', versions.VERSION)))
 
     def deserialize_entity(self, ctxt, entity):
-        return from_primitive(entity, ctxt)
+        return from_primitive(entity, ctxt, self._backport)
 
     def serialize_context(self, ctxt):
-        return ctxt.to_dict()
+        return {**ctxt.to_dict(), SENDER: versions.VERSION}
 
     def deserialize_context(self, ctxt):
         """The sender's context; it becomes the one of this thread, for its log lines."""
-        return nova_context.RequestContext.from_dict(ctxt)
+        made = nova_context.RequestContext.from_dict(ctxt)
+        made.sender_version = ctxt.get(SENDER, versions.OLDEST)     # the first release did not say it
+        return made
+
+
+def _known_to(version):
+    """The manifest of a service of another VERSION; None where it knows what this code knows."""
+    release = versions.RELEASES[min(max(version, versions.OLDEST), versions.VERSION)]
+    return None if release.objects == versions.RELEASES[versions.VERSION].objects else release.objects

@@ -8,6 +8,7 @@ import functools
 import logging
 
 from nova import exception
+from nova import metrics
 from nova import states
 from nova.db import claims_many
 from nova.scheduler import alike
@@ -38,8 +39,8 @@ class Changed(Exception):
 class Batches:
     """The part of the scheduler's manager that places many at once; mixed into it.
 
-    Needs ``self._place_alone``, ``self._table``, ``self._cells``, ``self._conf``, ``self._filters``,
-    ``self._weighers``, ``self._order`` and ``self._selections``.
+    Needs ``self._place_alone``, ``self._several``, ``self._claim_many_across``, ``self._table``, ``self._cells``,
+    ``self._conf``, ``self._filters``, ``self._weighers``, ``self._order`` and ``self._selections``.
     """
 
     @staticmethod
@@ -50,6 +51,7 @@ class Batches:
 
     def place_many(self, items):
         """``placed`` of those items that find room; for Gathering."""
+        metrics.PLACEMENT_BATCH.observe(len(items))
         if len(items) == 1 and len(items[0].uuids) == 1:
             item, = items                        # by itself it takes fewer statements; whoever comes meanwhile waits
             item.placed = self._place_alone(item.request, item.uuids)
@@ -67,6 +69,9 @@ class Batches:
             for ranking in rankings:
                 view.consume(ranking[0], item.request.asked)
             plans.append((item, rankings))
+        if self._several():
+            self._claim_many_across(hosts, plans)
+            return
         try:
             placed, usage = self._cells.default.db.run(self._claim_many, hosts, plans) if plans else ([], {})
         except Changed:

@@ -53,11 +53,12 @@ class Taker:
     """Claims for one request in one transaction.
 
     :param hosts: the view that positions are of
+    :param cell_uuid: of the cell of the connection; None: there is one alone
     """
 
-    def __init__(self, conn, hosts, request):
+    def __init__(self, conn, hosts, request, cell_uuid=None):
         self._conn, self._hosts, self._request = conn, hosts, request
-        self._companions = None if request.group is None else groups.Companions(conn, request.group, hosts)
+        self._companions = None if request.group is None else groups.Companions(conn, request.group, hosts, cell_uuid)
 
     def first(self, ranking, instance_uuid, migration_id=None):
         """(number in the ranking, Claim) of the first of these hosts that has room.

@@ -24,10 +24,11 @@ class DryRun:
         if instance_uuid is None:
             request = self._request(spec)
         else:
-            with self._cells.default.db.reader() as conn:
+            cell = self._cell_of(instance_uuid)
+            with cell.db.reader() as conn:
                 row = instances.get(conn, instance_uuid)
                 hosts = numa_request.given_back(conn, pci.given_back(conn, hosts, row), row)
-            request = self._place(spec, row, [], None, False)
+            request = self._place(cell, spec, row, [], None, False)
             hosts = without(hosts, row)
         return report(hosts, request, self._filters, self._weighers, self._order, seeds,
                       slice(offset, offset + limit))

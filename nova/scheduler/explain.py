@@ -133,6 +133,8 @@ def refusal(hosts, request, filters, removals, placed=0, wanted=1):
     :param placed: servers of the request that had found room, of those that were ``wanted``
     """
     begin = f'Only {placed} of {wanted} servers find room. ' if placed else ''
-    return exception.NoValidHost(
+    error = exception.NoValidHost(
         reason=begin + sentence(len(hosts), removals, SENTENCE - len(begin)),
         details=details(removals, nearest(hosts, request, filters)))
+    error.removals = removals
+    return error

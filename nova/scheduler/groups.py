@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import functools
 
+from nova import exception
 from nova.db import server_groups
 from nova.db.server_groups import AFFINITY
 from nova.db.server_groups import ANTI_AFFINITY
@@ -15,7 +16,7 @@ from nova.db.server_groups import SOFT_AFFINITY
 from nova.db.server_groups import SOFT_ANTI_AFFINITY
 
 __all__ = ('AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY', 'TOGETHER',
-           'Companions', 'Group', 'again', 'find', 'places', 'shared')
+           'Companions', 'Group', 'again', 'find', 'places', 'shared', 'torn')
 
 # What one member's host decides about the others': judged again in the claim's transaction.
 MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
@@ -32,6 +33,8 @@ class Group:
     members       {host: members on it, or on their way to it}
     capabilities  {key: what the hosts must have}, under host-capabilities
     between       a member has two hosts: it moves, or may still go back to where it was
+    places        {uuid of a cell: {(member, host)}}
+    unknown       cells that did not answer: members may be there
     within        the network locality that servers of one request try, under network-proximity; None: any
     """
 
@@ -43,12 +46,16 @@ class Group:
     capabilities: dict = dataclasses.field(default_factory=dict)
     within: str | None = None
     between: bool = False
+    places: dict = dataclasses.field(default_factory=dict)
+    unknown: tuple = ()
 
 
-def find(api_db, cell_db, group_id, moving=None, project_id=None):
+def find(api_db, cells, group_id, moving=None, project_id=None):
     """The Group of an id, None when there is none (any more); see there for ``moving``.
 
+    :param cells: db.cells.Cells
     :param project_id: of its servers: a group of another project is none of theirs, whatever its id
+    :raises NoValidHost: its members must stand together, and some are in a cell that does not answer
     """
     with api_db.reader() as conn:
         row = server_groups.find(conn, group_id)
@@ -57,14 +64,35 @@ def find(api_db, cell_db, group_id, moving=None, project_id=None):
     policies = frozenset(row['policies'])
     wanted = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
     most = row['rules'].get(server_groups.MOST, 1)
-    return again(cell_db, Group(row['uuid'], policies, most, moving, {}, wanted))
+    group = again(cells, Group(row['uuid'], policies, most, moving, {}, wanted))
+    if group.unknown and policies & TOGETHER:
+        with api_db.reader() as conn:
+            unknown = server_groups.member_cells(conn, group.uuid) & {cell.uuid for cell in group.unknown}
+        if unknown:
+            raise exception.NoValidHost(reason='Servers of the group are in a cell that does not answer.', details='')
+    return group
 
 
-def again(cell_db, group):
+def again(cells, group):
     """The same group with its members where they are now."""
-    with cell_db.reader() as conn:
-        places = server_groups.places(conn, group.uuid, group.moving)
-    return dataclasses.replace(group, **_members(places))
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return server_groups.places(conn, group.uuid, group.moving)
+    found, down = cells.scatter(ask)
+    places = {cell.uuid: part for cell, part in found}
+    return dataclasses.replace(group, places=places, unknown=tuple(down), **_members(set().union(*places.values())))
+
+
+def torn(group, hosts):
+    """Whether members that must stand together are in cells, each of which allowed its own, and do not.
+
+    :param hosts: a view of the hosts
+    """
+    if sum(bool(part) for part in group.places.values()) < 2:
+        return False
+    if AFFINITY in group.policies:
+        return True
+    return not shared(_locality(hosts.rows[position]) for host in group.members for position in hosts.positions(host))
 
 
 def _members(places):
@@ -105,17 +133,22 @@ class Companions:
 
     :param group: Group; one without a mutual policy allows everything
     :param table: the view of the hosts that are asked about
+    :param cell_uuid: of the cell of the connection; members in others are where the group says
     """
 
-    def __init__(self, conn, group, table):
+    def __init__(self, conn, group, table, cell_uuid=None):
         self._conn, self._group, self._table = conn, group, table
         self._members, self._localities, self._between = {}, {}, False
         if group.policies & MUTUAL:
             server_groups.lock(conn, group.uuid)
-            found = _members(server_groups.places(conn, group.uuid, group.moving))
+            elsewhere = [part for cell, part in group.places.items() if cell_uuid not in (None, cell)]
+            found = _members(server_groups.places(conn, group.uuid, group.moving).union(*elsewhere))
             self._members, self._between = found['members'], found['between']
         if PROXIMITY in group.policies:
-            self._localities = server_groups.localities(conn, list(self._members))
+            self._localities = {
+                **{host: _locality(table.rows[position]) for host in self._members
+                   for position in table.positions(host)},
+                **server_groups.localities(conn, list(self._members))}
 
     def allow(self, host):
         """Whether the policies allow one more member on this host."""

@@ -119,13 +119,15 @@ class Hosts:
                    if row.get('pci_stats') is not self.rows[position].get('pci_stats')}
         if devices:
             twin.pci = self.pci.changed(devices)
+        positions, found = list(rows), list(rows.values())
         for position, row in rows.items():
             twin.rows[position] = row
-            for name in RESOURCES:
-                twin.used[name][position] = row[name + '_used']
-            for name in COUNTERS:
-                getattr(twin, name)[position] = row.get(name) or 0
-            twin.metrics[position] = _metrics(row)
+            if row.get('metrics') is not None or twin.metrics[position] is not None:
+                twin.metrics[position] = _metrics(row)
+        for name in RESOURCES:
+            twin.used[name][positions] = [row[name + '_used'] for row in found]
+        for name in COUNTERS:
+            getattr(twin, name)[positions] = [row.get(name) or 0 for row in found]
         return twin
 
     def with_rows(self, rows):

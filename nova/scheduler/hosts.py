@@ -7,10 +7,11 @@ import logging
 import threading
 import time
 
+import numpy as np
 import sqlalchemy as sa
 
+from nova import metrics
 from nova import utils
-from nova.db import cells as db_cells
 from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import services
@@ -27,6 +28,7 @@ WHOLE_S = 60                 # removed nodes are noticed by reading all change n
 AGAIN_S = 1                  # not more often than that, whoever wants it: the window shows the rest
 FAR_US = 2 ** 62              # behind all change numbers
 CHUNK = 1000                 # rows of one SELECT
+ELSEWHERE_S = 0.5            # other cells are looked at so often; where this scheduler has claimed, at once
 AWAY_S = 30                  # a cell that could not be reached is not asked again for so long
 
 USED = ('used_changed', *(name + '_used' for name in host_view.RESOURCES), 'running_vms')    # what claims write
@@ -34,15 +36,20 @@ USED = ('used_changed', *(name + '_used' for name in host_view.RESOURCES), 'runn
 _c = compute_nodes.c
 
 
-def _since(*columns):
-    statement = sa.select(_c.id, _c.changed, *columns)
-    return sa.union_all(statement.where(_c.changed >= sa.bindparam('since')),
-                        statement.where(_c.used_changed >= sa.bindparam('used_since')))
+def _since(*usage):
+    """Rows of (node, changed, used_changed, …): those whose other columns have changed, without these, and those whose
+    usage has, with them.
+    """
+    numbers = _c.id, _c.changed, _c.used_changed
+    return sa.union_all(
+        sa.select(*numbers, *(sa.null().label(column.name) for column in usage)).where(
+            _c.changed >= sa.bindparam('since')),
+        sa.select(*numbers, *usage).where(_c.used_changed >= sa.bindparam('used_since')))
 
 
 # the usage at once, or where many rows are read that are known first which are not
-_RECENT = _since(*[_c[name] for name in USED])
-_WINDOW = _since(_c.used_changed)
+_RECENT = _since(*[_c[name] for name in USED[1:]])
+_WINDOW = _since()
 _NUMBERS = sa.select(_c.id, _c.changed, _c.used_changed)
 MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of change numbers do not
 
@@ -75,6 +82,7 @@ class Follower:
     def __init__(self, cell):
         self.cell = cell
         self.rows = {}
+        self._numbers = _Numbers()
         self._looked_us = self._windowed_us = 0          # change numbers of the last looks
         self._windowed = self._whole = float('-inf')
         self._noted = False
@@ -103,6 +111,7 @@ class Follower:
         return changed, gone
 
     def accept(self, changed, gone):
+        self._numbers.accept(self.rows, changed, gone)
         self.rows.update(changed)
         for node in gone:
             del self.rows[node]
@@ -114,7 +123,7 @@ class Follower:
 
     def _all(self, conn):
         """({node: its row} of what has changed, {nodes that are gone}), whenever that was."""
-        if self._same(conn, self.rows, 0, FAR_US):
+        if self._same(conn, {}, 0, FAR_US):
             return {}, set()
         numbers = conn.execute(_NUMBERS).all()
         return self._read(conn, numbers), self.rows.keys() - {node for node, _, _ in numbers}
@@ -124,27 +133,26 @@ class Follower:
         since = self._looked_us - OVERLAP_US
         found = self._since(conn, since)
         begin = self._windowed_us - WINDOW_US
-        if window and not self._same(conn, {**self.rows, **found}, begin, since):
+        if window and not self._same(conn, found, begin, since):
             found |= self._read(conn, conn.execute(_WINDOW, {'since': begin, 'used_since': begin}).all())
         return found
 
     def _since(self, conn, since):
         if self._noted:                          # much is going on, and most of it is known
             return self._read(conn, conn.execute(_WINDOW, {'since': since, 'used_since': since}).all())
-        rows = statements.dicts(conn.execute(_RECENT, {'since': since, 'used_since': since}))
-        found = {row['id']: row for row in rows}
-        used, others = self._different((node, row['changed'], row['used_changed']) for node, row in found.items())
-        return {**{node: {**self.rows[node], **found[node]} for node in used}, **self._others(conn, others)}
+        rows = conn.execute(_RECENT, {'since': since, 'used_since': since}).all()
+        used, others = self._different(row[:3] for row in rows)
+        found = {row[0]: {**self.rows[row[0]], **dict(zip(USED, row[2:]))}
+                 for row in rows if row[0] in used and row[3] is not None}
+        return {**found, **self._others(conn, others)}
 
-    def _same(self, conn, rows, since, until):
-        """Whether the change numbers in [since, until) are those of these rows, without reading them."""
+    def _same(self, conn, found, since, until):
+        """Whether the change numbers in [since, until) are those of our rows and what was found since, without reading
+        them.
+        """
         theirs = [(count, int(total or 0)) for count, total in
                   conn.execute(_SUMS, {'since': since, 'until': until})]
-        ours = []
-        for name in ('changed', 'used_changed'):
-            numbers = [number for row in rows.values() if since <= (number := row[name]) < until]
-            ours.append((len(numbers), sum(number % MODULUS for number in numbers)))
-        return theirs == ours
+        return theirs == self._numbers.sums(self.rows, found, since, until)
 
     def _read(self, conn, numbers):
         """{node: its row} of those of [(node, changed, used_changed)] that are not known."""
@@ -191,6 +199,45 @@ class Follower:
             after = part[-1][0]
 
 
+class _Numbers:
+    """The change numbers of a Follower's rows, as arrays: to add up thousands takes no time."""
+
+    COLUMNS = ('changed', 'used_changed')
+
+    def __init__(self):
+        self._positions, self._arrays = None, ()
+
+    def accept(self, rows, changed, gone):
+        """The rows are about to change so."""
+        if gone or not changed.keys() <= rows.keys():          # a difference would go through all rows
+            self._positions = None                   # made anew when it is needed
+        elif self._positions is not None:
+            self._write(self._arrays, changed)
+
+    def sums(self, rows, found, since, until):
+        """[(how many, what their remainders add up to)] of each column's numbers in [since, until)."""
+        if self._positions is None:
+            self._positions = {node: position for position, node in enumerate(rows)}
+            self._arrays = tuple(np.fromiter((row[name] for row in rows.values()), np.int64, len(rows))
+                                 for name in self.COLUMNS)
+        arrays = tuple(array.copy() for array in self._arrays)
+        self._write(arrays, {node: row for node, row in found.items() if node in self._positions})
+        new = [row for node, row in found.items() if node not in self._positions]
+        sums = []
+        for name, array in zip(self.COLUMNS, arrays):
+            array = np.append(array, [row[name] for row in new]).astype(np.int64)
+            array = array[(array >= since) & (array < until)]
+            sums.append((len(array), int((array % MODULUS).sum())))
+        return sums
+
+    def _write(self, arrays, rows):
+        if not rows:
+            return
+        positions = [self._positions[node] for node in rows]
+        for name, array in zip(self.COLUMNS, arrays):
+            array[positions] = [row[name] for row in rows.values()]
+
+
 def _parts(nodes):
     nodes = sorted(nodes)
     return (nodes[begin:begin + CHUNK] for begin in range(0, len(nodes), CHUNK))
@@ -210,12 +257,20 @@ class HostTable:
         self._followers, self._away = {}, {}
         self._positions = {}                  # (cell uuid, node): position
         self._view = host_view.Hosts([])
-        self._looked = self._heard = float('-inf')
+        self._looked = self._heard = self._looked_elsewhere = float('-inf')
+        self._touched = set()                 # uuids of other cells in which this scheduler has just claimed
+        metrics.HOSTS.watch(self, lambda table: {(): len(table._view)})
+        metrics.HOSTS_AGE.watch(self, lambda table: {(): time.monotonic() - table._looked}
+                                if table._followers else {})
+
+    def size(self):
+        """How many nodes the last view had."""
+        return len(self._view.ids)
 
     def hosts(self, *, whole=False, fresh_s=FRESH_S):
         """A view that is true to the database of the default cell as of a few milliseconds ago.
 
-        Other cells may be slow: ``follow`` looks at them.
+        Other cells may be slow, and are looked at less often, unless this scheduler has claimed there.
 
         :param whole: look at everything: no host was found, or a claim found the table to be wrong
         :param fresh_s: seconds after which it is looked at again
@@ -228,33 +283,68 @@ class HostTable:
                     self._hear(follower, follower.heartbeats())
                     self._heard = time.monotonic()
                 self._looked = time.monotonic()
+            if whole or len(self._followers) > 1:
+                self._look_elsewhere(whole)
             return self._view
+
+    def _look_elsewhere(self, whole):
+        """Look at the other cells, side by side; the lock is held."""
+        now = time.monotonic()
+        due = whole or now - self._looked_elsewhere > ELSEWHERE_S
+        cells = [cell for cell in self._cells.all()[1:]
+                 if (due or cell.uuid in self._touched) and now >= self._away.get(cell.uuid, 0)]
+        if not cells:
+            return
+        followers = {cell.uuid: self._follower(cell) for cell in cells}
+
+        def look(cell):
+            follower = followers[cell.uuid]
+            return follower.look(whole), follower.heartbeats() if whole else {}
+        found, down = self._cells.ask(cells, look)
+        for cell, (changes, seen) in found:
+            self._merge(followers[cell.uuid], *changes)
+            self._hear(followers[cell.uuid], seen)
+        for cell in down:
+            self._away[cell.uuid] = time.monotonic() + AWAY_S
+            self._forget(cell)
+        self._touched -= followers.keys()
+        if due:
+            self._looked_elsewhere = time.monotonic()
+
+    def touched(self, cell):
+        """Claims of our own have changed a cell: the next view shows it."""
+        if cell is not self._cells.default:
+            self._touched.add(cell.uuid)
+
+    def leave_out(self, cell):
+        """A cell could not be reached: nothing is placed there for now."""
+        with self._lock:
+            self._away[cell.uuid] = time.monotonic() + AWAY_S
+            self._forget(cell)
 
     def follow(self):
         """Look at all cells, and at the heartbeats when it is time: what a periodic task does."""
         hear = time.monotonic() - self._heard > self._heartbeat_s
+        self._looked_elsewhere = float('-inf')
         self.hosts()
-        for cell in self._cells.all():
-            if time.monotonic() < self._away.get(cell.uuid, 0):
-                continue
+        default, *others = [cell for cell in self._cells.all() if time.monotonic() >= self._away.get(cell.uuid, 0)]
+        fresh = {cell.uuid for cell in others} - self._followers.keys()
+
+        def look(cell):
+            # of a cell that was looked at just now not once more
             follower = self._follower(cell)
-            try:
-                # nobody waits for a slow cell: its follower is looked after here alone
-                found = None if cell is self._cells.default else follower.look()
-                seen, servers = (follower.heartbeats(), follower.busy()) if hear else ({}, None)
-            except db_cells.UNREACHABLE as error:
-                if cell is self._cells.default:
-                    raise
-                LOG.warning('The hosts of cell %s cannot be followed: %s', cell.name, error)
-                self._away[cell.uuid] = time.monotonic() + AWAY_S
-                self._forget(cell)
-                continue
+            return (follower, follower.look() if cell.uuid in fresh else ({}, set()),
+                    *((follower.heartbeats(), follower.busy()) if hear else ({}, None)))
+        found, down = self._cells.ask(others, look) if others else ([], [])
+        for follower, changes, seen, servers in [look(default), *(result for _, result in found)]:
             with self._lock:
-                if found is not None:
-                    self._merge(follower, *found)
+                self._merge(follower, *changes)
                 self._hear(follower, seen)
                 if servers is not None:
                     self._count_busy(follower, servers)
+        for cell in down:
+            LOG.warning('The hosts of cell %s cannot be followed.', cell.name)
+            self.leave_out(cell)
         if hear:
             self._heard = time.monotonic()
 
@@ -315,10 +405,9 @@ class HostTable:
             self._view = self._view.with_seen(moments)
 
     def _forget(self, cell):
-        """A cell is away: nothing can be placed there."""
-        with self._lock:
-            if self._followers.pop(cell.uuid, None):
-                self._show()
+        """A cell is away: nothing can be placed there; the lock is held."""
+        if self._followers.pop(cell.uuid, None):
+            self._show()
 
     def _show(self):
         """A view of all rows anew: hosts came or went."""

@@ -3,12 +3,16 @@ import dataclasses
 import logging
 
 from nova import exception
+from nova import metrics
 from nova import objects
 from nova import states
 from nova.db import categories
+from nova.db import cells as db_cells
 from nova.db import claims
 from nova.db import instances
+from nova.db import mappings
 from nova.db import zones
+from nova.scheduler import across
 from nova.scheduler import batch
 from nova.scheduler import claiming
 from nova.scheduler import dry_run
@@ -16,6 +20,7 @@ from nova.scheduler import filters
 from nova.scheduler import gathering
 from nova.scheduler import groups
 from nova.scheduler import hosts as host_table
+from nova.scheduler import measured
 from nova.scheduler import moves
 from nova.scheduler import numa_request
 from nova.scheduler import pipeline
@@ -26,7 +31,7 @@ LOG = logging.getLogger(__name__)
 ROUNDS = 10          # rankings on a fresh table after claims that all failed; each round somebody else won
 
 
-class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
+class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun):
     """
     :param conf: the configuration
     :param api_db: Database of the API database
@@ -46,6 +51,8 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
 
     def start(self):
         self._hosts()
+        if self._several():
+            self._table.follow()
 
     def stop(self):
         pass
@@ -53,9 +60,15 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
     def periodic_tasks(self):
         return [('follow_hosts', max(1, self._conf.report_interval // 2), self._table.follow)]
 
+    def in_progress(self):
+        """For a report about the process."""
+        return {'nodes in the host table': self._table.size(), 'filters': len(self._filters),
+                'weighers': len(self._weighers)}
+
     def _hosts(self, whole=False):
         return self._table.hosts(whole=whole)
 
+    @measured.measured
     def select_destinations(self, ctx, spec, instance_uuids):
         """Choose and claim a host for each server; see interface.py.
 
@@ -63,6 +76,8 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
         chosen before, and nobody was told, gets that host.
         """
         request = self._request(spec)
+        if self._several():
+            return self._place_across(request, instance_uuids)
         try:
             placed = self._place_new(request, instance_uuids)
         except exception.NoValidHost:
@@ -83,53 +98,72 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
                 return waiting.placed
         return self._place_alone(request, instance_uuids)
 
-    def _given(self, instance_uuids):
-        """{uuid: selections} of the servers that have a host on which nobody has begun to build them."""
-        cell = self._cells.default
+    def _several(self):
+        """Whether servers may go to another cell than the one in which they are made; cell0 has no hosts."""
+        default = self._cells.default
+        return any(cell is not default and cell.uuid != db_cells.CELL0_UUID for cell in self._cells.all())
+
+    def _given(self, instance_uuids, cell=None):
+        """{uuid: selections} of the servers of a cell that have a host on which nobody has begun to build them."""
+        cell = cell or self._cells.default
         with cell.db.reader() as conn:
             rows = instances.get_many(conn, instance_uuids)
-        return {uuid: [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],
-                                         availability_zone=row['availability_zone'])]
-                for uuid, row in rows.items() if row['host'] is not None
+        return {uuid: [across.selection(cell.uuid, row)] for uuid, row in rows.items()
+                if row['host'] is not None and row['cell_move'] is None
                 and (row['vm_state'], row['task_state']) == (states.BUILDING, states.SCHEDULING)}
 
     def _place_alone(self, request, instance_uuids):
+        if self._several():
+            return self._place_in_cells(request, instance_uuids)
+
         def claim(conn, hosts, rankings):
             return self._claim(conn, hosts, request, rankings, instance_uuids)
-        return self._choose(request, instance_uuids, claim)
+        return self._choose(self._cells.default, request, instance_uuids, claim)
 
-    def _choose(self, request, instance_uuids, claim):
+    def _choose(self, cell, request, instance_uuids, claim):
         """What ``claim(conn, hosts, rankings)`` gives in a transaction, with other rankings while a claim fails.
 
+        :param cell: the one in which all hosts are that the request allows
         :raises NoValidHost:
         """
-        hosts = self._hosts()
-        # a claim that asks for more than numbers may be refused by many
-        most = pipeline.MOST if batch.Batches.together(request, instance_uuids) else None
         for number in range(ROUNDS):
+            hosts, rankings = self._ranked(request, instance_uuids, again=number > 0)
             try:
-                rankings = pipeline.choose(hosts, request, self._filters, self._weighers, instance_uuids,
-                                           self._order, most)
-            except exception.NoValidHost:
-                if number:
-                    raise
-                # the table may be behind: what was freed, or a host that came, counts
-                hosts = self._hosts(whole=True)
-                rankings = pipeline.choose(hosts, request, self._filters, self._weighers, instance_uuids,
-                                           self._order, most)
-            try:
-                return self._cells.default.db.run(claim, hosts, rankings)
+                return cell.db.run(claim, hosts, rankings)
             except exception.ClaimFailed:
-                hosts = self._hosts(whole=True)
-                for extra in request.extras:
-                    hosts = extra.closely(hosts)
+                metrics.PLACEMENT_RETRIES.inc()
                 if request.group is not None:
-                    group = groups.again(self._cells.default.db, request.group)
-                    request = dataclasses.replace(request, group=group)
+                    request = dataclasses.replace(request, group=groups.again(self._cells, request.group))
         raise exception.NoValidHost(reason='Other requests took the room that was left.', details='')
 
-    def _request(self, spec, category=None):
-        """The Request of a spec; ``category`` of a server that exists may be another one than the spec's."""
+    def _ranked(self, request, instance_uuids, again):
+        """(view of the hosts, a ranking of positions for each server).
+
+        :param again: a claim has failed: the table is looked at closely
+        :raises NoValidHost:
+        """
+        # a claim that asks for more than numbers may be refused by many
+        most = pipeline.MOST if batch.Batches.together(request, instance_uuids) else None
+        hosts = self._hosts(whole=again)
+        if again:
+            for extra in request.extras:
+                hosts = extra.closely(hosts)
+        try:
+            return hosts, pipeline.choose(hosts, request, self._filters, self._weighers, instance_uuids, self._order,
+                                          most)
+        except exception.NoValidHost:
+            if again:
+                raise
+        # the table may be behind: what was freed, or a host that came, counts
+        hosts = self._hosts(whole=True)
+        return hosts, pipeline.choose(hosts, request, self._filters, self._weighers, instance_uuids, self._order, most)
+
+    def _request(self, spec, category=None, cell=None):
+        """The Request of a spec.
+
+        :param category: of a server that exists, which may be another one than the spec's
+        :param cell: the Cell of a server that has, or had, a place, in which it stays; None: a new one's
+        """
         forced = spec.force_host is not None or spec.force_node is not None
         image_id = (spec.image or {}).get('id')
         flavor = spec.flavor
@@ -140,15 +174,27 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
             host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,
             forced=forced, tried=tuple((host, node) for host, node in spec.retry_hosts or ()), spec=spec,
             facts=filters.facts(self._filters, self._cells, self._hosts, spec), limiting=self._limiting(forced),
-            extras=wanted, cell=self._cell(spec).uuid,
+            extras=wanted, cell=cell and cell.uuid, closed=() if cell else self._closed(),
             requirements=categories.requirements(self._api_db, category or spec.category_name),
             group=None if forced else self._group(spec))
 
-    def _cell(self, spec):
-        """The cell of a server, in which alone it is placed: its rows do not move, and a node's claim and the server's
-        row change in one transaction. The API makes all servers in the default cell.
+    def _closed(self):
+        """Uuids of the cells that get no new servers, in order."""
+        return tuple(cell.uuid for cell in self._cells.all() if cell.disabled)
+
+    def _cell_of(self, instance_uuid):
+        """The Cell of a server.
+
+        :raises InstanceNotFound: there is no such server
         """
-        return self._cells.default
+        if not self._several():
+            return self._cells.default
+        with self._api_db.reader() as conn:
+            mapping = mappings.get(conn, instance_uuid)
+        cell = mapping and self._cells.get(mapping['cell_uuid'])
+        if cell is None:
+            raise exception.InstanceNotFound(instance_id=instance_uuid)
+        return cell
 
     def _limiting(self, forced):
         return tuple(each for each in self._filters if hasattr(each, 'limits') and (each.room or not forced))
@@ -159,13 +205,12 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
         :param moving: uuid of the server when it has a place already
         """
         named = (spec.hints or {}).get('group')
-        return named and groups.find(self._api_db, self._cells.default.db, named[0], moving,
-                                     spec.project_id)
+        return named and groups.find(self._api_db, self._cells, named[0], moving, spec.project_id)
 
     def _claim(self, conn, hosts, request, rankings, instance_uuids):
         """Claim in one transaction: node and server together, the next candidate when one has no room."""
         taker = claiming.Taker(conn, hosts, request)
-        waiting = {'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host': None}
+        waiting = {'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host': None, 'cell_move': None}
         found = []
         for uuid, ranking in zip(instance_uuids, rankings, strict=True):
             number, claim = taker.first(ranking, uuid)
@@ -181,7 +226,6 @@ class SchedulerManager(batch.Batches, moves.Moves, dry_run.DryRun):
 
     def _selections(self, hosts, ranking):
         """The host at the head of a ranking, and its alternates."""
-        cell = self._cells.default.uuid
-        return [objects.Selection(cell_uuid=cell, host=hosts.host[position], node=hosts.node[position],
-                                  availability_zone=hosts.zone[position])
+        return [objects.Selection(cell_uuid=hosts.rows[position]['cell'], host=hosts.host[position],
+                                  node=hosts.node[position], availability_zone=hosts.zone[position])
                 for position in ranking[:1 + self._conf.scheduler.alternates]]

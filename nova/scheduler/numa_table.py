@@ -9,6 +9,7 @@ import time
 import numpy as np
 import sqlalchemy as sa
 
+from nova.db import cells as db_cells
 from nova.db import numa_claims
 from nova.db.tables_cell import compute_nodes
 from nova.scheduler import hosts as host_table
@@ -73,8 +74,13 @@ class Topologies:
     def _read(self, whole=False):
         rows = []
         for cell in self._databases.all():
-            with cell.db.reader() as conn:
-                fresh = conn.execute(_ALL).mappings().all() if whole else self._fresh(conn, cell.uuid)
+            try:
+                with cell.db.reader() as conn:
+                    fresh = conn.execute(_ALL).mappings().all() if whole else self._fresh(conn, cell.uuid)
+            except db_cells.UNREACHABLE:
+                if cell is self._databases.default:
+                    raise
+                continue                             # it has no hosts then
             self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0), *(row['numa_changed'] or 0 for row in fresh)])
             self._numbers.update({(cell.uuid, row['id']): row['numa_changed'] for row in fresh})
             rows += [((row['host'], row['node']), row['numa_topology'], numa.limits(row)) for row in fresh]

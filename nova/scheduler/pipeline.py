@@ -27,7 +27,8 @@ class Request:
 
     asked       {resource: amount}, see db.claims.resources
     zone, host, node   None: any
-    cell        uuid of the cell that has the server's rows; None: any
+    cell        uuid of the cell in which the server stays; None: any
+    closed      uuids of cells that get no new servers, in order
     forced      an administrator forces the host: only filters about room are asked besides it
     tried       [(host, node)] where building it has failed
     ignored     names of hosts that are out of the question
@@ -55,6 +56,7 @@ class Request:
     extras: tuple = ()
     requirements: dict = dataclasses.field(default_factory=dict)
     cell: str | None = None
+    closed: tuple = ()
 
     @property
     def zones(self):

@@ -6,6 +6,7 @@ smallest that keeps the contract of network/interface.py: it counts what is allo
 import contextlib
 import threading
 import time
+import types
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -210,7 +211,7 @@ class Cloud:
         self.db = engine.Database(url or f'sqlite:///{path}/cell.sqlite', max_overflow=100)
         tables_api.metadata.create_all(self.api_db.engine)
         tables_cell.metadata.create_all(self.db.engine)
-        self.cells = cells.Cells(self.conf, self.api_db, self.db)
+        self.cells = cells.Cells(self.conf, self.api_db, self.db, lambda url: types.SimpleNamespace(**self.client))
         self.bus, self.network, self.images = Bus(), Network(), Images()
         client = {each.topic: Client(self.bus, each) for each in (
             compute_interface.INTERFACE, conductor_interface.INTERFACE, network_interface.INTERFACE,

@@ -1,6 +1,5 @@
 """The commands of tools/cluster.sh."""
 import argparse
-import signal
 import shutil
 import sys
 import time
@@ -36,7 +35,7 @@ def _start(rows):
 
 def up(asked):
     settings.DIRECTORY.mkdir(exist_ok=True)
-    fleet = settings.save(asked.database, asked.computes)
+    fleet = settings.save(asked.database, asked.computes, asked.cells)
     begin = time.monotonic()
     print('Network and servers')
     _step('Bridge and namespaces', prepare.network, fleet)
@@ -54,7 +53,8 @@ def up(asked):
     _start(parts.nova(fleet))
     _step('Every service reports', _reporting, fleet)
     _step('Flavors, image, network', prepare.contents, fleet)
-    print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes. As its users:\n')
+    print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes in {fleet.cells} '
+          f'{"cells" if fleet.cells > 1 else "cell"}. As its users:\n')
     for user in ('admin', 'demo'):
         print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
               f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
@@ -63,7 +63,7 @@ def up(asked):
 
 def _reporting(fleet):
     """Wait until all services are up."""
-    wanted = fleet.computes + 2 * 2 + 1
+    wanted = fleet.computes + 2 * 2 + (2 * fleet.cells if fleet.cells > 1 else 1)
     deadline = time.monotonic() + 90
     while True:
         rows = [line for line in prepare.manage('service', 'list').splitlines()[1:] if ' up ' in line]
@@ -106,7 +106,7 @@ def one(asked):
         elif asked.command == 'stop':
             _step(f'{part.name} stops', part.stop)
         else:
-            part.signal(signal.SIGKILL)
+            part.kill()
 
 
 def logs(asked):
@@ -135,6 +135,8 @@ def main():
                          default=settings.load().database if settings.load() else 'mariadb')
     command.add_argument('--computes', type=int, choices=range(1, 200), metavar='N',
                          default=settings.load().computes if settings.load() else 3)
+    command.add_argument('--cells', type=int, choices=range(1, settings.MOST_CELLS + 1), metavar='N',
+                         default=settings.load().cells if settings.load() else 1)
     command.set_defaults(do=up)
     commands.add_parser('status', help='what runs').set_defaults(do=status)
     for name in ('start', 'stop', 'kill'):

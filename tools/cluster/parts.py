@@ -43,27 +43,37 @@ def answers(part, path='/'):
 
 def infrastructure(fleet):
     """Broker, database, cache."""
-    directory, address = settings.DIRECTORY, settings.ADDRESS
-    broker = directory / 'rabbitmq'
-    yield Part('rabbitmq', [program('rabbitmq-server')], listens('rabbitmq'), 'rabbitmq', environment={
-        'HOME': str(broker), 'RABBITMQ_NODENAME': 'fleet@localhost', 'RABBITMQ_NODE_IP_ADDRESS': address,
-        'RABBITMQ_NODE_PORT': str(settings.PORTS['rabbitmq']), 'RABBITMQ_DIST_PORT': '25699',
-        'RABBITMQ_MNESIA_BASE': str(broker / 'mnesia'), 'RABBITMQ_LOG_BASE': str(broker / 'logs'),
-        'RABBITMQ_PID_FILE': str(broker / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(broker / 'plugins'),
-        'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(broker / 'rabbitmq.conf'),
-        'ERL_EPMD_ADDRESS': '127.0.0.1'}, address=f'{address}:{settings.PORTS["rabbitmq"]}')
-    data, port = directory / fleet.database, settings.PORTS[fleet.database]
-    if fleet.database == 'mariadb':
+    for number, name in enumerate(fleet.brokers):
+        yield _broker(name, number)
+    for name in fleet.databases:
+        yield _database(fleet.database, name)
+    address = settings.ADDRESS
+    yield Part('memcached', [program('memcached'), '-u', 'memcache', '-l', address, '-p', settings.PORTS['memcached'],
+                             '-m', '64'], listens('memcached'), address=f'{address}:{settings.PORTS["memcached"]}')
+
+
+def _broker(name, number):
+    directory, where = settings.DIRECTORY / name, (settings.ADDRESS, settings.PORTS[name])
+    node = 'fleet' + str(settings.NUMBER or '') + name.removeprefix('rabbitmq')
+    return Part(name, [program('rabbitmq-server')], listens(name), 'rabbitmq', environment={
+        'HOME': str(directory), 'RABBITMQ_NODENAME': f'{node}@localhost', 'RABBITMQ_NODE_IP_ADDRESS': where[0],
+        'RABBITMQ_NODE_PORT': str(where[1]), 'RABBITMQ_DIST_PORT': str(25699 + 10 * settings.NUMBER + number),
+        'RABBITMQ_MNESIA_BASE': str(directory / 'mnesia'), 'RABBITMQ_LOG_BASE': str(directory / 'logs'),
+        'RABBITMQ_PID_FILE': str(directory / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(directory / 'plugins'),
+        'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(directory / 'rabbitmq.conf'),
+        'ERL_EPMD_ADDRESS': '127.0.0.1'}, address='%s:%s' % where)
+
+
+def _database(kind, name):
+    data, address, port = settings.DIRECTORY / name, settings.ADDRESS, settings.PORTS[name]
+    if kind == 'mariadb':
         command = [program('mariadbd'), '--no-defaults', f'--datadir={data}/data', f'--socket={data}/socket',
                    f'--port={port}', f'--bind-address={address}', f'--pid-file={data}/pid', '--user=mysql',
                    '--max-connections=1000', '--innodb-buffer-pool-size=256M']
-        yield Part('mariadb', command, listens('mariadb'), address=f'{address}:{port}')
-    else:
-        command = [program('postgres'), '-D', data / 'data', '-p', port, '-k', data, '-h', address,
-                   '-c', 'max_connections=500']
-        yield Part('postgresql', command, listens('postgresql'), 'postgres', address=f'{address}:{port}')
-    yield Part('memcached', [program('memcached'), '-u', 'memcache', '-l', address, '-p', settings.PORTS['memcached'],
-                             '-m', '64'], listens('memcached'), address=f'{address}:{settings.PORTS["memcached"]}')
+        return Part(name, command, listens(name), address=f'{address}:{port}')
+    command = [program('postgres'), '-D', data / 'data', '-p', port, '-k', data, '-h', address,
+               '-c', 'max_connections=500']
+    return Part(name, command, listens(name), 'postgres', address=f'{address}:{port}')
 
 
 def openstack(fleet):
@@ -88,7 +98,9 @@ def nova(fleet):
             name = f'{kind}{number}'
             yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'],
                        address=settings.ADDRESS)
-    yield Part('network', [BIN / 'nova-network', '--config-file', directory / 'network.conf'], address=settings.ADDRESS)
+    for name, kind in ([(f'{cell}-{kind}', kind) for cell in fleet.cell_names for kind in ('conductor', 'network')]
+                       or [('network', 'network')]):
+        yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'], address=settings.ADDRESS)
     for number in (1, 2):
         name = f'api{number}'
         yield Part(name, [BIN / 'nova-api', '--config-file', directory / f'{name}.conf'], answers(name),
@@ -97,8 +109,8 @@ def nova(fleet):
                address=f'{settings.ADDRESS}:{settings.PORTS["haproxy"]}')
     for number in range(1, fleet.computes + 1):
         name = f'compute{number}'
-        yield Part(name, [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf'], namespace=f'nova-{name}',
-                   address=settings.compute_address(number))
+        yield Part(name, [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf'],
+                   namespace=settings.NAMESPACES + name, address=settings.compute_address(number))
 
 
 def all_of(fleet):

@@ -19,7 +19,7 @@ def network(fleet):
         run('ip', 'address', 'add', f'{settings.ADDRESS}/24', 'dev', settings.BRIDGE)
         run('ip', 'link', 'set', settings.BRIDGE, 'up')
     for number in range(1, fleet.computes + 1):
-        name, inner, outer = f'nova-compute{number}', 'eth0', f'novafl{number}'
+        name, inner, outer = f'{settings.NAMESPACES}compute{number}', 'eth0', f'{settings.CABLES}{number}'
         if name in have:
             continue
         run('ip', 'netns', 'add', name)
@@ -32,7 +32,7 @@ def network(fleet):
 
 def remove_network():
     for name in [line.split()[0] for line in run('ip', 'netns', 'list').splitlines()]:
-        if name.startswith('nova-compute'):
+        if name.startswith(settings.NAMESPACES + 'compute'):
             run('ip', 'netns', 'delete', name)
     if pathlib.Path(f'/sys/class/net/{settings.BRIDGE}').exists():
         run('ip', 'link', 'delete', settings.BRIDGE)
@@ -46,45 +46,52 @@ def _owned(path, user):
 
 
 def data(fleet):
-    """Directories of the servers, and an empty database cluster."""
-    broker = settings.DIRECTORY / 'rabbitmq'
-    _owned(broker, 'rabbitmq')
-    _write(broker / 'rabbitmq.conf', 'default_user = nova\n'
-           f'default_pass = {fleet.passwords["rabbitmq"]}\nloopback_users = none\n', owner='rabbitmq')
-    place = settings.DIRECTORY / fleet.database
+    """Directories of the servers, and empty database clusters."""
+    for name in fleet.brokers:
+        broker = settings.DIRECTORY / name
+        _owned(broker, 'rabbitmq')
+        _write(broker / 'rabbitmq.conf', 'default_user = nova\n'
+               f'default_pass = {fleet.passwords["rabbitmq"]}\nloopback_users = none\n', owner='rabbitmq')
+    for name in fleet.databases:
+        place = settings.DIRECTORY / name
+        _owned(place, 'mysql' if fleet.database == 'mariadb' else 'postgres')
+        if not (place / 'data').exists():
+            _new_database(fleet, place)
+
+
+def _new_database(fleet, place):
     if fleet.database == 'mariadb':
-        _owned(place, 'mysql')
-        if not (place / 'data').exists():
-            run('mariadb-install-db', '--no-defaults', f'--datadir={place}/data', '--skip-test-db', '--user=mysql',
-                '--auth-root-authentication-method=socket')
-    else:
-        _owned(place, 'postgres')
-        if not (place / 'data').exists():
-            run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer',
-                '-U', 'postgres', '-E', 'UTF8', '--pwfile=/dev/stdin', user='postgres',
-                input=fleet.passwords['database'])
-            with open(place / 'data' / 'pg_hba.conf', 'a') as file:
-                file.write(f'host all nova {settings.NETWORK}.0/24 scram-sha-256\n')
+        run('mariadb-install-db', '--no-defaults', f'--datadir={place}/data', '--skip-test-db', '--user=mysql',
+            '--auth-root-authentication-method=socket')
+        return
+    run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer',
+        '-U', 'postgres', '-E', 'UTF8', '--pwfile=/dev/stdin', user='postgres', input=fleet.passwords['database'])
+    with open(place / 'data' / 'pg_hba.conf', 'a') as file:
+        file.write(f'host all nova {settings.NETWORK}.0/24 scram-sha-256\n')
 
 
 def databases(fleet):
-    """The user nova and a database a service."""
-    place, password = settings.DIRECTORY / fleet.database, fleet.passwords['database']
+    """The user nova and a database a service, on each server."""
+    for server, names in fleet.databases.items():
+        _databases(fleet, settings.DIRECTORY / server, settings.PORTS[server], names)
+
+
+def _databases(fleet, place, port, names):
+    password = fleet.passwords['database']
     if fleet.database == 'mariadb':
         lines = [f"CREATE USER IF NOT EXISTS nova@'{settings.NETWORK}.%' IDENTIFIED BY '{password}';"]
-        for name in settings.SERVICES:
+        for name in names:
             lines += [f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4;',
                       f"GRANT ALL ON {name}.* TO nova@'{settings.NETWORK}.%';"]
         run('mariadb', '--no-defaults', f'--socket={place}/socket', '--user=root', input='\n'.join(lines))
         return
-    psql = (parts.program('psql'), '-h', place, '-p', settings.PORTS['postgresql'], '-U', 'postgres',
-            '-v', 'ON_ERROR_STOP=1')
+    psql = (parts.program('psql'), '-h', place, '-p', port, '-U', 'postgres', '-v', 'ON_ERROR_STOP=1')
     have = run(*psql, '-At', '-c', 'SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles',
-               user='postgres')
-    if 'nova' not in have.split():
+               user='postgres').split()
+    if 'nova' not in have:
         run(*psql, user='postgres', input=f"CREATE ROLE nova LOGIN PASSWORD '{password}';")
-    for name in settings.SERVICES:
-        if name not in have.split():
+    for name in names:
+        if name not in have:
             run(*psql, '-c', f'CREATE DATABASE {name} OWNER nova', user='postgres')
 
 
@@ -152,7 +159,7 @@ defaults
     timeout client 120s
     timeout server 120s
     option forwardfor
-    option httpchk GET /
+    option httpchk GET /healthcheck
     option redispatch
     retries 2
 frontend compute
@@ -175,10 +182,8 @@ def nova(fleet):
     """One file a daemon: what they share, what holds databases, and its own name."""
     directory = settings.DIRECTORY / 'nova'
     shared = f'''[DEFAULT]
-transport_url = {fleet.transport_url}
 compute_driver = fake
 report_interval = 5
-service_down_time = 30
 [conductor]
 reconcile_interval = 5
 task_deadline = 60
@@ -195,11 +200,15 @@ project_name = service
 user_domain_name = Default
 project_domain_name = Default
 '''
-    databases = f'''[api_database]
-connection = {fleet.database_url('nova_api')}
-[database]
-connection = {fleet.database_url('nova_cell1')}
-'''
+
+    def messages(cell=None):
+        broker = f'rabbitmq-{cell}' if cell else 'rabbitmq'
+        return f'[DEFAULT]\ntransport_url = {fleet.transport_url_of(broker)}\n'
+
+    def databases(cell):
+        return (f'[api_database]\nconnection = {fleet.database_url("nova_api")}\n'
+                f'[database]\nconnection = {fleet.database_url("nova_" + cell)}\n')
+    top = [shared, messages(), databases('cell0' if fleet.cell_names else 'cell1')]
     identity = f'''[identity]
 backend = keystone
 [oslo_middleware]
@@ -216,17 +225,23 @@ enable_proxy_headers_parsing = true
             name, http = f'{kind}{number}', ''
             if kind == 'api':
                 http = f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
-            file(name, shared, databases, *([identity] if kind == 'api' else []), host=f'controller{number}', http=http)
-    file('network', shared, databases)
-    file('manage', shared, databases)
+            file(name, *top, *([identity] if kind == 'api' else []), host=f'controller{number}', http=http)
+    if not fleet.cell_names:
+        file('network', *top)
+    for cell in fleet.cell_names:
+        for kind in ('conductor', 'network', 'manage'):
+            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), host=f'{cell}-controller')
+    file('manage', *top)
     for number in range(1, fleet.computes + 1):
         name = f'compute{number}'
-        file(name, shared, f'{FAKE}state_dir = {directory}/{name}/fake\n', host=name,
+        file(name, shared, messages(fleet.cell_of(number)), f'{FAKE}state_dir = {directory}/{name}/fake\n', host=name,
              address=settings.compute_address(number))
 
 
-def manage(*arguments):
-    return run(parts.BIN / 'nova-manage', *arguments, '--config-file', settings.DIRECTORY / 'nova' / 'manage.conf')
+def manage(*arguments, cell=None):
+    """What nova-manage prints, with the configuration of the API's level or of one cell's."""
+    file = f'{cell}-manage.conf' if cell else 'manage.conf'
+    return run(parts.BIN / 'nova-manage', *arguments, '--config-file', settings.DIRECTORY / 'nova' / file)
 
 
 def schemas(fleet):
@@ -245,6 +260,20 @@ def schemas(fleet):
     run(parts.OPENSTACK / 'glance-manage', '--config-file', glance / 'glance-api.conf', 'db_sync')
     manage('api_db', 'sync')
     manage('db', 'sync')
+    if fleet.cell_names:
+        cells(fleet)
+
+
+def cells(fleet):
+    """The rows of cell0 and of the cells, which are their setup, and the tables of each."""
+    have = manage('cell_v2', 'list_cells')
+    manage('cell_v2', 'map_cell0', '--database_connection', fleet.database_url('nova_cell0'))
+    for cell in fleet.cell_names:
+        manage('db', 'sync', cell=cell)
+        if f'| {cell} ' not in have:
+            manage('cell_v2', 'create_cell', '--name', cell, '--transport-url',
+                   fleet.transport_url_of(f'rabbitmq-{cell}'), '--database_connection',
+                   fleet.database_url('nova_' + cell))
 
 
 def cloud(fleet, user='admin', project=None):

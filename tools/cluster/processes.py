@@ -78,6 +78,15 @@ class Part:
             os.killpg(pid, number)
         return True
 
+    def kill(self):
+        """SIGKILL, and wait until it is gone; whether it ran."""
+        if not self.signal(signal.SIGKILL):
+            return False
+        deadline = time.monotonic() + STOP_S
+        while self.pid() is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return True
+
     def stop(self):
         """End it, in order if it can; whether it ran."""
         pid = self.pid()

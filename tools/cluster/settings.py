@@ -3,14 +3,24 @@ import json
 import os
 import pathlib
 import secrets
+import zlib
 
-DIRECTORY = pathlib.Path(os.environ.get('NOVA_CLUSTER_DIR', '/var/lib/nova-cluster'))
+USUAL = pathlib.Path('/var/lib/nova-cluster')
+DIRECTORY = pathlib.Path(os.environ.get('NOVA_CLUSTER_DIR', USUAL)).resolve()
 TREE = pathlib.Path(__file__).resolve().parents[2]
-BRIDGE = 'nova-fleet'
-NETWORK = '10.213.0'
+# A fleet in another directory has addresses and names of its own, so that both may run.
+NUMBER = 0 if DIRECTORY == USUAL else zlib.crc32(str(DIRECTORY).encode()) % 200 + 1
+_SUFFIX = str(NUMBER or '')
+BRIDGE = 'nova-fleet' + _SUFFIX
+NAMESPACES = f'nova{_SUFFIX}-'           # before the name of a compute
+CABLES = f'novafl{_SUFFIX}-' if NUMBER else 'novafl'
+NETWORK = f'10.213.{NUMBER}'
+MOST_CELLS = 4
 ADDRESS = f'{NETWORK}.1'                 # of everything but the computes
 PORTS = {'rabbitmq': 5672, 'mariadb': 3306, 'postgresql': 5432, 'memcached': 11211, 'keystone': 5000, 'glance': 9292,
-         'haproxy': 8774, 'api1': 8781, 'api2': 8782}
+         'haproxy': 8774, 'api1': 8781, 'api2': 8782,
+         **{f'{kind}-cell{cell}': first + cell for cell in range(1, MOST_CELLS + 1)
+            for kind, first in (('rabbitmq', 5680), ('mariadb', 3310), ('postgresql', 5440))}}
 SERVICES = ('keystone', 'glance', 'nova_api', 'nova_cell1', 'nova_cell0')          # a database each
 
 
@@ -18,20 +28,46 @@ class Settings:
     """
     database    mariadb or postgresql
     computes    number of nova-compute processes
+    cells       number of cells; of several each has a broker and a database server of its own
     passwords   {name: secret}
     """
 
     def __init__(self, values):
         self.database, self.computes, self.passwords = values['database'], values['computes'], values['passwords']
+        self.cells = values.get('cells', 1)
+
+    @property
+    def cell_names(self):
+        """The cells whose parts are their own: none when there is one alone."""
+        return [f'cell{number}' for number in range(1, self.cells + 1)] if self.cells > 1 else []
+
+    @property
+    def brokers(self):
+        return ['rabbitmq', *(f'rabbitmq-{cell}' for cell in self.cell_names)]
+
+    @property
+    def databases(self):
+        """{database server: names of its databases}"""
+        cells = [f'nova_{cell}' for cell in self.cell_names]
+        return {self.database: [name for name in SERVICES if name not in cells],
+                **{f'{self.database}-{name.removeprefix("nova_")}': [name] for name in cells}}
+
+    def cell_of(self, number):
+        """The name of the cell of a compute; None: there is one alone."""
+        return self.cell_names[(number - 1) % self.cells] if self.cell_names else None
 
     def database_url(self, name):
         scheme = {'mariadb': 'mysql+pymysql', 'postgresql': 'postgresql+psycopg2'}[self.database]
         suffix = '?charset=utf8mb4' if self.database == 'mariadb' else ''
-        return f'{scheme}://nova:{self.passwords["database"]}@{ADDRESS}:{PORTS[self.database]}/{name}{suffix}'
+        server = next(server for server, names in self.databases.items() if name in names)
+        return f'{scheme}://nova:{self.passwords["database"]}@{ADDRESS}:{PORTS[server]}/{name}{suffix}'
 
     @property
     def transport_url(self):
-        return f'rabbit://nova:{self.passwords["rabbitmq"]}@{ADDRESS}:{PORTS["rabbitmq"]}/'
+        return self.transport_url_of('rabbitmq')
+
+    def transport_url_of(self, broker):
+        return f'rabbit://nova:{self.passwords["rabbitmq"]}@{ADDRESS}:{PORTS[broker]}/'
 
 
 def url(part, path=''):
@@ -51,14 +87,16 @@ def load():
     return Settings(json.loads(file.read_text())) if file.exists() else None
 
 
-def save(database, computes):
+def save(database, computes, cells=1):
     """Settings with these values; secrets stay what they are."""
     known = load()
     if known is not None and known.database != database:
         raise SystemExit(f'This fleet was built on {known.database}. End it with: tools/cluster.sh down --purge')
+    if known is not None and known.cells != cells:
+        raise SystemExit(f'This fleet was built with {known.cells} cells. End it with: tools/cluster.sh down --purge')
     passwords = known.passwords if known else {
         name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance')}
-    values = {'database': database, 'computes': computes, 'passwords': passwords}
+    values = {'database': database, 'computes': computes, 'cells': cells, 'passwords': passwords}
     file = DIRECTORY / 'fleet.json'
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'w') as handle:
         json.dump(values, handle, indent=1)

@@ -15,6 +15,7 @@ from nova import exception
 from nova import objects
 from nova import utils
 from nova.db import instances
+from nova.db import mappings
 from nova.db import request_specs
 from nova.db import tables_network
 from nova.virt import metadata
@@ -114,8 +115,22 @@ class Application:
             raise exception.NotFound()
         return instance
 
+    def _cell_of(self, uuid):
+        """The cell of an instance.
+
+        :raises NotFound:
+        """
+        if len(self.cells.all()) == 1:
+            return self.cells.default
+        with self.api_db.reader() as conn:
+            mapping = mappings.get(conn, uuid)
+        cell = mapping and self.cells.get(mapping['cell_uuid'])
+        if cell is None:
+            raise exception.InstanceNotFound(instance_id=uuid[:36])
+        return cell
+
     def _load(self, uuid):
-        with self.cells.default.db.reader() as conn:
+        with self._cell_of(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
 
     # ---- personality and the password -------------------------------------------
@@ -154,7 +169,7 @@ class Application:
                 raise exception.Conflict('The password has been set already.')
             instances.update(conn, instance.uuid, {
                 'system_metadata': {**row['system_metadata'], 'password': password}, 'updated_at': utils.utcnow()})
-        self.cells.default.db.run(store)
+        self._cell_of(instance.uuid).db.run(store)
         return b''
 
 

@@ -1,6 +1,7 @@
 """Host aggregates: groups of hosts with metadata; ``availability_zone`` among it makes a zone of the hosts."""
 from nova import exception
 from nova.api import formats
+from nova.api import notices
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
@@ -124,7 +125,7 @@ def _follow(req, conn, hosts):
         cell.db.run(write)
 
 
-def _change(req, function, *args):
+def _change(req, event, function, *args):
     """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
     req.services.cells.all()             # the first time it writes, which nobody can while the lock is held
 
@@ -134,12 +135,14 @@ def _change(req, function, *args):
         _follow(req, conn, row['hosts'])
         return row
     try:
-        return _one(req, req.services.api_db.run(run))
+        row = req.services.api_db.run(run)
     except (exception.ZoneConflict, exception.HostHasServers) as error:
         raise exception.BadRequest(error.message) from None
+    notices.tell(req, event, row)
+    return _one(req, row)
 
 
-def _change_host(req, id, function, host):
+def _change_host(req, event, id, function, host):
     req.services.cells.all()
 
     def run(conn):
@@ -147,7 +150,9 @@ def _change_host(req, id, function, host):
         row = function(conn, number(id), host)
         _follow(req, conn, [host])
         return row
-    return _one(req, req.services.api_db.run(run))
+    row = req.services.api_db.run(run)
+    notices.tell(req, event, row)
+    return _one(req, row)
 
 
 # ---- handlers ----------------------------------------------------------------
@@ -170,28 +175,32 @@ def show(req, id):
 
 def create(req):
     given = req.body['aggregate']
-    return _one(req, req.services.api_db.run(aggregates.create, given['name'], given.get(ZONE)), _BASE)
+    row = req.services.api_db.run(aggregates.create, given['name'], given.get(ZONE))
+    notices.tell(req, 'aggregate.create', row)
+    return _one(req, row, _BASE)
 
 
 def update(req, id):
-    return _change(req, aggregates.update, number(id), req.body['aggregate'])
+    return _change(req, 'aggregate.update_prop', aggregates.update, number(id), req.body['aggregate'])
 
 
 def delete(req, id):
     def run(conn):
         aggregates.lock(conn)
         aggregates.delete(conn, number(id))
+    row = notices.before(req, req.services.api_db, aggregates.get, number(id))
     req.services.api_db.run(run)
+    notices.tell(req, 'aggregate.delete', row)
 
 
 def add_host(req, id):
     host = req.body['add_host']['host']
     cell_of(req, host)
-    return _change_host(req, id, aggregates.add_host, host)
+    return _change_host(req, 'aggregate.add_host', id, aggregates.add_host, host)
 
 
 def remove_host(req, id):
-    return _change_host(req, id, aggregates.remove_host, req.body['remove_host']['host'])
+    return _change_host(req, 'aggregate.remove_host', id, aggregates.remove_host, req.body['remove_host']['host'])
 
 
 def set_metadata(req, id):
@@ -199,7 +208,7 @@ def set_metadata(req, id):
     zone = changes.get(ZONE)
     if zone is not None and not formats.az_name(zone):
         raise exception.BadRequest(f'The value of {ZONE} is no zone: ' + formats.SENTENCES['az_name'])
-    return _change(req, aggregates.set_metadata, number(id), changes)
+    return _change(req, 'aggregate.update_metadata', aggregates.set_metadata, number(id), changes)
 
 
 def cache_images(req, id):
@@ -217,7 +226,7 @@ def cache_images(req, id):
     for cell, here in _cells_of(req, hosts):
         able = cell.db.run(_ask, req, sorted(here), image_ids)
         for host in able:
-            server_create.send(req.services.compute.cache_images, req.context, server=host, image_ids=image_ids)
+            server_create.send(cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids)
 
 
 def _ask(conn, req, hosts, image_ids):

@@ -8,6 +8,7 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import string
+from nova.api.resources import in_cells
 from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.routes import Route
@@ -33,8 +34,8 @@ DELETE = Query(Param('delete_info', params.STRING), closed=75)
 
 def create(req):
     wanted = req.body['snapshot']
-    row = _server_of(req, wanted['volume_id'], exception.BadRequest)
-    server_create.send(req.services.compute.create_volume_snapshot, req.context, server=row['host'],
+    cell, row = _server_of(req, wanted['volume_id'], exception.BadRequest)
+    server_create.send(cell.rpc.compute.create_volume_snapshot, req.context, server=row['host'],
                        instance=server_lookup.to_object(row), volume_id=wanted['volume_id'],
                        create_info=wanted['create_info'])
     return {'snapshot': {'id': wanted['create_info'].get('id'), 'volumeId': wanted['volume_id']}}
@@ -42,8 +43,8 @@ def create(req):
 
 def delete(req, id):
     info = _delete_info(req.query.one('delete_info'))
-    row = _server_of(req, info['volume_id'], exception.NotFound)
-    server_create.send(req.services.compute.delete_volume_snapshot, req.context, server=row['host'],
+    cell, row = _server_of(req, info['volume_id'], exception.NotFound)
+    server_create.send(cell.rpc.compute.delete_volume_snapshot, req.context, server=row['host'],
                        instance=server_lookup.to_object(row), volume_id=info['volume_id'], snapshot_id=id,
                        delete_info=info)
 
@@ -63,29 +64,28 @@ def _delete_info(text):
 
 
 def _server_of(req, volume_id, missing):
-    """The row of the one server that a volume is attached to, on a host that can do it.
+    """(cell, row) of the one server that a volume is attached to, on a host that can do it.
 
     :param missing: class of the error when no server has the volume
     :raises BadRequest: more than one has it, its host is down, or its driver cannot
     """
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            uuids = sorted({row['instance_uuid'] for row in block_devices.by_volume(conn, volume_id)})
-            if not uuids:
-                continue
-            if len(uuids) > 1:
-                raise exception.BadRequest(f'Volume {volume_id[:80]} is attached to more than one server.')
-            row = instances.get(conn, uuids[0])
-            nodes = compute_nodes.by_host(conn, row['host']) if row['host'] else []
-            up = row['host'] and any(
-                services.is_up(each, req.services.conf.service_down_time, utils.utcnow())
-                for each in services.list(conn, host=row['host'], topic='compute'))
-        if not up:
-            raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
-        if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):
-            raise exception.BadRequest('The hypervisor of this server does not make snapshots of volumes.')
-        return row
-    raise missing(f'Volume {volume_id[:80]} is attached to no server.')
+    cell, uuids = in_cells.first(req, lambda conn: {
+        row['instance_uuid'] for row in block_devices.by_volume(conn, volume_id)})
+    if cell is None:
+        raise missing(f'Volume {volume_id[:80]} is attached to no server.')
+    if len(uuids) > 1:
+        raise exception.BadRequest(f'Volume {volume_id[:80]} is attached to more than one server.')
+    with cell.db.reader() as conn:
+        row = instances.get(conn, *uuids)
+        nodes = compute_nodes.by_host(conn, row['host']) if row['host'] else []
+        up = row['host'] and any(
+            services.is_up(each, req.services.conf.service_down_time, utils.utcnow())
+            for each in services.list(conn, host=row['host'], topic='compute'))
+    if not up:
+        raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
+    if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):
+        raise exception.BadRequest('The hypervisor of this server does not make snapshots of volumes.')
+    return cell, row
 
 
 _PATH = '/os-assisted-volume-snapshots'

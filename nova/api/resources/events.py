@@ -82,7 +82,7 @@ class _Feed:
         self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
         self._reached = since or utils.utcnow()
         self._told = {}                       # (uuid, moment) of the overlap that the client has
-        self._first = since is None
+        self._first, self._down = since is None, []
 
     def new(self):
         """Rows that the client has not yet, oldest first."""
@@ -94,17 +94,21 @@ class _Feed:
             fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
         for row in fresh:
             self._told[row['uuid'], row['changed_at']] = None
-            self._reached = max(self._reached, row['changed_at'])
+            if not self._down:               # what happens meanwhile in a cell that is down is told when it is back
+                self._reached = max(self._reached, row['changed_at'])
         self._told = {key: None for key in self._told if key[1] >= self._reached - _OVERLAP}
         return fresh
 
     def _page(self, start):
         """(rows since a moment, oldest first; the moment from which there are more, None when these are all)"""
         rows, horizon = [], datetime.datetime.max
-        for cell in self._cells.all():
+
+        def ask(cell):
             with cell.db.reader() as conn:
-                found = server_changes.since(conn, start, project_id=self._project_id, category=self._category,
-                                             limit=PAGE)
+                return server_changes.since(conn, start, project_id=self._project_id, category=self._category,
+                                            limit=PAGE)
+        answers, self._down = self._cells.scatter(ask)
+        for _cell, found in answers:
             rows += found
             if len(found) >= PAGE:           # of this cell nothing is known beyond
                 horizon = min(horizon, found[-1]['changed_at'])

@@ -10,6 +10,7 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import string
 from nova.api.request import Response
+from nova.api.resources import in_cells
 from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.routes import Route
@@ -69,8 +70,8 @@ def create(req):
             if event['name'] == 'volume-extended':
                 cell.db.run(instance_actions.insert, req.context, [row['uuid']], 'extend_volume', finished=True)
     for uuid, told in accepted.items():
-        row = found[uuid][1]
-        server_create.send(req.services.compute.external_instance_event, req.context, server=row['host'],
+        cell, row = found[uuid]
+        server_create.send(cell.rpc.compute.external_instance_event, req.context, server=row['host'],
                            instance=server_lookup.to_object(row), events=told)
     failed = any(event['code'] != 200 for event in events)
     return Response({'events': events}, status=207 if failed else 200)
@@ -79,9 +80,10 @@ def create(req):
 def _servers(req, uuids):
     """{uuid: (cell, row)} of those that exist, of any project."""
     found = {}
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            found.update((uuid, (cell, row)) for uuid, row in instances.get_many(conn, list(uuids)).items())
+    for cell, here in in_cells.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
+        for uuid, row in here.items():
+            if uuid not in found or row['host']:       # one that moves to its cell is in two for a moment
+                found[uuid] = cell, row
     return found
 
 
@@ -103,7 +105,7 @@ def _power(req, cell, row, tag):
         row = cell.db.run(tasks.begin, req.context, row['uuid'], action, arguments or None, admin=True)
     except (exception.Conflict, exception.InstanceNotFound):
         return
-    server_create.send(getattr(req.services.compute, action.method), req.context, server=row['host'],
+    server_create.send(getattr(cell.rpc.compute, action.method), req.context, server=row['host'],
                        instance=server_lookup.to_object(row), **arguments)
 
 

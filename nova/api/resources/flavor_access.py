@@ -1,5 +1,6 @@
 """Which projects may use a private flavor."""
 from nova import exception
+from nova.api import notices
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
@@ -34,7 +35,7 @@ def add(req, id):
             raise exception.Conflict('Can not add access to a public flavor.')
         flavors.add_project(conn, id, project_id)
         return _entries(conn, id)
-    return req.services.api_db.run(run)
+    return _changed(req, id, req.services.api_db.run(run))
 
 
 def remove(req, id):
@@ -44,7 +45,15 @@ def remove(req, id):
         flavors.get(conn, id)
         flavors.remove_project(conn, id, project_id)
         return _entries(conn, id)
-    return req.services.api_db.run(run)
+    return _changed(req, id, req.services.api_db.run(run))
+
+
+def _changed(req, flavor_id, answer):
+    flavor = notices.before(req, req.services.api_db, flavors.get, flavor_id)
+    if flavor is not None:
+        flavor['projects'] = [entry['tenant_id'] for entry in answer['flavor_access']]
+        notices.tell(req, 'flavor.update', flavor)
+    return answer
 
 
 ROUTES = (

@@ -3,6 +3,7 @@ import re
 
 from nova import exception
 from nova.api import extra_specs
+from nova.api import notices
 from nova.api import params
 from nova.api.params import Object
 from nova.api.params import Param
@@ -41,7 +42,7 @@ def show(req, flavor_id, id):
 
 def create(req, flavor_id):
     given = _texts(req, req.body['extra_specs'])
-    req.services.api_db.run(flavors.change_extra_specs, flavor_id, lambda specs: {**specs, **given})
+    _change(req, flavor_id, lambda specs: {**specs, **given})
     return {'extra_specs': given}
 
 
@@ -49,7 +50,7 @@ def update(req, flavor_id, id):
     if not _KEY.match(id) or list(req.body) != [id]:
         raise exception.BadRequest('Request body and URI mismatch')
     given = _texts(req, req.body)
-    req.services.api_db.run(flavors.change_extra_specs, flavor_id, lambda specs: {**specs, **given})
+    _change(req, flavor_id, lambda specs: {**specs, **given})
     return given
 
 
@@ -59,7 +60,12 @@ def delete(req, flavor_id, id):
             raise exception.FlavorExtraSpecsNotFound(flavor_id=flavor_id, key=id)
         del specs[id]
         return specs
-    req.services.api_db.run(flavors.change_extra_specs, flavor_id, without)
+    _change(req, flavor_id, without)
+
+
+def _change(req, flavor_id, change):
+    req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
+    notices.tell(req, 'flavor.update', notices.before(req, req.services.api_db, flavors.get, flavor_id))
 
 
 _PATH = '/flavors/{flavor_id}/os-extra_specs'

@@ -4,6 +4,7 @@ import uuid
 from oslo_utils import strutils
 
 from nova import exception
+from nova.api import notices
 from nova.api import paging
 from nova.api import params
 from nova.api.fields import Field
@@ -152,16 +153,22 @@ def create(req):
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
     flavor_id = given.get('id')
     values['flavor_id'] = str(uuid.uuid4()) if flavor_id in (None, 'auto') else flavor_id
-    return _one(req, req.services.api_db.run(flavors.create, values))
+    row = req.services.api_db.run(flavors.create, values)
+    notices.tell(req, 'flavor.create', row)
+    return _one(req, row)
 
 
 def update(req, id):
     values = {'description': req.body['flavor']['description']}
-    return _one(req, req.services.api_db.run(flavors.update, id, values))
+    row = req.services.api_db.run(flavors.update, id, values)
+    notices.tell(req, 'flavor.update', row)
+    return _one(req, row)
 
 
 def delete(req, id):
+    row = notices.before(req, req.services.api_db, flavors.get, id)
     req.services.api_db.run(flavors.delete, id)
+    notices.tell(req, 'flavor.delete', row)
 
 
 ROUTES = (

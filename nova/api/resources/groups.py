@@ -4,6 +4,7 @@ The same groups as those of os-server-groups, here with every attribute: any num
 ``nova.api.group_xml`` makes XML of the JSON that is answered here.
 """
 from nova import exception
+from nova.api import notices
 from nova.api import paging
 from nova.api import params
 from nova.api.fields import Field
@@ -111,6 +112,7 @@ def create(req, tenant_id):
         server_spec.check_metadata(values.get('metadata', {}), limits)
         return server_groups.create(conn, limits, values)
     row = req.services.api_db.run(run)
+    notices.tell(req, 'server_group.create', row)
     where = f'{req.host_url}/v3.0/{row["project_id"]}/groups/{row["uuid"]}'
     return Response(_one(req, row), headers=(('Location', where),))
 

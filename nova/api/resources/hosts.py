@@ -9,6 +9,7 @@ from nova.api.fields import Fields
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
+from nova.api.resources import in_cells
 from nova.api.routes import Route
 from nova.db import compute_nodes
 from nova.db import hosts
@@ -31,10 +32,7 @@ UPDATE = Object(Param('status', _SWITCH), Param('maintenance_mode', _SWITCH))
 
 def index(req):
     zone = req.query.one('zone')
-    rows = []
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            rows += services.list(conn, availability_zone=zone or None)
+    rows = in_cells.rows(req, lambda conn: services.list(conn, availability_zone=zone or None))
     build = VIEW.builder(req)
     return {'hosts': [build(row) for row in rows]}
 
@@ -44,12 +42,11 @@ def _find(req, id):
 
     :raises ComputeHostNotFound:
     """
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            rows = services.list(conn, host=id[:255], topic='compute')
-            if rows:
-                return cell, rows[0], compute_nodes.by_host(conn, rows[0]['host'])
-    raise exception.ComputeHostNotFound(host=id[:255])
+    cell, rows = in_cells.first(req, lambda conn: services.list(conn, host=id[:255], topic='compute'))
+    if cell is None:
+        raise exception.ComputeHostNotFound(host=id[:255])
+    with cell.db.reader() as conn:
+        return cell, rows[0], compute_nodes.by_host(conn, rows[0]['host'])
 
 
 def show(req, id):
@@ -75,7 +72,7 @@ def update(req, id):
     if 'maintenance_mode' in req.body:
         _check_control(req, service, nodes)
         on = req.body['maintenance_mode']
-        _ask(req.services.compute.set_host_maintenance, req, service, enabled=on)
+        _ask(cell.rpc.compute.set_host_maintenance, req, service, enabled=on)
         shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
     if 'status' in req.body:
         enabled = req.body['status']
@@ -86,10 +83,10 @@ def update(req, id):
 
 def power(action, req, id):
     """:param action: 'reboot', 'shutdown' or 'startup'"""
-    _cell, service, nodes = _find(req, id)
+    cell, service, nodes = _find(req, id)
     _check_control(req, service, nodes)
     return {'host': service['host'],
-            'power_action': _ask(req.services.compute.host_power_action, req, service, action=action)}
+            'power_action': _ask(cell.rpc.compute.host_power_action, req, service, action=action)}
 
 
 def _check_control(req, service, nodes):

@@ -10,6 +10,7 @@ from nova.api.fields import Field
 from nova.api.fields import Fields
 from nova.api.params import Param
 from nova.api.params import Query
+from nova.api.resources import in_cells
 from nova.api.resources import services as services_api
 from nova.api.routes import Route
 from nova.db import compute_nodes
@@ -88,33 +89,48 @@ class _View:
 
 # ---- finding -----------------------------------------------------------------
 
-def _nodes(req, pattern=None, after_id=None, limit=None):
-    """Rows of nodes with the row of their host's service in 'service'; a node without one is not shown."""
-    found = []
-    for cell in req.services.cells.all():
+def _nodes(req, pattern=None, after=None, limit=None):
+    """Rows of nodes with the row of their host's service in 'service'; a node without one is not shown.
+
+    They come cell by cell, and by their numbers within each: those of two cells may be the same.
+
+    :param after: (cell, number) of the last node of the page before
+    """
+    def ask(cell):
+        if after and order[cell.uuid] < order[after[0].uuid]:
+            return []
         with cell.db.reader() as conn:
             known = {row['host']: row for row in services.list(conn, binary='nova-compute')}
-            rows = compute_nodes.list(conn, node_like=pattern, after_id=after_id, limit=limit)
-            found += [{**row, 'service': known[row['host']]} for row in rows if row['host'] in known]
-    return found
+            return [{**row, 'service': known[row['host']]} for row in compute_nodes.list(
+                conn, node_like=pattern, after_id=after[1] if after and after[0] is cell else None, limit=limit,
+                with_service=True)]
+    order = {cell.uuid: number for number, cell in enumerate(req.services.cells.all())}
+    found, down = req.services.cells.scatter(ask)
+    if not found:
+        raise exception.ServiceUnavailable(service='database')
+    in_cells.check(req, down)
+    return [row for _cell, rows in found for row in rows]
 
 
 def _node(req, id):
-    """The node that an id names at this version, with its service.
+    """(cell, node) that an id names at this version, with its service.
 
     :raises NotFound: there is none
-    :raises BadRequest: it is no uuid, from 2.53 on
+    :raises BadRequest: it is no uuid, from 2.53 on; before, several cells have the number
     """
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            try:
-                row = compute_nodes.get(conn, _id(req, id))
-            except exception.ComputeHostNotFound:
-                continue
-            rows = services.list(conn, host=row['host'], binary='nova-compute')
-            if rows:
-                return {**row, 'service': rows[0]}
-    raise exception.NotFound(f"Hypervisor with ID '{id[:40]}' could not be found.")
+    known = _id(req, id)
+
+    def ask(conn):
+        try:
+            row = compute_nodes.get(conn, known)
+        except exception.ComputeHostNotFound:
+            return None
+        rows = services.list(conn, host=row['host'], binary='nova-compute')
+        return {**row, 'service': rows[0]} if rows else None
+    cell, row = in_cells.only(req, ask, id)
+    if cell is None:
+        raise exception.NotFound(f"Hypervisor with ID '{id[:40]}' could not be found.")
+    return cell, row
 
 
 def _id(req, id):
@@ -127,19 +143,13 @@ def _id(req, id):
 
 
 def _servers_of(req, rows):
-    found = {}
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            found.update(hosts.servers(conn, [row['node'] for row in rows]))
-    return found
+    nodes = [row['node'] for row in rows]
+    found, _down = in_cells.ask(req, lambda conn: hosts.servers(conn, nodes))
+    return {node: servers for _cell, here in found for node, servers in here.items()}
 
 
 def _workloads(req):
-    found = {}
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            found.update(hosts.workloads(conn))
-    return found
+    return {node: number for _cell, here in in_cells.ask(req, hosts.workloads)[0] for node, number in here.items()}
 
 
 # ---- handlers ----------------------------------------------------------------
@@ -170,18 +180,19 @@ def _list(req, view, path):
 
 
 def _marker(req):
-    """The number of the marker's node, or None."""
+    """(cell, number) of the marker's node, or None."""
     marker = paging.marker(req)
     if marker is None:
         return None
     try:
-        return _node(req, marker)['id']
+        cell, row = _node(req, marker)
+        return cell, row['id']
     except (exception.NotFound, exception.BadRequest):
         raise exception.InvalidMarker(marker=marker[:64]) from None
 
 
 def show(req, id):
-    row = _node(req, id)
+    _cell, row = _node(req, id)
     servers = _servers_of(req, [row]) if req.query.one('with_servers') else None
     return {'hypervisor': VIEW.builder(req, _View(req, servers, _workloads(req)))(row)}
 
@@ -189,10 +200,9 @@ def show(req, id):
 def statistics(req):
     total = dict.fromkeys(('count', *compute_nodes.USAGE, 'vcpus', 'memory_mb', 'local_gb',
                            'disk_available_least'), 0)
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            for name, value in compute_nodes.statistics(conn).items():
-                total[name] += value
+    for _cell, found in in_cells.ask(req, compute_nodes.statistics)[0]:
+        for name, value in found.items():
+            total[name] += value
     total['free_ram_mb'] = total['memory_mb'] - total['memory_mb_used']
     total['free_disk_gb'] = total['local_gb'] - total['local_gb_used']
     total['current_workload'] = sum(_workloads(req).values())
@@ -200,7 +210,7 @@ def statistics(req):
 
 
 def uptime(req, id):
-    row = _node(req, id)
+    _cell, row = _node(req, id)
     if row['uptime'] is None:
         raise exception.Unsupported('The driver of this hypervisor does not report an uptime.')
     return {'hypervisor': UPTIME.builder(req, _View(req))(row)}

@@ -4,6 +4,7 @@ from nova import exception
 from nova import utils
 from nova.api import formats
 from nova.api.params import Query
+from nova.api.resources import in_cells
 from nova.api.routes import Route
 from nova.db import services
 from nova.db import task_log
@@ -22,10 +23,10 @@ def _audits(req, before):
     except (ValueError, OverflowError):
         raise exception.BadRequest('No period lies before this time.') from None
     hosts, rows = set(), {}
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            hosts |= {row['host'] for row in services.list(conn, binary='nova-compute')}
-            rows |= task_log.of_period(conn, period)
+    for _cell, (here, log) in in_cells.ask(req, lambda conn: (services.list(conn, binary='nova-compute'),
+                                                              task_log.of_period(conn, period)))[0]:
+        hosts |= {row['host'] for row in here}
+        rows |= log
     done = sum(row['state'] == task_log.DONE for row in rows.values())
     errors = sum(row['errors'] for row in rows.values())
     missing = sorted(hosts - rows.keys())

@@ -1,5 +1,6 @@
 """Key pairs: a user's own, and those of others for administrators."""
 from nova import keypair
+from nova.api import notices
 from nova.api import paging
 from nova.api import params
 from nova.api.fields import Field
@@ -87,7 +88,9 @@ def create(req):
     def run(conn):
         quotas.check_key_pairs(conn, quotas.limits_of(conn, req.services.conf, req.project_id, user_id), user_id)
         return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
-    shown = CREATED.builder(req)(req.services.api_db.run(run))
+    row = req.services.api_db.run(run)
+    notices.tell(req, 'keypair.import' if private is None else 'keypair.create', row)
+    shown = CREATED.builder(req)(row)
     if private is not None:
         shown['private_key'] = private
     return {'keypair': shown}
@@ -95,7 +98,9 @@ def create(req):
 
 def delete(req, id):
     user_id = _owner(req, 'delete', req.query.one('user_id'))
+    row = notices.before(req, req.services.api_db, key_pairs.get, user_id, id)
     req.services.api_db.run(key_pairs.delete, user_id, id)
+    notices.tell(req, 'keypair.delete', row)
 
 
 ROUTES = (

@@ -38,7 +38,7 @@ def migrate_live(req, id):
     arguments = {'host': host, 'force': force, 'block_migration': body['block_migration'],
                  'disk_over_commit': body.get('disk_over_commit', False)}
     cell.db.run(_begin, req.context, id, arguments)
-    conductor = req.services.conductor
+    conductor = cell.rpc.conductor
     if req.has('async_live_migration_checks'):
         server_create.send(conductor.continue_live_migration, req.context, instance_uuid=id)
         return
@@ -81,13 +81,13 @@ def abort(req, server_id, id):
         cell.db.run(live_migrations.end, migration, 'cancelled', event='compute_live_migration', host=None,
                     fault=fault)
     else:
-        _tell(req, row, req.services.compute.abort_live_migration)
+        _tell(req, row, cell.rpc.compute.abort_live_migration)
 
 
 def force_complete(req, server_id, id):
     cell, row = _find(req, server_id, states.FORCE_COMPLETE)
     cell.db.run(_ask, req.context, server_id, id, states.FORCE_COMPLETE, ('running',), 'complete')
-    _tell(req, row, req.services.compute.force_complete_live_migration)
+    _tell(req, row, cell.rpc.compute.force_complete_live_migration)
 
 
 def _find(req, server_id, action):

@@ -7,6 +7,7 @@ from nova.api.params import LIMIT
 from nova.api.params import STRING
 from nova.api.params import Param
 from nova.api.params import Query
+from nova.api.resources import in_cells
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
 from nova.api.routes import Route
@@ -85,10 +86,10 @@ def index(req):
     after = _place(req, paging.marker(req)) if paged and paging.marker(req) is not None else None
     rows = []
     if query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):        # no migration is hidden
-        rows = _gather(req, lambda conn: server_migrations.page(
+        rows = in_cells.rows(req, lambda conn: server_migrations.page(
             conn, filters, host=query.one('host'), limit=None if limit is None else limit + 1, after=after,
             changes_since=since, changes_before=before))
-        rows.sort(key=lambda row: (row['created_at'], row['id']), reverse=True)
+        rows.sort(key=lambda row: (row['created_at'], row['id'], row['uuid']), reverse=True)
     build = MIGRATION.builder(req)
     shown = _visible(rows if limit is None else rows[:limit], req.allows(HOSTS))
     body = {'migrations': [build(row) for row in shown]}
@@ -98,23 +99,13 @@ def index(req):
                             len(rows) > limit)
 
 
-def _gather(req, function):
-    """What ``function(conn)`` gives in all cells that answer, in one list."""
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return function(conn)
-    found, _down = req.services.cells.scatter(ask)
-    return [row for _cell, rows in found for row in rows]
-
-
 def _place(req, marker):
     """Where a page begins.
 
     :raises InvalidMarker: no move has this uuid
     """
-    found = _gather(req, lambda conn: [server_migrations.place_of(conn, marker)])
-    place = next((place for place in found if place is not None), None)
-    if place is None:
+    cell, place = in_cells.first(req, lambda conn: server_migrations.place_of(conn, marker))
+    if cell is None:
         raise exception.InvalidMarker(marker=marker)
     return place
 

@@ -8,6 +8,7 @@ from nova import states
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
+from nova.api.resources import in_cells
 from nova.api.resources import server_actions
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
@@ -74,14 +75,12 @@ def removed(req, id):
 
 
 def show_token(req, id):
-    found = None
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            try:
-                found = console_tokens.get(conn, id)
-                break
-            except exception.ConsoleTokenNotFound:
-                continue
+    def ask(conn):
+        try:
+            return console_tokens.get(conn, id)
+        except exception.ConsoleTokenNotFound:
+            return None
+    _cell, found = in_cells.first(req, ask)
     if found is None:
         raise exception.ConsoleTokenNotFound()
     if not req.has('console_tokens') and found['console_type'] != 'rdp-html5':

@@ -75,14 +75,15 @@ def ask_host(req, server_id, rule, feature, method, **arguments):
     :raises InstanceNotReady: it has no host, or its host does not answer
     :raises Unsupported: the host's driver has not the feature
     """
-    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
         row = server_lookup.find(req, conn, server_id, rule)
         if not row['host'] or not server_lookup.host_is_up(req, conn, row['host']):
             raise exception.InstanceNotReady(instance_id=server_id)
         if feature and not capable(conn, row, feature):
             raise exception.Unsupported(f'The hypervisor of this server does not support {feature}.')
     try:
-        return row, getattr(req.services.compute, method)(
+        return row, getattr(cell.rpc.compute, method)(
             req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)
     except exception.Unavailable:
         raise exception.InstanceNotReady(instance_id=server_id) from None
@@ -99,9 +100,9 @@ def begin(req, cell, server_id, action, arguments=None, values=None):
                        req.context.is_admin)
 
 
-def cast(req, row, action, **arguments):
+def cast(req, cell, row, action, **arguments):
     """Tell the server's host."""
-    server_create.send(getattr(req.services.compute, action.method), req.context, server=row['host'],
+    server_create.send(getattr(cell.rpc.compute, action.method), req.context, server=row['host'],
                        instance=server_lookup.to_object(row), **arguments)
 
 
@@ -111,7 +112,7 @@ def run(req, server_id, action, category_rule=None, **arguments):
     with cell.db.reader() as conn:
         find_for(req, conn, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
-    cast(req, row, action, **arguments)
+    cast(req, cell, row, action, **arguments)
 
 
 def _plain(name, arguments, req, id):
@@ -185,7 +186,7 @@ def create_image(req, id):
             server_spec.check_metadata(metadata, quotas.limits_of(
                 conn, req.services.conf, req.project_id, req.user_id))
     row, image_id = begin_with_image(req, cell, id, action, snapshot_of(row, wanted['name'], metadata))
-    cast(req, row, action, image_id=image_id)
+    cast(req, cell, row, action, image_id=image_id)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
     return Response(headers=(('Location', req.image_url(image_id)),))

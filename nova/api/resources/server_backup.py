@@ -39,7 +39,7 @@ def create_backup(req, id):
     image['properties'].update(image_type='backup', backup_type=wanted['backup_type'], instance_uuid=id)
     rotation = {'backup_type': wanted['backup_type'], 'rotation': wanted['rotation']}
     row, image_id = server_actions.begin_with_image(req, cell, id, action, image, rotation)
-    server_actions.cast(req, row, action, image_id=image_id, **rotation)
+    server_actions.cast(req, cell, row, action, image_id=image_id, **rotation)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
     # of rotation 0 no image is left

@@ -6,15 +6,18 @@ import uuid as uuidlib
 import sqlalchemy as sa
 
 from nova import exception
+from nova import hooks
 from nova import objects
 from nova import states
 from nova import utils
 from nova.api import formats
+from nova.api import notices
 from nova.api.request import Response
 from nova.api.resources import server_category
 from nova.api.resources import server_devices
 from nova.api.resources import server_fields
 from nova.api.resources import server_schemas
+from nova.api.resources import server_lookup
 from nova.api.resources import server_spec
 from nova.api.routes import Route
 from nova.db import block_devices
@@ -95,7 +98,7 @@ def check(req):
     server_spec.check_metadata(server.get('metadata', {}), limits.of(req.user_id))
     files = server_spec.injected_files(server.get('personality'), limits.of(req.user_id))
     cell = req.services.cells.default
-    check_place(req, cell, server, place)
+    check_place(req, server, place)
     groups = server_spec.security_groups(server.get('security_groups'))
     networks = server_spec.requested_networks(server.get('networks'), most)
     shown_groups = _check_networks(req, 'auto' if server.get('networks') == 'auto' else networks, groups, most)
@@ -106,6 +109,7 @@ def check(req):
                   topology=topology, spec=spec)
 
 
+@hooks.add_hook('create_instance')
 def create(req):
     wanted, server = check(req), req.body['server']
     spec, cell, devices = wanted.spec, wanted.cell, wanted.spec['block_devices']
@@ -114,9 +118,10 @@ def create(req):
     common = {**_common(req, server, wanted), **_disks(devices)}
     names = [req.new_uuid() for _ in range(wanted.most)]
     if req.once is not None and req.once.again:
-        answer = _begun_before(req, cell, names, server)
+        answer = _begun_before(req, names, server)
         if answer is not None:
             return answer
+    req.services.builds.admit(cell, wanted.least)
     uuids = req.services.api_db.run(_reserve, cell, wanted.limits, spec, wanted.least, names)
     volumes = []
     try:
@@ -126,6 +131,8 @@ def create(req):
         server_devices.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
         raise
+    for row in (notices.before(req, cell.db, instances.get_many, uuids) or {}).values():
+        notices.updated(req, cell, row, old_state=None, old_task_state=None)
     send(req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=objects.RequestSpec(
         instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec))
     if server.get('return_reservation_id'):
@@ -133,14 +140,14 @@ def create(req):
     return _accepted(req, uuids[0], common, password, groups)
 
 
-def _begun_before(req, cell, names, server):
+def _begun_before(req, names, server):
     """The answer of a request that was broken off after its servers were stored; None when they were not.
 
     What was stored of them in the API database alone is removed: it is done again.
     """
-    with cell.db.reader() as conn:
-        row = instances_list.by_uuid(conn, names[0]) or instances_list.by_uuid(conn, names[0], deleted=True)
-        arguments = instance_actions.arguments_of_open(conn, names[:1])
+    row, arguments = _stored_before(req, names[0])
+    while row is None and server_lookup.has_moved(req):       # it got its host, and with it another cell, meanwhile
+        row, arguments = _stored_before(req, names[0])
     if row is None:
         for attachment_id in req.services.volumes.attachments_of(req.context, names[0]):
             req.services.volumes.detach(req.context, attachment_id)
@@ -150,6 +157,17 @@ def _begun_before(req, cell, names, server):
         return {'reservation_id': row['reservation_id']}
     return _accepted(req, names[0], row, (arguments.get(names[0]) or {}).get('admin_password') or '',
                      server_spec.security_groups(server.get('security_groups')))
+
+
+def _stored_before(req, uuid):
+    """(row of a server, alive or deleted, or None; {uuid: arguments of its open action})."""
+    try:
+        cell = server_lookup.cell_of(req, uuid)
+    except exception.InstanceNotFound:
+        return None, {}
+    with cell.db.reader() as conn:
+        row = instances_list.by_uuid(conn, uuid) or instances_list.by_uuid(conn, uuid, deleted=True)
+        return row, instance_actions.arguments_of_open(conn, [uuid])
 
 
 def _accepted(req, uuid, common, password, groups):
@@ -248,24 +266,38 @@ def check_flavor(req, image, flavor, volume_backed=False):
         raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
 
 
-def check_place(req, cell, server, place):
-    """:raises BadRequest: the zone or the host that was named is not there"""
+def check_place(req, server, place, cell=None):
+    """
+    :param cell: in which it must be; None: in any of them
+    :raises BadRequest: the zone or the host that was named is not there
+    :raises ServiceUnavailable: it is in no cell that answers, and one does not answer
+    """
     services, nodes = tables_cell.services, tables_cell.compute_nodes
     zone = (server.get('availability_zone') or '').partition(':')[0]
     named = ((place['force_host'] or place['requested_host'], nodes.c.host),
              (place['force_node'] or place['requested_node'], nodes.c.node))
     if not zone and not any(name for name, _ in named):
         return
-    with cell.db.reader() as conn:
-        several = {part.strip() for part in zone.split(',')}           # any of them will do
-        there = set(conn.execute(sa.select(services.c.availability_zone).where(
-            services.c.availability_zone.in_({zone, *several}), services.c.topic == 'compute').distinct()).scalars())
-        if zone and zone not in there and several - there:
-            raise exception.BadRequest('The requested availability zone is not available')
-        conditions = [column == name for name, column in named if name]
-        if conditions and not conn.execute(sa.select(nodes.c.id).where(*conditions).limit(1)).first():
-            raise exception.BadRequest('Compute host %s could not be found.' % ' '.join(
-                name for name, _ in named if name))
+    several = {part.strip() for part in zone.split(',')}           # any of them will do
+    conditions = [column == name for name, column in named if name]
+
+    def ask(one):
+        with one.db.reader() as conn:
+            there = conn.execute(sa.select(services.c.availability_zone).where(
+                services.c.availability_zone.in_({zone, *several}), services.c.topic == 'compute').distinct())
+            return set(there.scalars()), not conditions or conn.execute(
+                sa.select(nodes.c.id).where(*conditions).limit(1)).first() is not None
+    found, down = req.services.cells.scatter(ask, cell)
+    there = set().union(*(zones for _cell, (zones, _known) in found))
+    no_zone = zone and zone not in there and several - there
+    no_host = not any(known for _cell, (_zones, known) in found)
+    if down and (no_zone or no_host):
+        raise exception.ServiceUnavailable(service='database')
+    if no_zone:
+        raise exception.BadRequest('The requested availability zone is not available')
+    if no_host:
+        raise exception.BadRequest('Compute host %s could not be found.' % ' '.join(
+            name for name, _ in named if name))
 
 
 def _check_networks(req, networks, groups, count):

@@ -38,7 +38,7 @@ def evacuate(req, id):
     arguments = {'host': host, 'force': force, 'on_shared_storage': shared,
                  'leave_stopped': req.has('evacuate_stopped')}
     cell.db.run(_begin, req.context, id, arguments, password, req.services.conf.service_down_time)
-    server_create.send(req.services.conductor.continue_evacuation, req.context, instance_uuid=id)
+    server_create.send(cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
     return None if req.has('evacuate_shared_storage_detected') else {'adminPass': password}
 
 

@@ -39,7 +39,7 @@ def _change(req, server_id, name, check, **arguments):
     with cell.db.reader() as conn:
         check(server_actions.find_for(req, conn, server_id, action))
     row = server_actions.begin(req, cell, server_id, action, arguments)
-    server_create.send(getattr(req.services.compute, action.method), req.context, server=row['host'],
+    server_create.send(getattr(cell.rpc.compute, action.method), req.context, server=row['host'],
                        instance=server_lookup.to_object(row), **arguments)
 
 

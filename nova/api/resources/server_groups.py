@@ -5,6 +5,7 @@ clients of this resource expect; ``nova:policies`` has all of them where they ar
 """
 from nova import exception
 from nova.api import formats
+from nova.api import notices
 from nova.api import paging
 from nova.api import params
 from nova.api.fields import ABSENT
@@ -99,9 +100,10 @@ def check_policies(policies, rules):
 
 def remove(req, id):
     """Remove a group: its members go on without it."""
+    row = notices.before(req, req.services.api_db, server_groups.get, id)
     req.services.api_db.run(server_groups.delete, id)
-    for cell in req.services.cells.all():
-        cell.db.run(server_groups.forget, [id])
+    notices.tell(req, 'server_group.delete', row)
+    req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # a conductor does the rest
 
 
 # ---- operations ----------------------------------------------------------------
@@ -140,7 +142,9 @@ def create(req):
     def run(conn):
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
         return server_groups.create(conn, limits, values)
-    return _one(req, req.services.api_db.run(run))
+    row = req.services.api_db.run(run)
+    notices.tell(req, 'server_group.create', row)
+    return _one(req, row)
 
 
 def update(req, id):

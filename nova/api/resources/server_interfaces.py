@@ -97,8 +97,8 @@ def attach_port(req, server_id, request, action):
         # the id of a new port is chosen here, so that what is begun can be found again
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
         row = server_actions.begin(req, cell, server_id, action, request)
-        return req.services.compute.attach_interface(req.context, server=row['host'],
-                                                     instance=server_lookup.to_object(row), **request)
+        return cell.rpc.compute.attach_interface(req.context, server=row['host'],
+                                                 instance=server_lookup.to_object(row), **request)
     except (exception.NetworkAmbiguous, exception.NoMoreFixedIps) as error:
         raise exception.BadRequest(error.message) from None
     except exception.GuestNotFound:                # it was only said to be active, or was deleted meanwhile
@@ -116,7 +116,7 @@ def detach_port(req, server_id, port_id, action):
         server_actions.find_for(req, conn, server_id, action)
     port = _port(req, server_id, port_id)
     row = server_actions.begin(req, cell, server_id, action, {'port_id': port['id']})
-    server_create.send(req.services.compute.detach_interface, req.context, server=row['host'],
+    server_create.send(cell.rpc.compute.detach_interface, req.context, server=row['host'],
                        instance=server_lookup.to_object(row), port_id=port['id'])
 
 

@@ -8,6 +8,7 @@ from nova.api import formats
 from nova.api import paging
 from nova.api import params
 from nova.api.resources import down_cells
+from nova.api.resources import in_cells
 from nova.api.resources import server_category
 from nova.api.resources import server_fields
 from nova.api.resources import server_schemas
@@ -72,34 +73,46 @@ def _list(req, table, all_tenants_rule, path):
 def _gather(req, query, columns, with_status):
     """(rows of all cells, {host: status}, cells that are down).
 
-    :raises Unavailable: the only cell is down, and this version does not know of cells that are
+    :raises ServiceUnavailable: no cell answers, or not all do, and this version cannot say so
     :raises MarkerNotFound: no cell that answers has the marker
     """
     conf, cells, place = req.services.conf, req.services.cells, None
     if len(cells.all()) > 1:
         query = dataclasses.replace(query, several=True)
         if query.marker:
-            place = _place(cells, query)
+            place = _place(req, query)
 
     def ask(cell):
         with cell.db.reader() as conn:
             rows = instances_list.page(conn, query, columns, place)
             hosts = {row['host'] for row in rows} - {None} if with_status else ()
             return rows, server_fields.host_statuses(conn, hosts, conf.service_down_time, utils.utcnow())
-    found, down = cells.scatter(ask)
+    found, down = _ask_in_turn(cells, ask)
     if not found and not req.has('down_cells'):
         raise exception.ServiceUnavailable(service='database')
+    in_cells.check(req, down)
     statuses = {host: status for _cell, (_rows, hosts) in found for host, status in hosts.items()}
     return instances_list.merge([rows for _cell, (rows, _hosts) in found], query), statuses, down
 
 
-def _place(cells, query):
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return instances_list.place_of(conn, query)
-    found, _down = cells.scatter(ask)
-    place = next((place for _cell, place in found if place is not None), None)
-    if place is None:
+def _ask_in_turn(cells, function):
+    """As Cells.scatter, first of the default cell: a server that is not there any more has arrived in its own."""
+    every = cells.all()
+    if len(every) == 1:
+        return cells.scatter(function)
+    found, down = cells.ask(every[:1], function)
+    more, gone = cells.ask(every[1:], function)
+    return found + more, down + gone
+
+
+def _place(req, query):
+    """Where the page after the marker begins.
+
+    :raises MarkerNotFound: no cell has it
+    :raises ServiceUnavailable: none that answers has it, and one does not answer
+    """
+    cell, place = in_cells.first(req, lambda conn: instances_list.place_of(conn, query))
+    if cell is None:
         raise instances_list.MarkerNotFound(query.marker)
     return place
 

@@ -22,12 +22,27 @@ def cell_of(req, server_id):
     cells = req.services.cells
     if len(cells.all()) == 1:
         return cells.default
-    with req.services.api_db.reader() as conn:
-        mapping = mappings.get(conn, server_id)
-    cell = cells.get(mapping['cell_uuid']) if mapping else _cell_of_deleted(cells, server_id)
+    cell = mapped_cell(req, server_id)
+    if cell is None:
+        cell = _cell_of_deleted(cells, server_id)
+    else:
+        req.found_in[server_id] = cell.uuid
     if cell is None:
         raise exception.InstanceNotFound(instance_id=server_id)
     return cell
+
+
+def mapped_cell(req, server_id):
+    """The cell that the mapping of a server names; None: it has none."""
+    with req.services.api_db.reader() as conn:
+        mapping = mappings.get(conn, server_id)
+    return mapping and req.services.cells.get(mapping['cell_uuid'])
+
+
+def has_moved(req):
+    """Whether a server that ``cell_of`` has found is in another cell now: it has got its host meanwhile."""
+    return any((cell := mapped_cell(req, server_id)) is not None and cell.uuid != uuid
+               for server_id, uuid in req.found_in.items())
 
 
 def _cell_of_deleted(cells, server_id):

@@ -56,7 +56,7 @@ def resize(req, id):
     except Exception:
         _count_anew(req, cell, id)
         raise
-    _continue(req, id)
+    _continue(req, cell, id)
 
 
 def _ready(req, server_id, action):
@@ -134,7 +134,7 @@ def migrate(req, id):
         _check_host(cell, row, host)
     arguments = {'ignore': [row['host']], **({'host': host} if host else {})}
     cell.db.run(_begin_move, req.context, id, action, server_migrations.MIGRATION, None, arguments, {'progress': 0})
-    _continue(req, id)
+    _continue(req, cell, id)
 
 
 def _check_host(cell, row, host):
@@ -155,8 +155,8 @@ def _begin_move(conn, context, server_id, action, kind, flavor, arguments, value
                              arguments={'old_vm_state': row['vm_state'], **arguments})
 
 
-def _continue(req, server_id):
-    server_create.send(req.services.conductor.continue_move, req.context, instance_uuid=server_id)
+def _continue(req, cell, server_id):
+    server_create.send(cell.rpc.conductor.continue_move, req.context, instance_uuid=server_id)
 
 
 # ---- the end -----------------------------------------------------------------
@@ -170,7 +170,7 @@ def _end(name, status, req, id):
         if name == 'revertResize':
             _check_source(req, conn, id)
     cell.db.run(server_migrations.begin_end, req.context, id, action, status, req.context.is_admin)
-    _continue(req, id)
+    _continue(req, cell, id)
 
 
 def _check_source(req, conn, server_id):

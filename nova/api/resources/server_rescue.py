@@ -30,7 +30,7 @@ def rescue(req, id):
     password = wanted.get('adminPass') or server_spec.password()
     arguments = {'image_id': image_id, 'admin_password': password, 'clean_shutdown': True}
     row = server_actions.begin(req, cell, id, action, arguments)
-    server_actions.cast(req, row, action, **arguments)
+    server_actions.cast(req, cell, row, action, **arguments)
     return {'adminPass': password}
 
 

@@ -7,6 +7,7 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import string
+from nova.api.resources import in_cells
 from nova.api.resources import server_lookup
 from nova.api.routes import Route
 from nova.db import instances
@@ -97,9 +98,9 @@ def _show_names(conn, req, server_id):
 
 def tell(req, hosts):
     """The network services of these hosts load their filters anew; who does not hear it does so periodically."""
-    for host in hosts:
+    for cell, host in in_cells.of_hosts(req, hosts):
         try:
-            req.services.network.refresh_security(req.context, server=host, port_ids=[])
+            cell.rpc.network.refresh_security(req.context, server=host, port_ids=[])
         except exception.Unavailable as error:
             LOG.warning('The network service of %s was not told of changed groups: %s', host, error)
 

@@ -76,7 +76,7 @@ def create(req, server_id):
               'tag': given.get('tag') or share['id'], 'export_location': share['export_location'],
               'protocol': share['protocol']}
     row, mapping = cell.db.run(_begin_attach, req, server_id, values)
-    server_actions.cast(req, row, ATTACH, share_id=share['id'])
+    server_actions.cast(req, cell, row, ATTACH, share_id=share['id'])
     return {'share': _shown(req, mapping, row)}
 
 
@@ -98,7 +98,7 @@ def delete(req, server_id, id):
         _attached(conn, server_id, id)
     server_actions.check_state(row, DETACH)
     row = cell.db.run(_begin_detach, req, server_id, id)
-    server_actions.cast(req, row, DETACH, share_id=id)
+    server_actions.cast(req, cell, row, DETACH, share_id=id)
 
 
 def _begin_detach(conn, req, server_id, share_id):

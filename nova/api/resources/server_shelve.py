@@ -34,7 +34,7 @@ def shelve(req, id):
     else:                                     # boots from a volume, which stays as it is
         image_id = None
         row = server_actions.begin(req, cell, id, action, {'image_id': None, 'clean_shutdown': True})
-    server_actions.cast(req, row, action, image_id=image_id, clean_shutdown=True)
+    server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)
 
 
 def shelve_offload(req, id):
@@ -59,7 +59,7 @@ def unshelve(req, id):
                                {'pinned_availability_zone': zone} if pins else None)
     if pins:
         req.services.api_db.run(_pin, id, zone)
-    server_create.send(req.services.conductor.unshelve_instance, req.context, instance_uuid=id)
+    server_create.send(cell.rpc.conductor.unshelve_instance, req.context, instance_uuid=id)
 
 
 def _check_place(req, cell, named, zone, host):
@@ -72,7 +72,7 @@ def _check_place(req, cell, named, zone, host):
     if '' in (named, host):
         raise exception.BadRequest('The name of an availability zone or a host is empty.')
     place = {'force_host': None, 'requested_host': host, 'force_node': None, 'requested_node': None}
-    server_create.check_place(req, cell, {'availability_zone': named}, place)
+    server_create.check_place(req, {'availability_zone': named}, place, cell)
     if host and zone:
         with cell.db.reader() as conn:
             found = conn.execute(sa.select(services.c.availability_zone).where(

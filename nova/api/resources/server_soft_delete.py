@@ -23,7 +23,7 @@ def restore(req, id):
     except Exception:
         cell.db.run(tasks.cancel, req.context, id, RESTORE)
         raise
-    server_actions.cast(req, row, RESTORE)
+    server_actions.cast(req, cell, row, RESTORE)
 
 
 def _use_again(conn, conf, row):

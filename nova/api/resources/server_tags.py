@@ -1,5 +1,6 @@
 """/servers/{id}/tags, since 2.26: at most 50 of at most 60 characters, without '/' and ','."""
 from nova import exception
+from nova.api import notices
 from nova.api.request import Response
 from nova.api.resources import server_create
 from nova.api.resources import server_fields
@@ -66,7 +67,10 @@ def _present(tags, server_id, tag):
 
 def _change(req, server_id, rule, change):
     """Write ``change(tags)`` in the transaction that reads them; the tags before."""
-    return server_lookup.cell_of(req, server_id).db.run(_apply, req, server_id, rule, change)
+    cell = server_lookup.cell_of(req, server_id)
+    tags = cell.db.run(_apply, req, server_id, rule, change)
+    notices.updated(req, cell, notices.before(req, cell.db, instances.get, server_id))
+    return tags
 
 
 def _apply(conn, req, server_id, rule, change):

@@ -1,6 +1,7 @@
 """PUT /servers/{id} and the action rebuild: both answer with the server."""
 from nova import exception
 from nova import states
+from nova.api import notices
 from nova.api.request import Response
 from nova.api.resources import server_actions
 from nova.api.resources import server_create
@@ -37,7 +38,7 @@ def _values(body):
 def update(req, id):
     cell, body = server_lookup.cell_of(req, id), req.body['server']
     with cell.db.reader() as conn:
-        row = server_lookup.find(req, conn, id, UPDATE)
+        row = before = server_lookup.find(req, conn, id, UPDATE)
     values = _values(body)
     if 'pinned_availability_zone' in body:
         values['pinned_availability_zone'] = zone = body['pinned_availability_zone']
@@ -47,6 +48,8 @@ def update(req, id):
         row = cell.db.run(instances.update_where, id, values)
         if row is None:
             raise exception.InstanceNotFound(instance_id=id)
+        if row['display_name'] != before['display_name']:
+            notices.updated(req, cell, row, old_display_name=before['display_name'])
     if 'pinned_availability_zone' in body:
         req.services.api_db.run(_pin, id, values['pinned_availability_zone'])
     with cell.db.reader() as conn:
@@ -97,7 +100,7 @@ def rebuild(req, id):
     row = server_actions.begin(req, cell, id, action, arguments, values)
     spec.image, spec.injected_files, spec.admin_password = image, files, password
     req.services.api_db.run(request_specs.update, spec)
-    server_actions.cast(req, row, action, spec=spec, preserve_ephemeral=preserve)
+    server_actions.cast(req, cell, row, action, spec=spec, preserve_ephemeral=preserve)
     with cell.db.reader() as conn:
         shown = server_lookup.answer(req, conn, server_fields.REBUILD, row)
     return Response({'server': {**shown, 'adminPass': password}},

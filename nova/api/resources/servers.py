@@ -1,4 +1,5 @@
 """GET and DELETE /servers/{id}."""
+from nova import hooks
 from nova import states
 from nova.api.resources import down_cells
 from nova.api.resources import server_category
@@ -26,6 +27,7 @@ def delete(req, id):
     remove(req, id, states.ACTIONS['delete'], soft=req.services.conf.reclaim_instance_interval > 0)
 
 
+@hooks.add_hook('delete_instance')
 def remove(req, server_id, action, soft=False):
     """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
 
@@ -43,13 +45,13 @@ def remove(req, server_id, action, soft=False):
     row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
                       values={'progress': 0})
     if action is SOFT:
-        server_create.send(req.services.compute.soft_delete_instance, req.context, server=row['host'],
+        server_create.send(cell.rpc.compute.soft_delete_instance, req.context, server=row['host'],
                            instance=server_lookup.to_object(row))
     elif alive and row['host']:
-        server_create.send(req.services.compute.terminate_instance, req.context, server=row['host'],
+        server_create.send(cell.rpc.compute.terminate_instance, req.context, server=row['host'],
                            instance=server_lookup.to_object(row))
     else:
-        server_create.send(req.services.conductor.delete_instance, req.context, instance_uuid=server_id)
+        server_create.send(cell.rpc.conductor.delete_instance, req.context, instance_uuid=server_id)
 
 
 ROUTES = (

@@ -3,6 +3,7 @@ import uuid
 
 from nova import exception
 from nova import utils
+from nova.api import notices
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
@@ -11,8 +12,10 @@ from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import string
 from nova.api.resources import down_cells
+from nova.api.resources import in_cells
 from nova.api.routes import Route
 from nova.db import aggregates
+from nova.db import cell_rows
 from nova.db import hosts
 from nova.db import maintenance
 from nova.db import services
@@ -60,7 +63,7 @@ UPDATE = Object(
 def _find(req, id):
     """(cell, row) of a service by what identifies it at this version.
 
-    :raises BadRequest: it is no uuid (no number before 2.53)
+    :raises BadRequest: it is no uuid (no number before 2.53), or a number that several cells have
     :raises ServiceNotFound:
     """
     if req.has('uuids_for_services'):
@@ -70,13 +73,16 @@ def _find(req, id):
             raise exception.BadRequest(f'Invalid uuid {id[:40]}') from None
     elif not (id.isascii() and id.isdigit()):
         raise exception.BadRequest(f'Invalid service id {id[:40]}: it must be an integer.')
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            try:
-                return cell, services.get(conn, id)
-            except exception.ServiceNotFound:
-                continue
-    raise exception.ServiceNotFound(service_id=id)
+
+    def ask(conn):
+        try:
+            return services.get(conn, id)
+        except exception.ServiceNotFound:
+            return None
+    cell, row = in_cells.only(req, ask, id)
+    if cell is None:
+        raise exception.ServiceNotFound(service_id=id)
+    return cell, row
 
 
 def index(req):
@@ -86,6 +92,7 @@ def index(req):
         with cell.db.reader() as conn:
             return services.list(conn, **filters)
     found, down = req.services.cells.scatter(ask)
+    in_cells.check(req, down)
     unknown = down_cells.services(req, down, **filters) if down else []
     if not found and not unknown:
         raise exception.ServiceUnavailable(service='database')
@@ -105,7 +112,17 @@ def delete(req, id):
             maintenance.forget(conn, row['host'])
     cell.db.run(run)
     if row['topic'] == 'compute':
-        req.services.api_db.run(aggregates.forget_host, row['host'])
+        req.services.api_db.run(_forget_host, row['host'])
+    notices.tell(req, 'service.delete', row, **_publisher(row))
+
+
+def _publisher(row):
+    return {'host': row['host'], 'by': row['binary']}
+
+
+def _forget_host(conn, host):
+    aggregates.forget_host(conn, host)
+    cell_rows.forget_host(conn, host)
 
 
 # ---- PUT before 2.53: what to do stands in the path --------------------------
@@ -142,13 +159,16 @@ def update_by_action(req, id):
         raise exception.NotFound('Unknown action')
     values, shown = change(req)
     named = {'host': req.body['host'], 'binary': req.body['binary']}
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            rows = services.list(conn, **named)
-        if rows:
-            cell.db.run(services.update, rows[0]['id'], values)
-            return {'service': {**named, **shown}}
-    raise exception.NotFound('Service %(binary)s could not be found on host %(host)s.' % named)
+    cell, rows = in_cells.first(req, lambda conn: services.list(conn, **named))
+    if cell is None:
+        raise exception.NotFound('Service %(binary)s could not be found on host %(host)s.' % named)
+    _changed(req, cell.db.run(services.update, rows[0]['id'], values))
+    return {'service': {**named, **shown}}
+
+
+def _changed(req, row):
+    notices.tell(req, 'service.update', row, **_publisher(row))
+    return row
 
 
 def update(req, id):
@@ -167,7 +187,7 @@ def update(req, id):
         values = {'disabled': wanted == 'disabled', 'disabled_reason': reason}
     if 'forced_down' in given:
         values['forced_down'] = given['forced_down']
-    return {'service': VIEW.builder(req)(cell.db.run(services.update, row['id'], values))}
+    return {'service': VIEW.builder(req)(_changed(req, cell.db.run(services.update, row['id'], values)))}
 
 
 ROUTES = (

@@ -13,6 +13,7 @@ from nova.api.params import LIMIT
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import STRING
+from nova.api.resources import in_cells
 from nova.api.resources import server_category
 from nova.api.routes import Route
 from nova.db import usage
@@ -27,6 +28,9 @@ SHOW = Query(*_COMMON, closed=75)
 
 # The documented states have no word for a server that may be restored: its guest is off, its disks are kept.
 _STATES = {states.SOFT_DELETED: states.STOPPED}
+
+
+_SUMS = ('total_hours', 'total_memory_mb_usage', 'total_local_gb_usage', 'total_vcpus_usage')
 
 
 def _time(moment):
@@ -54,6 +58,15 @@ class Usage:
         project['total_vcpus_usage'] += hours * row['vcpus']
         if detailed:
             project['server_usages'].append(self.server(row, hours, local_gb))
+
+    def join(self, other):
+        """Add what another one has of the same time."""
+        for project_id, theirs in other.projects.items():
+            mine = self.projects.setdefault(project_id, theirs)
+            if mine is not theirs:
+                for name in _SUMS:
+                    mine[name] += theirs[name]
+                mine['server_usages'] += theirs['server_usages']
 
     def start(self, project_id):
         """The record of a project that used nothing."""
@@ -103,24 +116,31 @@ def _period(req):
 
 
 def _add_all(req, found, project_id, detailed):
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            for row in usage.servers(conn, found.begin, found.end, project_id, detailed, server_category.seen(req)):
-                found.add(row, detailed)
+    category = server_category.seen(req)
+
+    def ask(conn):
+        part = Usage(found.begin, found.end, found.now)
+        for row in usage.servers(conn, found.begin, found.end, project_id, detailed, category):
+            part.add(row, detailed)
+        return part
+    for _cell, part in in_cells.ask(req, ask)[0]:
+        found.join(part)
 
 
 def _add_page(req, found, project_id, detailed):
     """(id of the page's last server when there are more after it, whether there are)"""
     limit, marker = paging.limit(req), paging.marker(req)
-    pages, known = [], marker is None
-    for cell in req.services.cells.all():
-        with cell.db.reader() as conn:
-            known = known or formats.is_uuid(marker) and usage.is_known(conn, marker)
-            pages.append(usage.page(conn, found.begin, found.end, limit + 1, marker, project_id,
-                                    server_category.seen(req)))
-    if not known:
+    category = server_category.seen(req)
+    if marker is not None and not formats.is_uuid(marker):
         raise exception.InvalidMarker(marker=marker[:80])
-    rows = list(heapq.merge(*pages, key=operator.itemgetter('uuid')))
+
+    def ask(conn):
+        return (marker is None or usage.is_known(conn, marker),
+                usage.page(conn, found.begin, found.end, limit + 1, marker, project_id, category))
+    answers = [answer for _cell, answer in in_cells.ask(req, ask)[0]]
+    if not any(known for known, _page in answers):
+        raise exception.InvalidMarker(marker=marker[:80])
+    rows = list(heapq.merge(*(page for _known, page in answers), key=operator.itemgetter('uuid')))
     for row in rows[:limit]:
         found.add(row, detailed)
     more = len(rows) > limit > 0

@@ -8,6 +8,7 @@ import uuid
 
 from nova import exception
 from nova import states
+from nova.api import notices
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
@@ -119,6 +120,11 @@ def _begin(conn, req, server_id, action, arguments, change):
     return row, change(conn)
 
 
+def _arguments(req, device):
+    """What is needed to do it again, and to tell of it."""
+    return {'bdm_uuid': device['uuid'], **notices.told(req, volume_id=device['volume_id'])}
+
+
 def _forget(conn, req, server_id, bdm_uuid=None):
     """Take back what ``_begin`` wrote."""
     instance_actions.forget(conn, server_id, req.context.request_id)
@@ -142,11 +148,11 @@ def create(req, server_id):
     device = {'uuid': str(uuid.uuid4()), **server_devices.row('volume', destination_type='volume',
               volume_id=volume['id'], volume_size=volume['size'], device_name=given.get('device'), tag=given.get('tag'),
               delete_on_termination=given.get('delete_on_termination', False))}
-    row, device = cell.db.run(_begin, req, server_id, ATTACH, {'bdm_uuid': device['uuid']},
+    row, device = cell.db.run(_begin, req, server_id, ATTACH, _arguments(req, device),
                               lambda conn: _add(conn, req, row, device))
     device = _reserve(req, cell, server_id, device, complete=not row['host'])
     if row['host']:
-        server_actions.cast(req, row, ATTACH, bdm_uuid=device['uuid'])
+        server_actions.cast(req, cell, row, ATTACH, bdm_uuid=device['uuid'])
     else:
         cell.db.run(block_devices.show_volumes, server_id)
     if req.has('async_attach'):
@@ -214,14 +220,14 @@ def delete(req, server_id, id):
     if not reserved:
         req.services.volumes.begin_detaching(req.context, id)
     try:
-        row, _ = cell.db.run(_begin, req, server_id, DETACH, {'bdm_uuid': device['uuid']},
+        row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
                              lambda conn: _still(conn, server_id, id))
     except Exception:
         if not reserved:
             req.services.volumes.roll_detaching(req.context, id)
         raise
     if row['host']:
-        server_actions.cast(req, row, DETACH, bdm_uuid=device['uuid'])
+        server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
     else:
         if device['attachment_id']:
             req.services.volumes.detach(req.context, device['attachment_id'])
@@ -279,13 +285,14 @@ def _swap(req, server_id, old_id, new_id):
     try:
         attachment_id = volumes.attach(req.context, new['id'], server_id)
         arguments = {'bdm_uuid': device['uuid'], 'new_volume_id': new['id'], 'new_attachment_id': attachment_id}
-        row, _ = cell.db.run(_begin, req, server_id, SWAP, arguments, lambda conn: _still(conn, server_id, old_id))
+        row, _ = cell.db.run(_begin, req, server_id, SWAP, {**_arguments(req, device), **arguments},
+                             lambda conn: _still(conn, server_id, old_id))
     except Exception:
         if attachment_id:
             volumes.detach(req.context, attachment_id)
         volumes.roll_detaching(req.context, old_id)
         raise
-    server_actions.cast(req, row, SWAP, **arguments)
+    server_actions.cast(req, cell, row, SWAP, **arguments)
 
 
 def _replacement(req, old, new_id):

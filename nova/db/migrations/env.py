@@ -3,6 +3,6 @@ from alembic import context
 
 attributes = context.config.attributes
 context.configure(connection=attributes['connection'], target_metadata=attributes.get('metadata'),
-                  render_item=attributes.get('render_item'))
+                  render_item=attributes.get('render_item'), version_table=attributes['version_table'])
 with context.begin_transaction():
     context.run_migrations()

@@ -8,6 +8,7 @@ import time
 from nova import exception
 from nova import utils
 from nova.db import identity as queries
+from nova.db.cells import UNREACHABLE
 from nova.embedded.identity import directory
 from nova.embedded.identity import ratelimit
 from nova.identity import passwords
@@ -48,6 +49,7 @@ class IdentityService(directory.Directory):
         :param token: as the client sent it
         :param allow_expired: take it for ``allow_expired_window`` seconds longer
         :raises Unauthorized: forged, expired, revoked, or its user, project or roles are gone
+        :raises ServiceUnavailable: the database does not answer
         """
         entry = self._cache.get(token)
         if entry is not None and time.time() < entry[1]:
@@ -58,8 +60,11 @@ class IdentityService(directory.Directory):
         grace = self._grace if allow_expired else datetime.timedelta()
         if claims is None or now >= claims.expires_at + grace:
             raise exception.Unauthorized()
-        with self.db.reader() as conn:
-            data = _load(conn, claims)
+        try:
+            with self.db.reader() as conn:
+                data = _load(conn, claims)
+        except UNREACHABLE as error:
+            raise exception.ServiceUnavailable(service='identity') from error
         if now < claims.expires_at:
             self._remember(token, data, generation)
         return data

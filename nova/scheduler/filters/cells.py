@@ -1,20 +1,22 @@
-"""The cell in which a server can be placed."""
+"""The cells in which a server can be placed."""
 from nova.scheduler.filters import base
 
 
 class CellFilter(base.Remembered):
-    """Hosts of the cell that has the server's rows: those do not move to another one. It is always asked."""
+    """New servers go to the cells that are not disabled, those that had a place stay in theirs. It is always asked."""
 
     forced = True
 
     def key(self, request):
-        return request.cell
+        return request.cell or request.closed or None
 
     def judge(self, hosts, request):
-        return hosts.each('cell', request.cell.__eq__)
+        if request.cell:
+            return hosts.each('cell', request.cell.__eq__)
+        return hosts.each('cell', lambda cell: cell not in request.closed)
 
     def reason(self, hosts, request, removed):
-        return 'is|are in another cell'
+        return 'is|are in another cell' if request.cell else 'is|are in a disabled cell'
 
 
 FILTERS = (CellFilter,)

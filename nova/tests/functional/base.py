@@ -95,7 +95,7 @@ class ApiFixture:
         migration.metadata('api').create_all(self.api_db.engine)
         migration.metadata('cell').create_all(self.cell_db.engine)
         self.api_db.run(categories.ensure)
-        self.cells = cells.Cells(self.conf, self.api_db, db=self.cell_db)
+        self.cells = cells.Cells(self.conf, self.api_db, self.cell_db, lambda url: self.services)
         self.policy = policy.Policy(self.conf)
         self.services = app.Services(conf=self.conf, api_db=self.api_db, cells=self.cells, policy=self.policy,
                                      **(services or {}))

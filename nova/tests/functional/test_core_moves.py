@@ -386,6 +386,21 @@ def test_a_conductor_that_dies_before_it_chose(cloud):
     cloud.check()
 
 
+def test_a_scheduler_that_is_away_for_a_moment_is_asked_again_soon(cloud):
+    """A resize that met one which restarted waited for two minutes."""
+    uuid = cloud.boot()
+    cloud.bus.lost = lambda topic, name, server: topic == 'scheduler'
+    cloud.move(uuid)
+    cloud.settle()
+    cloud.bus.lost = None
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.RESIZED
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    cloud.check()
+
+
 def test_a_confirmation_does_not_wait_for_a_source_that_is_down(cloud):
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']

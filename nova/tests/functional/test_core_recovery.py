@@ -284,6 +284,42 @@ def test_a_conductor_that_starts_takes_up_what_waits_for_one(cloud, monkeypatch)
     cloud.check()
 
 
+@pytest.mark.parametrize('method', ['build_instance', 'stop_instance', 'terminate_instance'])
+def test_a_conductor_that_starts_takes_up_what_never_reached_the_host(cloud, monkeypatch, method):
+    """Messages go with the conductor that was killed while it had them: their servers waited for two minutes."""
+    uuid = cloud.boot() if method != 'build_instance' else None
+    cloud.bus.lost = lambda topic, name, server: name == method
+    if uuid is None:
+        uuid, = cloud.create()
+    elif method == 'stop_instance':
+        cloud.act(uuid, 'os-stop', clean_shutdown=True)
+    else:
+        cloud.delete(uuid)
+    cloud.settle()
+    cloud.bus.lost = None
+    monkeypatch.setattr(conductor_manager, 'TAKE_UP_S', -1)
+    cloud.conductor.start()
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.gone(uuid) if method == 'terminate_instance' else cloud.row(uuid)['vm_state'] == (
+        states.STOPPED if method == 'stop_instance' else states.ACTIVE)
+    cloud.check()
+
+
+def test_a_network_service_that_is_away_for_a_moment_is_asked_again_soon(cloud):
+    """A delete without a host that met one which restarted waited for two minutes."""
+    uuid = cloud.insert()[0]
+    cloud.bus.lost = lambda topic, name, server: topic == 'network'
+    cloud.delete(uuid)
+    cloud.settle()
+    assert not cloud.gone(uuid)
+    cloud.bus.lost = None
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.gone(uuid)
+    cloud.check()
+
+
 def test_the_only_process_takes_over_at_once(cloud):
     """After a kill of the all-in-one nothing waits for a deadline: builds that never reached a host took half a
     minute, a mapping whose server's row was never written up to a quarter of an hour, counted by the quota."""

@@ -4,16 +4,17 @@ import json
 import socket
 import threading
 import time
-import types
 
 import pytest
 import requests
+import sqlalchemy as sa
 
 from nova import utils
 from nova.api.resources import events
 from nova.db import engine
 from nova.db import instances
 from nova.db import migration
+from nova.db import tables_api
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
@@ -206,20 +207,44 @@ def test_more_changes_than_a_page_within_the_overlap(api):
     assert told == moments
 
 
-def test_a_cell_with_many_changes_is_not_overtaken(api, tmp_path):
+@pytest.fixture
+def second(api, tmp_path):
+    """The database of a second cell."""
+    url = f'sqlite:///{tmp_path}/second.sqlite'
+    made = engine.Database(url)
+    migration.metadata('cell').create_all(made.engine)
+    with api.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.cells).values(
+            uuid='2' * 36, name='second', database_url=url, transport_url='', disabled=False))
+    api.services.cells.refresh()
+    yield made
+    made.dispose()
+
+
+def test_a_cell_with_many_changes_is_not_overtaken(api, second):
     start = utils.utcnow() - datetime.timedelta(seconds=60)
-    second = engine.Database(f'sqlite:///{tmp_path}/second.sqlite')
-    migration.metadata('cell').create_all(second.engine)
     api.add_servers(*[servers.server_rows.row(n, updated_at=start + datetime.timedelta(milliseconds=10 * n))
                       for n in range(1500)])
     last = servers.server_rows.row(1, updated_at=start + datetime.timedelta(seconds=50))
     with second.writer() as conn:
         servers.server_rows.insert(conn, [last])
-    first = api.services.cells.default
-    both = types.SimpleNamespace(all=lambda: [first, types.SimpleNamespace(db=second)])
-    feed = events._Feed(types.SimpleNamespace(cells=both, conf=api.conf), None, start)
+    feed = events._Feed(api.services, None, start)
     assert sum(len(feed.new()) for _ in range(4)) == 1501
-    second.dispose()
+
+
+def test_what_happened_in_a_cell_that_was_down_is_told_later(api, second):
+    start = utils.utcnow() - datetime.timedelta(seconds=60)
+    feed = events._Feed(api.services, None, start)
+    other = api.services.cells.all()[1]
+    opened, other._db = other.db, engine.Database('sqlite:////nowhere/cell.sqlite')
+    early, late = (servers.server_rows.row(number, updated_at=start + datetime.timedelta(seconds=seconds))
+                   for number, seconds in ((1, 10), (2, 40)))
+    api.add_servers(late)
+    assert [row['uuid'] for row in feed.new()] == [late['uuid']] and feed.new() == []
+    other._db = opened
+    with second.writer() as conn:
+        servers.server_rows.insert(conn, [early])
+    assert [row['uuid'] for row in feed.new()] == [early['uuid']] and feed.new() == []
 
 
 def test_a_reset_where_the_history_ends(api):

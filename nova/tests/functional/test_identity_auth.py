@@ -8,6 +8,7 @@ import sqlalchemy
 import webob
 from oslo_context import context as oslo_context
 from paste.deploy import loadwsgi
+from oslo_db import exception as db_exc
 
 from nova import conf as nova_conf
 from nova import policy
@@ -130,6 +131,19 @@ def test_revocation_takes_effect_at_once_here_and_soon_elsewhere(cloud):
     assert ask(here, token).status_int == ask(there, token).status_int == 200
     cloud.service.revoke(token)
     assert ask(here, token).status_int == ask(there, token).status_int == 401
+
+
+def test_a_database_that_is_away_says_nothing_about_a_token(cloud, monkeypatch):
+    """It was an error of ours, a 500 without a fault."""
+    token = cloud.token('demo')
+    here = auth.EmbeddedAuth(echo, cloud.sibling())
+
+    def away():
+        raise db_exc.DBConnectionError()
+    monkeypatch.setattr(here._validate.__self__.db, 'reader', away)
+    answer = ask(here, token)
+    assert answer.status_int == 503 and answer.headers['Retry-After']
+    assert answer.json['serviceUnavailable']['code'] == 503
 
 
 PASTE = '''

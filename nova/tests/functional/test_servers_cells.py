@@ -23,7 +23,7 @@ class Cells(servers.Servers):
     """Three cells; ``dbs`` are their databases."""
 
     def __init__(self, directory, **overrides):
-        super().__init__(directory, api__cell_timeout=1, **overrides)
+        super().__init__(directory, **{'api__cell_timeout': 60, **overrides})
         self.dbs = {'default': self.cell_db}
         for name in NAMES[1:]:
             self.dbs[name] = self._add_cell(name)
@@ -207,7 +207,8 @@ def test_services_of_a_cell_that_is_down(cloud):
     assert record == {'binary': 'nova-compute', 'host': 'lost1', 'status': 'UNKNOWN'}
 
 
-def test_a_cell_that_hangs_is_waited_for_once(cloud):
+def test_a_cell_that_hangs_is_waited_for_once(tmp_path):
+    cloud = Cells(tmp_path, api__cell_timeout=1)
     cloud.add('default', 1)
     cloud.add('third', 2)
     waits, released = cloud.by_name['third'], threading.Event()
@@ -222,6 +223,7 @@ def test_a_cell_that_hangs_is_waited_for_once(cloud):
     time.sleep(1.1)                    # it is asked again after as long
     names = {server.get('name') for server in client.get('/servers', version='2.69').json['servers']}
     assert names == {'server-1', 'server-2'}
+    cloud.close()
 
 
 def test_the_only_cell_is_down(tmp_path):

@@ -94,7 +94,7 @@ def _accepts(port):
 
 @contextlib.contextmanager
 def mariadb():
-    """function(name) -> SQLAlchemy URL of a new, empty database."""
+    """function(name) -> SQLAlchemy URL of a new, empty database; its ``stop()`` and ``start()`` are the server's."""
     pytest.importorskip('pymysql')
     server, install = _program('mariadbd'), _program('mariadb-install-db')
     user = 'mysql'
@@ -103,16 +103,21 @@ def mariadb():
         subprocess.run([install, '--no-defaults', f'--datadir={data}', '--auth-root-authentication-method=normal',
                         '--skip-test-db', *([f'--user={user}'] if os.geteuid() == 0 else [])], check=True,
                        stdout=subprocess.DEVNULL)
-        with _running([server, '--no-defaults', f'--datadir={data}', f'--socket={sock}', f'--port={port}',
-                       '--bind-address=127.0.0.1', f'--pid-file={directory}/pid',
-                       *([f'--user={user}'] if os.geteuid() == 0 else [])], log) as process:
-            _wait(lambda: _accepts(port), process, log)
+        command = [server, '--no-defaults', f'--datadir={data}', f'--socket={sock}', f'--port={port}',
+                   '--bind-address=127.0.0.1', f'--pid-file={directory}/pid',
+                   *([f'--user={user}'] if os.geteuid() == 0 else [])]
+        with contextlib.ExitStack() as stack:
+            def start():
+                process = stack.enter_context(_running(command, log))
+                _wait(lambda: _accepts(port), process, log)
 
             def database(name):
                 import pymysql
                 with pymysql.connect(host='127.0.0.1', port=port, user='root') as conn, conn.cursor() as cursor:
                     cursor.execute(f'CREATE DATABASE {name} CHARACTER SET utf8mb4')
                 return f'mysql+pymysql://root@127.0.0.1:{port}/{name}?charset=utf8mb4'
+            database.start, database.stop = start, stack.close
+            start()
             yield database
 
 

@@ -10,6 +10,7 @@ from nova import context
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import heartbeats
 from nova.db import instance_actions
 from nova.db import migration
 from nova.db import services
@@ -19,6 +20,7 @@ from nova.db import usage
 from nova.tests import older
 from nova.tests import server_rows
 from nova.tests.integration import servers
+from nova.tests.unit import test_schema_phases
 
 
 @pytest.fixture(scope='module', params=list(servers.DATABASES))
@@ -164,3 +166,39 @@ def test_what_goes_on_beside_a_task_is_ended_by_itself(cell):
         assert found['arguments'] == {'b': 2}
         instance_actions.finish(conn, row['uuid'], 'compute_attach_interface', request_id='req-beside')
         assert instance_actions.beside_on_host(conn, 'beside') == []
+
+
+def test_an_older_release_runs_on_an_expanded_schema_and_not_on_a_contracted_one(make, tmp_path, monkeypatch):
+    if migration.head('cell', migration.CONTRACT):
+        pytest.skip('this release has a contraction of its own')
+    test_schema_phases.check_phases(make('phases'), test_schema_phases.Releases(tmp_path, monkeypatch))
+
+
+def test_names_belong_to_one_and_heartbeats_are_written_together(make):
+    db = make('heartbeats')
+    tables_cell.metadata.create_all(db.engine)
+    barrier, taken = threading.Barrier(4), []
+
+    def register(host, identity):
+        return db.run(heartbeats.register, host, 'nova-compute', 'compute', 'nova', 2, identity, 60)
+
+    def start(number):
+        barrier.wait()
+        try:
+            register('same', f'identity {number}')
+            taken.append(number)
+        except exception.ServiceExists:
+            pass
+    threads = [threading.Thread(target=start, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == 1
+    numbers = [register(f'h{number}', f'i{number}')['id'] for number in range(20)]
+    assert db.run(heartbeats.seen, numbers) == 20
+    assert db.run(heartbeats.seen, numbers) == 20            # nothing else has changed: they are counted all the same
+    with db.reader() as conn:
+        assert heartbeats.known(conn, ['h3', 'none']) == {('h3', 'nova-compute'): (numbers[3], 'i3')}
+        assert heartbeats.registered(conn, 'h3', 'nova-compute', 2, 'i3')['last_seen_at'] is not None
+        assert heartbeats.registered(conn, 'h3', 'nova-compute', 2, 'other') is None

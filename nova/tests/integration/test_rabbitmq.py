@@ -1,4 +1,5 @@
 """The bus over a real RabbitMQ, chosen by the transport URL alone."""
+import socket
 import subprocess
 import sys
 import threading
@@ -111,3 +112,17 @@ def test_services_find_a_restarted_broker(broker, served):
         except exception.Unavailable:
             assert time.monotonic() < deadline
             time.sleep(0.5)
+
+
+def test_a_broker_that_takes_connections_and_says_nothing():
+    """The driver let an error of its library through: computes gave up builds for it, users got a 500."""
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        conf = nova_conf.new(files=[])
+        bus.register_options(conf)
+        conf.set_override('transport_url', f'rabbit://u:p@127.0.0.1:{silent.getsockname()[1]}/')
+        conf.set_override('rabbit_retry_interval', 1, group='oslo_messaging_rabbit')
+        conf.set_override('heartbeat_timeout_threshold', 2, group='oslo_messaging_rabbit')
+        made = bus.Bus(conf)
+        with pytest.raises(exception.ServiceUnavailable):
+            made.client(ECHO).remember(CONTEXT, value=1)
+        made.close()

@@ -1,5 +1,8 @@
 """The sections of services behind Keystone: what keystonemiddleware and keystoneauth1 register beside ours."""
 import pytest
+import socket
+
+import webob
 from keystoneauth1 import loading
 
 from nova import conf as nova_conf
@@ -35,3 +38,20 @@ def test_the_middleware_reads_the_configuration_of_the_process(tmp_path):
     factory = auth.authtoken_factory({'conf': auth.offer(conf)}, delay_auth_decision='true')
     middleware = factory(lambda environ, start_response: [])
     assert middleware._www_authenticate_uri == 'http://keystone.example/v3' and middleware._delay_auth_decision
+
+
+def test_a_token_that_keystone_cannot_be_asked_about_is_no_bad_token(tmp_path):
+    """Clients threw their tokens away for a 401, and logged in where nobody answered either."""
+    with socket.socket() as nobody:
+        nobody.bind(('127.0.0.1', 0))
+        address = f'http://127.0.0.1:{nobody.getsockname()[1]}'
+        (tmp_path / 'own.conf').write_text(
+            f'[keystone_authtoken]\nauth_url = {address}\nauth_type = password\nusername = u\npassword = p\n'
+            'http_request_max_retries = 0\n')
+        conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
+        middleware = auth.authtoken_factory({'conf': auth.offer(conf)}, delay_auth_decision='true')(
+            webob.Response(b'served'))
+        answer = webob.Request.blank('/', headers={'X-Auth-Token': 't'}).get_response(middleware)
+        assert (answer.status_code, answer.headers['Retry-After']) == (503, '5')
+        assert answer.json['serviceUnavailable']['code'] == 503
+        assert webob.Request.blank('/').get_response(middleware).body == b'served'

@@ -37,8 +37,6 @@ def test_lists(capsys, tmp_path):
     state = ('--state-path', tmp_path)
     run(capsys, 'db', 'sync', *state)
     run(capsys, 'api_db', 'sync', *state)
-    code, out, _err = run(capsys, 'cell_v2', 'list_cells', *state)
-    assert code == 0 and out.splitlines()[1].startswith('cell1')
     code, out, _err = run(capsys, 'service', 'list', *state)
     assert (code, out.split()[:2]) == (0, ['Binary', 'Host'])
 

@@ -1,4 +1,5 @@
 """The list query: paging, filters, regular expressions, history."""
+import dataclasses
 import datetime
 
 import pytest
@@ -133,5 +134,7 @@ def test_every_status_shows_each_server_once(conn):
 
 def test_merge_keeps_the_order(conn):
     sort = (('availability_zone', 'desc'), ('created_at', 'asc'))
-    whole = instances_list.page(conn, Query(sort=sort), ('uuid',))
-    assert instances_list.merge([whole[::2], whole[1::2]], Query(sort=sort, rows='all', limit=7)) == whole[:7]
+    query = Query(sort=sort, several=True)
+    whole = instances_list.page(conn, query, ('uuid',))
+    assert len(whole) == 20
+    assert instances_list.merge([whole[::2], whole[1::2]], dataclasses.replace(query, limit=7)) == whole[:7]

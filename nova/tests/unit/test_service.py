@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -41,8 +42,29 @@ class Manager:
         self.finished.set()
 
 
+class Conductor:
+    """What is told to it; ``fail`` is raised instead."""
+
+    def __init__(self, fail=None):
+        self.told, self.fail = [], fail
+
+    def _tell(self, name):
+        def method(context, **values):
+            self.told.append((name, values))
+            if self.fail is not None:
+                raise self.fail
+            return {'disabled': False, 'forced_down': False}
+        return method
+
+    def __getattr__(self, name):
+        return self._tell(name)
+
+    def heartbeats(self):
+        return [name for name, _ in self.told if name in ('report_service', 'service_alive')]
+
+
 def make(manager, reporter=None, **options):
-    conf = nova_conf.new(files=[], **options)
+    conf = nova_conf.new(files=[], **{'state_path': tempfile.mkdtemp(), **options})
     transport = bus.Bus(conf, f'nova-inprocess:///service{id(manager)}')
     return service.Service(conf, 'nova-work', 'host1', WORK, manager, transport, reporter), transport.client(WORK)
 
@@ -55,26 +77,59 @@ def wait_for(condition, timeout=5):
 
 
 def test_a_service_reports_at_start_and_again():
-    reports = []
-    made, _client = make(Manager(), lambda context, **values: reports.append(values), report_interval=1)
+    conductor = Conductor()
+    made, _client = make(Manager(), conductor, report_interval=1)
     made.start()
-    assert reports == [{'host': 'host1', 'binary': 'nova-work', 'topic': 'work', 'version': service.VERSION}]
-    wait_for(lambda: len(reports) > 1)
+    who = {'host': 'host1', 'binary': 'nova-work', 'topic': 'work', 'version': service.VERSION}
+    assert [name for name, _ in conductor.told] == ['register_service', 'report_service']
+    assert conductor.told[1][1] == who
+    identity = conductor.told[0][1]['identity']
+    wait_for(lambda: len(conductor.heartbeats()) > 1)
     assert made.stop(5)
-    seen = len(reports)
+    seen = list(conductor.told)
+    assert seen[2] == ('service_alive', {**who, 'identity': identity})
     time.sleep(1.2)
-    assert len(reports) == seen
+    assert conductor.told == seen
+
+
+class OlderConductor(Conductor):
+    """One that knows neither identities nor heartbeats without an answer."""
+
+    def _tell(self, name):
+        told = super()._tell(name)
+
+        def method(context, **values):
+            told(context, **values)
+            if name == 'register_service':
+                raise exception.RemoteError(service='conductor', type='UnsupportedVersion')
+            if name == 'service_alive':
+                raise exception.Unsupported()
+            return {}
+        return method
+
+
+def test_a_service_reports_to_conductors_of_an_older_release():
+    conductor = OlderConductor()
+    made, _client = make(Manager(), conductor, report_interval=1)
+    made.start()
+    wait_for(lambda: [name for name, _ in conductor.told].count('report_service') == 2)
+    assert made.stop(5)
+
+
+def test_a_name_that_is_another_s_ends_the_start_before_anything_is_done():
+    manager = Manager()
+    made, _client = make(manager, Conductor(exception.ServiceExists(host='host1', binary='nova-work')))
+    with pytest.raises(exception.ServiceExists):
+        made.start()
+    made.stop(5)
+    assert manager.calls == []
 
 
 def test_a_conductor_that_is_away_does_not_end_a_service():
-    tries = []
-
-    def reporter(context, **values):
-        tries.append(1)
-        raise exception.ServiceUnavailable(service='conductor')
-    made, _client = make(Manager(), reporter, report_interval=1)
+    conductor = Conductor(exception.ServiceUnavailable(service='conductor'))
+    made, _client = make(Manager(), conductor, report_interval=1)
     made.start()
-    wait_for(lambda: len(tries) > 1)
+    wait_for(lambda: len(conductor.heartbeats()) > 1)
     assert made.stop(5)
 
 
@@ -138,7 +193,7 @@ def test_stop_gives_up_after_its_time():
 SCRIPT = '''
 from nova import concurrency
 concurrency.setup()
-import sys, threading, time
+import logging, sys, threading, time
 from nova import conf, log, service
 made = conf.new(files=[sys.argv[1]])
 log.setup(made, 'nova-test')
@@ -150,7 +205,7 @@ class Part:
         print('stopped', flush=True)
         return True
     def reload(self):
-        print('reloaded', made.debug, flush=True)
+        print('reloaded', made.debug, logging.getLogger('nova').getEffectiveLevel(), flush=True)
 sys.exit(service.Process(made, 'nova-test', [Part()]).run())
 '''
 
@@ -194,7 +249,7 @@ def test_sighup_reads_the_configuration_again(process):
     running, config = process()
     config.write_text('[DEFAULT]\ndebug = true\n')
     running.send_signal(signal.SIGHUP)
-    assert running.stdout.readline() == 'reloaded True\n'
+    assert running.stdout.readline() == 'reloaded True 10\n'
 
 
 def test_sigusr1_writes_a_report_without_secrets(process):

@@ -1,4 +1,5 @@
 """The HTTP server of either thread model, over real sockets."""
+import contextlib
 import http.client
 import json
 import socket
@@ -126,6 +127,25 @@ def test_stop_finishes_the_running_request(served):
     client.join()
     assert answers == [(200, b'done')]
     with pytest.raises(OSError):
+        ask(server)
+
+
+def test_a_stop_without_patience(served, monkeypatch):
+    """Bug: a little less than no time was left, which cheroot's pool answered with an error in the stopping thread."""
+    failures = []
+    monkeypatch.setattr(threading, 'excepthook', failures.append)
+    slow = Slow()
+    server = served(slow)
+    client = threading.Thread(target=_ask_in_vain, args=(server,))
+    client.start()
+    assert slow.begun.wait(5)
+    server.stop(0)
+    client.join()
+    assert failures == []
+
+
+def _ask_in_vain(server):
+    with contextlib.suppress(OSError, http.client.HTTPException):
         ask(server)
 
 

@@ -1,0 +1,162 @@
+"""A Sphinx extension that writes doc/source/cli, a man page for every command, before the sources are read.
+
+That of nova-manage is made of the rows of its commands.
+"""
+import pathlib
+
+import rst
+
+from nova.cmd import manage
+from nova.cmd import manage_archive
+from nova.cmd import manage_upgrade
+
+# command: (what it is, description)
+DAEMONS = {
+    'nova-all': ('a whole cloud in one process',
+                 'Serves identity, images, networks, volumes and the compute API, and runs guests, with nothing else '
+                 'installed but libvirt; with compute_driver fake not even that. --help has its own options.'),
+    'nova-api': ('the compute API', 'Serves the compute API over HTTP. Any number of them may run, behind a load '
+                                    'balancer.'),
+    'nova-api-os-compute': ('the compute API', 'Another name of nova-api, which serves nothing but the compute API.'),
+    'nova-api-metadata': ('the metadata service for proxies',
+                          'Tells guests about themselves when a proxy asks for them, which names the guest in headers '
+                          'and proves it with [metadata] shared_secret. Guests on a bridge of nova-network are served '
+                          'by nova-network.'),
+    'nova-conductor': ('builds servers, and writes for computes',
+                       'Builds, moves and repairs servers, and writes to the database for services that have no '
+                       'credentials for it. Any number of them may run.'),
+    'nova-scheduler': ('chooses hosts', 'Chooses the hosts of servers. Any number of them may run.'),
+    'nova-network': ('addresses, bridges, DHCP and filters',
+                     'Gives servers their addresses, and makes the bridges, DHCP servers and filters of its host.'),
+    'nova-compute': ('the guests of a host',
+                     'Runs the guests of one host. It needs a broker and the Image service, and no database. Guests '
+                     'outlive it.'),
+}
+OTHERS = {
+    'nova-manage': 'commands for administrators',
+    'nova-policy': 'who may do what',
+    'nova-status': 'whether an upgrade may begin',
+    'nova-api-wsgi': 'the compute API for WSGI servers',
+}
+SIGNALS = (('SIGTERM, SIGINT', 'Take nothing new, finish what runs for at most graceful_shutdown_timeout seconds, end. '
+                               'A second one ends it at once.'),
+           ('SIGHUP', 'Read the configuration again; options that cannot change while it runs keep their values.'),
+           ('SIGUSR1', 'Write a Guru Meditation Report to standard error, or to a file in [oslo_reports] log_dir: '
+                       'package, threads and green threads with their stacks, processes, health, what the services do, '
+                       'and the configuration with secrets masked.'))
+GENERAL = (('--config-file PATH', 'A configuration file; may be given several times, the last one wins. '
+                                  '/etc/nova/nova.conf unless given.'),
+           ('--config-dir DIRECTORY', 'A directory whose *.conf are read after it, in order.'),
+           ('--debug, --log-file PATH, --log-dir DIRECTORY', 'How much is logged, and where; standard error unless '
+                                                             'given.'),
+           ('--state-path DIRECTORY', 'Where it keeps what is its own.'),
+           ('--help', 'What there is, and end.'))
+FILES = ('/etc/nova/nova.conf', '/etc/nova/nova.conf.d/', '/etc/nova/api-paste.ini', '/etc/nova/policy.yaml')
+
+MAN_PAGES = [(f'cli/{name}', name, about, 'the Nova developers', 1)
+             for name, about in {**{name: about for name, (about, _text) in DAEMONS.items()}, **OTHERS}.items()]
+
+
+def setup(app):
+    app.connect('builder-inited', write)
+    return {'parallel_read_safe': True}
+
+
+def write(app):
+    folder = pathlib.Path(app.srcdir, 'cli')
+    folder.mkdir(exist_ok=True)
+    for name, lines in pages().items():
+        page, text = folder / f'{name}.rst', '\n'.join(lines) + '\n'
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+
+
+def pages():
+    """{name: lines}"""
+    found = {name: _daemon(name, *words) for name, words in DAEMONS.items()}
+    found |= {'nova-manage': _manage(), 'nova-policy': _policy(), 'nova-status': _status(), 'nova-api-wsgi': _wsgi()}
+    return {**found, 'index': [*rst.heading('Commands'), '.. toctree::', '   :maxdepth: 1', '',
+                               *(f'   {name}' for name in found)]}
+
+
+def _head(name, about, synopsis, *text):
+    return [*rst.heading(name)[1:], about[0].upper() + about[1:] + '.', *rst.heading('Synopsis', '-'), '::', '',
+            *(f'    {line}' for line in synopsis), *rst.heading('Description', '-'), *text]
+
+
+def _definitions(rows):
+    return [line for term, text in rows for line in (f'``{term}``', f'    {rst.escaped(text) or "As usual."}', '')]
+
+
+def _tail(*others):
+    return [*rst.heading('Files', '-'), *(f'* ``{name}``' for name in FILES), *rst.heading('See also', '-'),
+            ', '.join(f':doc:`{name}`' for name in others)]
+
+
+def _daemon(name, about, text):
+    return [*_head(name, about, [f'{name} [options]'], text),
+            *rst.heading('Options', '-'), *_definitions(GENERAL), *rst.heading('Signals', '-'), *_definitions(SIGNALS),
+            *rst.heading('Exit status', '-'),
+            '0 after an orderly end, 1 when it cannot run, which it says in a sentence, 2 for a wrong command line or '
+            'configuration file.', *_tail('nova-manage')]
+
+
+def _policy():
+    return [*_head('nova-policy', OTHERS['nova-policy'], ['nova-policy --help'],
+                   'Shows and checks the rules of policy.yaml; see :doc:`/admin/policy`.'), *_tail('nova-api')]
+
+
+def _status():
+    return [*_head('nova-status', OTHERS['nova-status'], ['nova-status upgrade check'],
+                   'Looks at the databases and services and says whether the services may be upgraded.'),
+            *rst.heading('Exit status', '-'),
+            *_definitions((('0', 'Nothing is in the way.'), ('1', 'Something should be looked at first.'),
+                           ('2', 'Something is in the way.'), ('255', 'It could not be found out.'))),
+            *_tail('nova-manage')]
+
+
+def _wsgi():
+    return [*_head('nova-api-wsgi', OTHERS['nova-api-wsgi'], ['uwsgi --wsgi-file nova-api-wsgi …'],
+                   'A file whose ``application`` is the compute API as a WSGI callable; see :doc:`/admin/daemons`.'),
+            *_tail('nova-api')]
+
+
+def _manage():
+    lines = [*_head('nova-manage', OTHERS['nova-manage'], ['nova-manage [options] <category> <command> [<args>]',
+                                                           'nova-manage', 'nova-manage <category>'],
+                    'Looks after schemas, cells, deleted rows, images and services, past the API. Without arguments it '
+                    'lists the categories, with a category alone its commands. Options of nova.conf stand before the '
+                    'category or behind the command.', '', 'A command that fails says why in one sentence on standard '
+                    'error and exits with 1 unless another code stands with it; a wrong command line is 2.'),
+             *rst.heading('Options', '-'), *_definitions(GENERAL)]
+    for category, actions in manage.COMMANDS.items():
+        lines += rst.heading(category, '-')
+        for action, function in ({'': actions} if callable(actions) else actions).items():
+            lines += _command(f'{category} {action}'.strip(), function)
+    return [*lines, *_tail('nova-status', 'nova-api')]
+
+
+def _command(name, function):
+    options = manage.OPTIONS.get(function, {})
+    words = ' '.join(_usage(option, given) for option, given in options.items())
+    lines = [f'``nova-manage {name}{" " + words if words else ""}``', '',
+             f'    {rst.escaped(" ".join((function.__doc__ or "").split()))}', '']
+    for option, given in options.items():
+        lines += [f'    ``{option}``', f'        {rst.escaped(_sentence(given.get("help")))}', '']
+    codes = manage_archive.EXIT_CODES.get(function) or manage_upgrade.EXIT_CODES.get(function)
+    if codes:
+        lines += ['    Exit codes:', '', *(f'    * {code}: {rst.escaped(text)}' for code, text in codes.items()), '']
+    return lines
+
+
+def _usage(option, given):
+    word = given.get('metavar') or option.lstrip('-').upper()
+    if not option.startswith('-'):
+        return f'[{word}]' if given.get('nargs') == '?' else word
+    value = '' if str(given.get('action', '')).startswith(('store_', 'count')) else f' {word}'
+    return f'{option}{value}' if given.get('required') else f'[{option}{value}]'
+
+
+def _sentence(text):
+    text = ' '.join((text or 'as its name says').split())
+    return text[0].upper() + text[1:] + ('' if text.endswith('.') else '.')

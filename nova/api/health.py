@@ -1,0 +1,47 @@
+"""GET /healthcheck on the port of the API, for load balancers: 200 OK, or 503 and why no request should come here.
+
+    [filter:healthcheck]
+    paste.filter_factory = nova.api.health:factory
+    disable_by_file_path = /etc/nova/healthcheck_disable
+
+503 while the file is there, by which an operator drains a node, and while the process stops and still answers. It asks
+no database, so that a database that is away does not look like all APIs being away; /readyz of [monitoring] does.
+"""
+import os
+
+PATH = '/healthcheck'
+
+
+def factory(global_conf, disable_by_file_path=''):
+    """Paste's filter factory."""
+    return lambda app: HealthCheck(app, disable_by_file_path)
+
+
+class HealthCheck:
+    """
+    :param app: what serves all other paths
+    :param disabled_by: path of the file that says that nobody should come here; '': there is none
+    """
+
+    def __init__(self, app, disabled_by=''):
+        self._app, self._disabled_by = app, disabled_by
+
+    def __call__(self, environ, start_response):
+        if environ.get('PATH_INFO') != PATH:
+            return self._app(environ, start_response)
+        status, text = self._state(environ)
+        if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
+            status, text = '405 Method Not Allowed', b'GET and HEAD alone'
+        headers = [('Content-Type', 'text/plain'), ('Content-Length', str(len(text))), ('Cache-Control', 'no-store')]
+        if status.startswith('405'):
+            headers.append(('Allow', 'GET, HEAD'))
+        start_response(status, headers)
+        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [text]
+
+    def _state(self, environ):
+        stopping = environ.get('nova.stopping')
+        if stopping is not None and stopping.is_set():
+            return '503 Service Unavailable', b'STOPPING'
+        if self._disabled_by and os.path.exists(self._disabled_by):
+            return '503 Service Unavailable', b'DISABLED BY FILE'
+        return '200 OK', b'OK'

@@ -1,0 +1,22 @@
+"""nova-api-metadata: the metadata service for proxies, which name a guest in headers and prove it with a signature.
+
+Guests on this host's bridges are served by nova-network itself.
+"""
+from nova.cmd import common
+
+
+def parts(conf):
+    from nova import compose
+    from nova import exception
+    from nova import wsgi
+    from nova.api.metadata import app
+
+    if not conf.metadata.shared_secret:
+        raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
+    api_db, cells = compose.checked_databases(conf)
+    return [wsgi.Server(app.Application(conf, api_db, cells), conf.network.metadata_host or conf.my_ip,
+                        conf.metadata.port, threads=conf.http.threads)]
+
+
+def main():
+    return common.run('nova-api-metadata', parts)

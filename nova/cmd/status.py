@@ -1,0 +1,228 @@
+"""nova-status: whether a deployment is ready for this release.
+
+    nova-status upgrade check
+
+Exit codes: 0 all is well; 1 something asks for a look; 2 something must be done first; 255 it could not be found out.
+"""
+import argparse
+import enum
+import sys
+import textwrap
+import traceback
+import warnings
+
+from nova import concurrency
+from nova.cmd import common
+
+UNEXPECTED = 255
+WIDTH = 58                   # of the text in the table
+
+
+class Code(enum.IntEnum):
+    """What a check, and the command, ends with."""
+
+    SUCCESS, WARNING, FAILURE = range(3)
+
+
+LABELS = {Code.SUCCESS: 'Success', Code.WARNING: 'Warning', Code.FAILURE: 'Failure'}
+
+
+class Deployment:
+    """What the checks look at; opened once."""
+
+    def __init__(self, conf):
+        from nova import compose
+        from nova.db import cells
+
+        self.conf = conf
+        self.api_db, self.cell_db = compose.open_databases(conf)
+        self.cells = cells.Cells(conf, self.api_db, self.cell_db)
+
+
+def _schema(given):
+    """Database Schema"""
+    from nova import exception
+    from nova.db import migration
+
+    def checked(cell):
+        migration.check(cell.db, 'cell')
+    try:
+        migration.check(given.api_db, 'api')
+        given.cells.scatter(checked)         # one that is down is the next check's
+    except exception.NovaException as error:
+        return Code.FAILURE, str(error)
+    return Code.SUCCESS, None
+
+
+def _cells(given):
+    """Cells v2"""
+    from nova.db import cells
+    from nova.db import migration
+
+    if all(cell.uuid == cells.CELL0_UUID for cell in given.cells.all()):
+        return Code.FAILURE, 'There is no cell for servers, only cell0: run nova-manage cell_v2 create_cell.'
+    _found, down = given.cells.scatter(lambda cell: migration.version(cell.db))
+    if down:
+        return Code.FAILURE, 'These cells cannot be reached: ' + ', '.join(sorted(cell.name for cell in down))
+    return Code.SUCCESS, None
+
+
+def _hosts(given):
+    """Host Mappings"""
+    from nova.db import online
+
+    missing = online.unmapped_hosts(given.api_db, given.cells, None)
+    if missing:
+        return Code.WARNING, ('Compute hosts without a cell mapping: ' + _some(host for host, _cell in missing)
+                              + '. Run nova-manage cell_v2 discover_hosts, or wait for a conductor to do it.')
+    return Code.SUCCESS, None
+
+
+def _too_old(given):
+    """Older Than N-1 Services"""
+    from nova.cmd import manage_upgrade
+    from nova.rpc import versions
+
+    old = [row for _cell, row in manage_upgrade.older_services(given.conf, given.cells)
+           if row['version'] < versions.OLDEST]
+    if old:
+        return Code.FAILURE, ('These services are older than this release works with: '
+                              + _some(f'{row["binary"]} on {row["host"]}' for row in old))
+    return Code.SUCCESS, None
+
+
+def _older(given):
+    """Service Versions"""
+    from nova.cmd import manage_upgrade
+
+    old = manage_upgrade.older_services(given.conf, given.cells, alive=False)
+    if old:
+        return Code.WARNING, ('Not of this release yet: '
+                              + _some(f'{row["binary"]} on {row["host"]}' for _cell, row in old)
+                              + '. Messages to them keep to what they know; nova-manage db contract waits for them.')
+    return Code.SUCCESS, None
+
+
+def _data(given):
+    """Online Data Migrations"""
+    from nova.db import online
+
+    left = online.unfinished(given.api_db, given.cells)
+    if left:
+        return Code.WARNING, ('Rows wait for ' + ', '.join(left) + '. Conductors convert them by themselves; '
+                              'nova-manage db online_data_migrations does it at once.')
+    return Code.SUCCESS, None
+
+
+def _contraction(given):
+    """Schema Contraction"""
+    from nova.db import migration
+
+    behind = [name for name, db, branch in (
+        ('api', given.api_db, 'api'), *((cell.name, cell.db, 'cell') for cell in given.cells.all()))
+        if migration.is_behind(db, branch, migration.CONTRACT)]
+    if behind:
+        return Code.WARNING, ('To be contracted when every service is of this release: ' + ', '.join(behind)
+                              + '. Run nova-manage db contract and nova-manage api_db contract.')
+    return Code.SUCCESS, None
+
+
+def _policy(given):
+    """Policy File"""
+    from nova import exception
+    from nova import policy
+
+    name = given.conf.find_file(given.conf.oslo_policy.policy_file) or given.conf.oslo_policy.policy_file
+    if name.endswith('.json'):
+        return Code.FAILURE, f'{name} is JSON: convert it with oslopolicy-convert-json-to-yaml.'
+    try:
+        policy.Policy(given.conf)
+    except exception.NovaException as error:
+        return Code.FAILURE, str(error)
+    return Code.SUCCESS, None
+
+
+def _levels(given):
+    """Upgrade Levels"""
+    from nova.rpc import versions
+
+    pinned = [f'{topic} = {given.conf.upgrade_levels[topic]}' for topic in versions.TOPICS
+              if given.conf.upgrade_levels[topic] != versions.AUTO]
+    versions.Pins(given.conf, alone=True)
+    if pinned:
+        return Code.WARNING, '[upgrade_levels] pins ' + ', '.join(pinned) + ': take it out after the upgrade.'
+    return Code.SUCCESS, None
+
+
+def _some(names, most=10):
+    names = sorted(names)
+    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
+
+
+# A check is function(Deployment) -> (Code, details or None); its docstring is its name.
+CHECKS = (_schema, _cells, _hosts, _older, _too_old, _data, _contraction, _policy, _levels)
+
+
+def check(conf):
+    """Run all checks; prints the table and returns the worst Code."""
+    from nova import exception
+
+    given = Deployment(conf)
+    results = []
+    for function in CHECKS:
+        try:
+            code, details = function(given)
+        except exception.NovaException as error:
+            code, details = Code.FAILURE, str(error)
+        results.append((function.__doc__, code, details))
+        if function is _schema and code is not Code.SUCCESS:
+            break                        # the others read what may not be there
+    print(table(results))
+    return max(code for _name, code, _details in results)
+
+
+def table(results):
+    """The results as text."""
+    line = '+' + '-' * (WIDTH + 2) + '+'
+    lines = [line, f'| {"Upgrade Check Results":{WIDTH}} |', line]
+    for name, code, details in results:
+        text = [f'Check: {name}', f'Result: {LABELS[code]}',
+                *textwrap.wrap(f'Details: {details}', WIDTH, subsequent_indent='  ')]
+        lines += [*(f'| {part:{WIDTH}} |' for part in text), line]
+    return '\n'.join(lines)
+
+
+def main(arguments=None):
+    """Runs the command; returns its exit code."""
+    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
+    concurrency.setup()
+    from nova import conf as nova_conf
+
+    parser = argparse.ArgumentParser('nova-status', description='Whether a deployment is ready for this release.',
+                                     allow_abbrev=False, epilog='Options of nova.conf apply, too: --config-file, …')
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    actions = commands.add_parser('upgrade', help='check').add_subparsers(metavar='ACTION', required=True)
+    actions.add_parser('check', help=check.__doc__)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    known, rest = _parted(words)
+    parser.parse_args(known)
+    try:
+        return int(check(nova_conf.new(rest)))
+    except Exception as error:
+        from oslo_config import cfg
+        from oslo_db import exception as db_exc
+        from nova import exception
+        if not isinstance(error, (exception.NovaException, cfg.Error, db_exc.DBError, OSError)):
+            traceback.print_exc()
+        common.failed('nova-status', str(error).splitlines()[0] if str(error) else type(error).__name__)
+        return UNEXPECTED
+
+
+def _parted(words):
+    """(the command, options of nova.conf): they may stand before it or behind it."""
+    if '-h' in words or '--help' in words:
+        return words, []
+    for number in range(len(words) - 1):
+        if words[number:number + 2] == ['upgrade', 'check']:
+            return ['upgrade', 'check'], words[:number] + words[number + 2:]
+    return words, []

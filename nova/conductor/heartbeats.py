@@ -1,0 +1,77 @@
+"""Heartbeats that need no answer: those of a moment are written in one statement."""
+import logging
+import threading
+import time
+
+from nova import concurrency
+from nova import exception
+from nova.db import heartbeats
+from nova.db import services
+
+LOG = logging.getLogger(__name__)
+
+GATHER_S = 0.5               # a heartbeat waits at most so long for others to be written with
+
+
+class Heartbeats:
+    """
+    :param db: Database of the cell
+    """
+
+    def __init__(self, db):
+        self._db = db
+        self._lock = threading.Lock()
+        self._waiting, self._at_work = {}, False
+        self._known = {}             # {(host, binary): (number of its row, identity)}
+
+    def add(self, host, binary, topic, version, zone, identity):
+        """One heartbeat; it is in the database soon."""
+        with self._lock:
+            self._waiting[host, binary] = {'topic': topic, 'version': version, 'zone': zone, 'identity': identity}
+            begins, self._at_work = not self._at_work, True
+        if begins:
+            concurrency.spawn('heartbeats', self._work)
+
+    def _work(self):
+        while True:
+            time.sleep(GATHER_S)
+            with self._lock:
+                beats, self._waiting = self._waiting, {}
+                if not beats:
+                    self._at_work = False
+                    return
+            try:
+                self.write(beats)
+            except Exception as error:       # the next ones come soon
+                LOG.warning('%d heartbeats were not written: %s', len(beats), error,
+                            exc_info=not isinstance(error, exception.NovaException))
+
+    def write(self, beats):
+        """{(host, binary): {'topic', 'version', 'zone', 'identity'}} in one transaction; how many were written."""
+        strange = {name for name, beat in beats.items() if self._of(name, beat) is None}
+        if strange:
+            self._look(strange)
+        numbers = {name: number for name, beat in beats.items() if (number := self._of(name, beat)) is not None}
+        if self._db.run(heartbeats.seen, numbers.values()) < len(numbers):
+            self._look(beats)                # rows were removed, or made anew
+        gone = [name for name in beats if name not in self._known]
+        for name in gone:
+            beat = beats[name]
+            self._db.run(heartbeats.register, *name, beat['topic'], beat['zone'], beat['version'], beat['identity'], 0)
+            self._db.run(services.report, *name, beat['topic'], beat['zone'], beat['version'])
+        for name in strange:
+            if name in self._known and self._of(name, beats[name]) is None:
+                LOG.warning('A second %s says that it is host %s; it is not listened to.', name[1], name[0])
+        return len(numbers) + len(gone)
+
+    def _of(self, name, beat):
+        """The number of the row that is this service's, None when there is none or it belongs to another one."""
+        number, identity = self._known.get(name, (None, None))
+        return number if identity == beat['identity'] else None
+
+    def _look(self, names):
+        with self._db.reader() as conn:
+            found = heartbeats.known(conn, {host for host, _ in names})
+        for name in names:
+            self._known.pop(name, None)
+        self._known.update(found)

@@ -1,0 +1,14 @@
+"""[upgrade_levels]: what is sent to services of an older release; see doc/source/admin/upgrades.rst."""
+from oslo_config import cfg
+
+GROUP = 'upgrade_levels'
+
+
+def _level(topic):
+    return cfg.StrOpt(topic, default='auto', mutable=True, max_length=16, help=(
+        f'Newest version of the {topic} interface that is sent, like 1.0. auto: what the oldest {topic} service that '
+        'is alive understands. A version is needed only where the rows of the services cannot be trusted, as after '
+        'a database was restored.'))
+
+
+OPTIONS = [_level('compute'), _level('conductor'), _level('scheduler'), _level('network')]

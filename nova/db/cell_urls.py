@@ -1,0 +1,57 @@
+"""URLs of cells: templates of what the configuration says, and what may be shown of them.
+
+A URL in the table ``cells`` may have variables in braces that stand for the parts of the URL that the reader has
+configured itself, so that secrets are in the configuration alone and every place may reach a cell by its own way:
+``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. Where the configured URL names several brokers,
+``{username1}``, ``{hostname2}`` and so on are theirs; without a number it is the first one.
+"""
+import re
+
+from nova import exception
+
+VARIABLES = ('scheme', 'username', 'password', 'hostname', 'port', 'path', 'query', 'fragment')
+_VARIABLE = re.compile(r'\{(\w+)\}')
+_PARTS = re.compile(r'(?P<scheme>[^:/?#]*)://(?P<authority>[^/?#]*)(?:/(?P<path>[^?#]*))?(?:\?(?P<query>[^#]*))?'
+                    r'(?:#(?P<fragment>.*))?', re.DOTALL)
+_SECRET = re.compile(r'(^|,)([^:@,]*):[^@]*@')
+
+
+def fill(template, configured):
+    """A URL with its variables filled; one without any is returned as it is.
+
+    :param configured: the URL of the configuration; None: there is none
+    :raises InvalidInput: a variable that there is not, or nothing configured to fill it from
+    """
+    if '{' not in template:
+        return template
+    known = _variables(configured)
+
+    def value(found):
+        if found[1] not in known:
+            raise exception.InvalidInput(reason=f'a URL of a cell has the variable {found[0]}, which the configured '
+                                                'URL has no part for.')
+        return known[found[1]]
+    return _VARIABLE.sub(value, template)
+
+
+def _variables(configured):
+    parts = _PARTS.fullmatch(configured or '')
+    if parts is None:
+        return {}
+    found = {name: parts[name] or '' for name in ('scheme', 'path', 'query', 'fragment')}
+    for number, host in enumerate(parts['authority'].split(','), 1):
+        user, _, place = host.rpartition('@')
+        username, _, password = user.partition(':')
+        hostname, port = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL).groups()
+        values = {'username': username, 'password': password, 'hostname': hostname, 'port': port}
+        found.update({f'{name}{number}': value for name, value in values.items()})
+        if number == 1:
+            found.update(values)
+    return found
+
+
+def masked(url):
+    """A URL without its passwords."""
+    scheme, separator, rest = url.partition('://')
+    users, at, place = rest.rpartition('@')
+    return scheme + separator + (_SECRET.sub(r'\1\2:****@', users + at) if at else '') + place

@@ -1,0 +1,85 @@
+"""Hooks: code of a deployment around functions of ours, found through the entry points ``nova.hooks``.
+
+    @hooks.add_hook('resize_hook')
+    def resize_instance(self, context, instance, a=1, b=2):
+        ...
+
+An entry point ``resize_hook = package.module:Class`` names a class whose object has ``pre(*args, **kwargs)`` and/or
+``post(rv, *args, **kwargs)``, with what the function is called with and what it returned; with ``pass_function`` the
+function comes first in both. Plugins are loaded at the first call, once a process.
+
+A hook that fails is logged and changes nothing, unless it raises ``exception.FatalHookException``: that fails the
+call. What stands around these functions is an internal interface; notifications are the stable one.
+"""
+import functools
+import logging
+import threading
+
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = 'nova.hooks'
+
+_plugins = {}                # name of the hook: its objects
+_lock = threading.Lock()
+
+
+def add_hook(name, pass_function=False):
+    """A decorator: run the hooks of this name before and after the function.
+
+    :param pass_function: give the function to the hooks as the first argument
+    """
+    def decorate(function):
+        @functools.wraps(function)
+        def hooked(*args, **kwargs):
+            plugins = _plugins.get(name)
+            if plugins is None:
+                plugins = _load(name)
+            if not plugins:
+                return function(*args, **kwargs)
+            more = (function,) if pass_function else ()
+            for plugin in plugins:
+                _run(name, plugin, 'pre', (*more, *args), kwargs)
+            result = function(*args, **kwargs)
+            after = (function, result) if pass_function else (result,)
+            for plugin in reversed(plugins):
+                _run(name, plugin, 'post', (*after, *args), kwargs)
+            return result
+        return hooked
+    return decorate
+
+
+def reset():
+    """Forget what was loaded."""
+    with _lock:
+        _plugins.clear()
+
+
+def _load(name):
+    """The objects of a name. One that cannot be loaded is logged and left out."""
+    from stevedore import hook
+
+    with _lock:
+        if name not in _plugins:
+            found = hook.HookManager(NAMESPACE, name, invoke_on_load=True, verify_requirements=False,
+                                     on_load_failure_callback=functools.partial(_not_loaded, name))
+            _plugins[name] = tuple(extension.obj for extension in found)
+        return _plugins[name]
+
+
+def _not_loaded(name, _manager, entry_point, error):
+    LOG.error('Hook %s: %s cannot be loaded.', name, entry_point.value, exc_info=error)
+
+
+def _run(name, plugin, when, args, kwargs):
+    function = getattr(plugin, when, None)
+    if function is None:
+        return
+    try:
+        function(*args, **kwargs)
+    except exception.FatalHookException:
+        LOG.error('Hook %s: %s of %s ends the call.', name, when, type(plugin).__name__)
+        raise
+    except Exception:
+        LOG.exception('Hook %s: %s of %s failed.', name, when, type(plugin).__name__)

@@ -1,0 +1,62 @@
+"""Whose a service's name is: an identity in a file of the state directory, which a copy of the host does not have.
+
+The file is locked while the service runs, so that two processes of one machine cannot have it at once.
+"""
+import fcntl
+import os
+import urllib.parse
+import uuid
+
+from nova import exception
+
+DIRECTORY = 'services'
+
+
+def state_path(conf):
+    """The directory of everything that this host keeps."""
+    if conf.state_path:
+        return conf.state_path
+    return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
+
+
+class IdentityFile:
+    """The identity of one service of this host; made at its first start.
+
+    path    its file: ``<state path>/services/<binary>.<host>``
+    text    the identity, after ``take``
+    """
+
+    def __init__(self, conf, binary, host):
+        self.path = os.path.join(state_path(conf), DIRECTORY, f'{binary}.{urllib.parse.quote(host, safe="")}')
+        self._binary, self._host = binary, host
+        self._file, self.text = None, None
+
+    def take(self):
+        """Read or make it, and keep others from it until ``release``.
+
+        :raises ServiceExists: another process has it
+        :raises InvalidInput: the file cannot be written
+        """
+        try:
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            file = open(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), 'r+')
+        except OSError as error:
+            raise exception.InvalidInput(reason=f'{self.path}: {error.strerror}') from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise exception.ServiceExists(
+                f'{self._binary} of host {self._host} runs on this machine already.') from None
+        text = file.read().strip()
+        if not text:
+            text = str(uuid.uuid4())
+            file.write(text + '\n')
+            file.flush()
+            os.fsync(file.fileno())
+        self._file, self.text = file, text
+
+    def release(self):
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

@@ -1,0 +1,281 @@
+"""What a process counts of its own work, in memory, and how Prometheus reads it.
+
+    metrics.RPC_SENT.labels('compute', 'stop_instance', 'ok').inc()
+    with metrics.TASKS.during('compute_stop_instance'):
+        …
+    metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, asked at a scrape
+
+Labels hold names of the code and of the configuration: rows, filters, status codes, never an id, a path or a text that
+a client sent. One registry a process: several clouds in one process add up.
+"""
+import dataclasses
+import importlib.metadata
+import logging
+import threading
+import time
+import weakref
+
+import prometheus_client
+from prometheus_client import core
+from prometheus_client import exposition
+
+LOG = logging.getLogger(__name__)
+
+# seconds; of requests and messages, and of what hosts and placements take
+SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+prometheus_client.disable_created_metrics()      # a series more for each, of which nobody asks
+REGISTRY = prometheus_client.CollectorRegistry()
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A metric as the documentation lists it."""
+
+    name: str
+    kind: str
+    labels: tuple
+    text: str
+
+
+ROWS = []
+
+
+def _metric(cls, name, text, labels, **more):
+    ROWS.append(Row(name, cls.__name__.lower(), tuple(labels), text))
+    return cls(name, text, labels, registry=REGISTRY, **more)
+
+
+def _counter(name, text, *labels):
+    return _metric(prometheus_client.Counter, name, text, labels)
+
+
+def _histogram(name, text, *labels, buckets=SHORT):
+    return _metric(prometheus_client.Histogram, name, text, labels, buckets=buckets)
+
+
+class InProgress:
+    """What goes on now: how many there are, and how old the oldest is."""
+
+    def __init__(self, name, oldest, text, *labels):
+        self._rows = (Row(name, 'gauge', labels, f'{text} now'),
+                      Row(oldest, 'gauge', labels, f'Age of the oldest of these, in seconds: {text.lower()}'))
+        self._labels = labels
+        self._running = {}                       # token: (labels, when it began)
+        ROWS.extend(self._rows)
+        REGISTRY.register(self)
+
+    def during(self, *labels):
+        """A context manager: one more while its block runs."""
+        return _During(self._running, labels)
+
+    def describe(self):
+        return []
+
+    def collect(self):
+        now, found = time.monotonic(), {}
+        for labels, began in list(self._running.values()):
+            count, oldest = found.get(labels, (0, began))
+            found[labels] = count + 1, min(oldest, began)
+        if not self._labels:
+            found = found or {(): (0, now)}
+        count, age = (core.GaugeMetricFamily(row.name, row.text, labels=row.labels) for row in self._rows)
+        for labels, (number, began) in found.items():
+            count.add_metric(labels, number)
+            age.add_metric(labels, now - began)
+        return [count, age]
+
+
+class _During:
+    __slots__ = ('_running', '_labels')
+
+    def __init__(self, running, labels):
+        self._running, self._labels = running, labels
+
+    def __enter__(self):
+        self._running[self] = self._labels, time.monotonic()
+
+    def __exit__(self, *_):
+        del self._running[self]
+
+
+class Watched:
+    """A gauge that is read of living objects at a scrape; what they say of the same labels is combined.
+
+    :param combine: function of a list of values: sum, max
+    """
+
+    def __init__(self, name, text, *labels, combine=sum):
+        self._name, self._text, self._labels, self._combine = name, text, labels, combine
+        self._owners, self._lock = weakref.WeakKeyDictionary(), threading.Lock()
+        ROWS.append(Row(name, 'gauge', labels, text))
+        REGISTRY.register(self)
+
+    def watch(self, owner, read):
+        """
+        :param read: ``read(owner)`` -> {labels: value}; it must neither block nor ask a database
+        """
+        with self._lock:
+            self._owners[owner] = read
+
+    def forget(self, owner):
+        with self._lock:
+            self._owners.pop(owner, None)
+
+    def describe(self):
+        return []
+
+    def collect(self):
+        with self._lock:
+            owners = list(self._owners.items())
+        found = {}
+        for owner, read in owners:
+            try:
+                for labels, value in read(owner).items():
+                    found.setdefault(labels, []).append(value)
+            except Exception as error:       # the others still can be read
+                LOG.warning('%s cannot be read: %s', self._name, repr(error))
+        family = core.GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, values in found.items():
+            family.add_metric(labels, self._combine(values))
+        return [family]
+
+
+# ---- the API
+
+API_REQUESTS = _counter(
+    'nova_api_requests_total', 'Requests to the compute API that were answered. `route` is the template of the '
+    'operation, empty when no operation was found or the caller had no valid token; `action` the key of the body of '
+    'POST …/action', 'method', 'route', 'action', 'status')
+API_SECONDS = _histogram(
+    'nova_api_request_seconds', 'Time from a request to the beginning of its answer', 'method', 'route')
+API_RUNNING = InProgress(
+    'nova_api_requests_in_progress', 'nova_api_oldest_request_seconds', 'Requests that are being worked on')
+
+# ---- messages
+
+RPC_SENT = _counter(
+    'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, an answer that something cannot be '
+    'done; failed, the other side broke; unavailable, no broker, no queue or no answer; unsupported, it is too old',
+    'topic', 'method', 'result')
+RPC_CALL_SECONDS = _histogram(
+    'nova_rpc_call_seconds', 'Time from a call to its answer', 'topic', 'method')
+RPC_RECEIVED = _counter(
+    'nova_rpc_received_total', 'Messages worked on. `result`: ok; error, it cannot be done; failed, a traceback is in '
+    'the log', 'topic', 'method', 'result')
+RPC_SECONDS = _histogram(
+    'nova_rpc_handling_seconds', 'Time that a message took', 'topic', 'method')
+RPC_RUNNING = InProgress(
+    'nova_rpc_in_progress', 'nova_rpc_oldest_seconds', 'Messages that are being worked on', 'topic', 'method')
+
+# ---- placement
+
+PLACED = _counter(
+    'nova_placements_total', 'Servers that were given a host, new ones and moved ones')
+PLACEMENT_REFUSED = _counter(
+    'nova_placements_refused_total', 'Requests for which no host was found. `filter`: which one removed the last '
+    'hosts; `none` where there are no hosts at all, `claims` where others were faster each time', 'filter')
+PLACEMENT_REMOVED = _counter(
+    'nova_placement_hosts_removed_total', 'Hosts that a filter removed in requests for which no host was found',
+    'filter')
+PLACEMENT_RETRIES = _counter(
+    'nova_placement_claim_retries_total', 'Rankings made anew because the claims on all hosts of the last one failed')
+PLACEMENT_SECONDS = _histogram(
+    'nova_placement_seconds', 'Time from a request for hosts to its answer')
+PLACEMENT_BATCH = _histogram(
+    'nova_placement_batch_requests', 'Requests that were decided together', buckets=(1, 2, 4, 8, 16, 32, 64))
+HOSTS = Watched(
+    'nova_scheduler_hosts', 'Nodes in the table of the scheduler')
+HOSTS_AGE = Watched(
+    'nova_scheduler_host_table_age_seconds', 'Time since the table of the scheduler was compared with the database',
+    combine=max)
+
+# ---- what is done to servers
+
+TASKS = InProgress(
+    'nova_tasks_in_progress', 'nova_task_oldest_seconds', 'Tasks on servers of this host', 'event')
+TASKS_ENDED = _counter(
+    'nova_tasks_ended_total', 'Tasks on servers of this host that ended. `result`: success; error; overtaken, the '
+    'server was not in its hands any more', 'event', 'result')
+TASK_SECONDS = _histogram(
+    'nova_task_seconds', 'Time that a task on a server of this host took', 'event', buckets=LONG)
+ACTIONS_ENDED = _counter(
+    'nova_actions_ended_total', 'Actions on servers whose end this service has written, for itself or for a host. '
+    '`event`: the last one of the action', 'event', 'result')
+BUILD_SECONDS = _histogram(
+    'nova_server_build_seconds', 'Time from the request for a server until it is ACTIVE', buckets=LONG)
+RECONCILED = _counter(
+    'nova_reconciler_taken_total', 'Overdue actions that were looked after. `what`: what was decided', 'what')
+AUDITS = _counter(
+    'nova_audit_runs_total', 'Comparisons of the usage of all nodes with their servers')
+DRIFT = _counter(
+    'nova_audit_drift_total', 'Differences that such a comparison has found and mended: should stay 0')
+
+
+class Run:
+    """A task on a server of this host, while its block runs; ``result`` is how it ends unless it is set."""
+
+    def __init__(self, event, result):
+        self._event, self.result = event, result
+        self._during = TASKS.during(event)
+
+    def __enter__(self):
+        self._began = time.monotonic()
+        self._during.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self._during.__exit__()
+        TASKS_ENDED.labels(self._event, self.result).inc()
+        TASK_SECONDS.labels(self._event).observe(time.monotonic() - self._began)
+
+
+# ---- services
+
+HEARTBEATS = _counter(
+    'nova_heartbeats_total', 'Heartbeats of the services of this process. `result`: ok or failed', 'binary', 'result')
+HEARTBEATS_LATE = _counter(
+    'nova_heartbeats_late_total', 'Heartbeats that came later after the one before than twice report_interval',
+    'binary')
+HEARTBEAT_AGE = Watched(
+    'nova_heartbeat_age_seconds', 'Time since the last heartbeat that arrived', 'binary', combine=max)
+PERIODIC_RUNS = _counter(
+    'nova_periodic_runs_total', 'Runs of periodic tasks. `result`: ok or failed', 'task', 'result')
+PERIODIC_SECONDS = _histogram(
+    'nova_periodic_seconds', 'Time that a run of a periodic task took', 'task', buckets=LONG)
+
+# ---- databases
+
+DB_TRANSACTIONS = _counter(
+    'nova_db_transactions_total', 'Transactions that ended well. `kind`: read or write', 'database', 'kind')
+DB_RETRIES = _counter(
+    'nova_db_retries_total', 'Transactions that lost a deadlock or a lock race and were run again', 'database')
+DB_GAVE_UP = _counter(
+    'nova_db_gave_up_total', 'Transactions that were given up after they had lost too often', 'database')
+DB_CONNECTIONS = Watched(
+    'nova_db_connections', 'Connections to a database. `state`: in_use or idle', 'database', 'state')
+
+# ---- notifications
+
+NOTIFICATIONS = _counter(
+    'nova_notifications_total', 'Notifications. `result`: sent, dropped (no room in the queue) or failed', 'result')
+
+# ---- the process
+
+INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels tell what runs here',
+               ('binary', 'version', 'thread_model'))
+HEALTHY = Watched(
+    'nova_healthy', '1 while everything of this process is alive, as /healthz answers; else 0', combine=min)
+prometheus_client.ProcessCollector(registry=REGISTRY)
+prometheus_client.PlatformCollector(registry=REGISTRY)
+
+
+def describe_process(binary, thread_model):
+    INFO.labels(binary, importlib.metadata.version('nova'), thread_model).set(1)
+
+
+def exposed(accept=''):
+    """(body, content type) of everything, in the format that an Accept header prefers."""
+    encode, content_type = exposition.choose_encoder(accept)
+    return encode(REGISTRY), content_type

@@ -1,0 +1,209 @@
+"""What happens is told to whoever listens: notifications over oslo.messaging, in the versioned and the older form.
+
+    notifier = notify.new(conf)
+    if notifier.on:
+        notifier.tell(ctx, 'instance.lock', None, row, host='host1')
+
+Whoever tells goes on at once: a thread of the notifier's own sends, and waits for a broker that is away. What does not
+fit into its queue meanwhile is dropped and counted; so is what waits when the process ends. An event is sent at most
+once for what was told, and telling never fails.
+
+Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and nothing is made, queued or
+read for it.
+"""
+import atexit
+import collections
+import logging
+import queue
+import threading
+import time
+
+from nova import concurrency
+from nova import metrics
+from nova.notify import events
+from nova.notify import legacy
+from nova.notify import payloads
+
+LOG = logging.getLogger(__name__)
+
+QUEUE = 10_000            # events that wait for the broker
+LOG_S = 60                # between two lines about what was dropped
+LAST_S = 2                # what waits at the end has so long to leave
+OFF_DRIVERS = ('', 'noop')
+# of the caller's context; never his token
+_CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_domain_id', 'project_domain_id',
+            'is_admin', 'roles')
+
+
+class Off:
+    """Tells nobody."""
+
+    on = False
+
+    def stop(self, timeout=0):
+        pass
+
+
+OFF = Off()
+
+
+def new(conf, binary=events.API):
+    """The notifier of a configuration; OFF where it names no driver.
+
+    :param binary: the service that it is for
+    :raises InvalidInput: the driver needs a broker, and there is no transport_url
+    """
+    return Notifier(conf, _senders(conf), binary) if wanted(conf) else OFF
+
+
+def wanted(conf):
+    """Whether a configuration names a driver."""
+    from nova.rpc import bus
+    bus.register_options(conf)
+    return any(name not in OFF_DRIVERS for name in conf.oslo_messaging_notifications.driver or ())
+
+
+def _senders(conf):
+    """{form: oslo.messaging's notifier} of the forms that are wanted."""
+    import oslo_messaging
+
+    from nova import exception
+
+    asked, options = conf.notifications.notification_format, conf.oslo_messaging_notifications
+    url = options.transport_url or conf.transport_url
+    if not url and any(name.startswith('messaging') for name in options.driver):
+        raise exception.InvalidInput(reason='[oslo_messaging_notifications] names a driver that needs a broker: set '
+                                            'transport_url there, or in [DEFAULT].')
+    transport = oslo_messaging.get_notification_transport(conf, url or 'fake://')
+    topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
+    return {form: oslo_messaging.Notifier(transport, topics=names, retry=options.retry)
+            for form, names in topics.items() if asked in (form, 'both')}
+
+
+class _Caller(dict):
+    """What is told of a caller. Of a context oslo.messaging sends its redacted copy, of a plain dictionary nothing."""
+
+    def redacted_copy(self):
+        return dict(self)
+
+
+class Notifier:
+    """
+    :param senders: {'versioned', 'unversioned': an oslo_messaging.Notifier}
+    :param binary: the service that it is for
+    :ivar counts: how many events were 'sent' (handed to oslo.messaging, which logs what it cannot deliver), 'dropped'
+        (there was no room) and 'failed' (they could not be made, or handed over)
+    """
+
+    on = True
+
+    def __init__(self, conf, senders, binary=events.API):
+        options = conf.notifications
+        self.devices, self.shares = options.bdms_in_notifications, options.include_share_mapping
+        self.states = {None: (), 'vm_state': ('vm_state',), 'vm_and_task_state': ('vm_state', 'task_state')}[
+            options.notify_on_state_change]
+        self.host, self.binary = conf.host, binary
+        self.counts = collections.Counter()
+        self._senders = senders
+        self._waiting = queue.Queue(QUEUE)
+        self._thread, self._lock = None, threading.Lock()
+        self._stopped, self._logged = False, 0
+        atexit.register(self.stop)
+
+    def tell(self, ctx, name, phase, row, host=None, by=None, **about):
+        """Queue an event.
+
+        :param name, phase: of a row of events.EVENTS
+        :param row: the columns of what it is of
+        :param host: that it happened on; None: this one
+        :param by: binary in the publisher's id; None: the event's
+        :param about: what payloads.Subject has beside the columns
+        """
+        try:
+            event = events.EVENTS[name]
+            subject = payloads.Subject(ctx, row, about)
+            context = _Caller((key, getattr(ctx, key, None)) for key in _CONTEXT)
+            binary, host = by or event.by, host or self.host
+            if 'versioned' in self._senders:
+                self._put('versioned', context, f'{binary}:{host}', events.typed(name, phase), phase,
+                          payloads.build(event.payload, subject))
+            old = event.old_type(phase)
+            if 'unversioned' in self._senders and old:
+                self._put('unversioned', context, f'{binary.removeprefix("nova-")}.{host}', old, phase,
+                          legacy.build(event.payload, subject))
+        except Exception:
+            self.failed(f'{name} {phase or ""}')
+
+    def begun(self, ctx, action, before, row, about):
+        """An action on a server has begun, or is done at once: what tasks.begin calls for an observer.
+
+        :param before, row: the server's columns
+        """
+        name = events.AT_ONCE.get(action.name)
+        if name is not None:
+            self.tell(ctx, 'instance.' + name, None, row, **about)
+        if any(before[state] != row[state] for state in self.states):
+            self.tell(ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
+                      old_task_state=before['task_state'], **about)
+
+    def failed(self, what):
+        """Count and log an event that could not be made: what it is of goes on."""
+        self.counts['failed'] += 1
+        metrics.NOTIFICATIONS.labels('failed').inc()
+        LOG.exception('%s is not told.', what)
+
+    def _put(self, *item):
+        if self._thread is None:
+            self._begin()
+        try:
+            self._waiting.put_nowait(item)
+        except queue.Full:
+            self.counts['dropped'] += 1
+            metrics.NOTIFICATIONS.labels('dropped').inc()
+            if time.monotonic() > self._logged + LOG_S:
+                self._logged = time.monotonic()
+                LOG.error('Notifications are dropped, %d so far: %d wait for their broker.', self.counts['dropped'],
+                          QUEUE)
+
+    def _begin(self):
+        """The thread begins with the first event: a process that forks before has none to lose."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = concurrency.spawn('notifications', self._send_all)
+
+    def _send_all(self):
+        while True:
+            item = self._waiting.get()
+            if item is None:
+                return
+            try:
+                self._send(*item)
+            except Exception as error:
+                self.counts['failed'] += 1
+                metrics.NOTIFICATIONS.labels('failed').inc()
+                LOG.warning('%s could not be sent: %s', item[3], error)
+            else:
+                self.counts['sent'] += 1
+                metrics.NOTIFICATIONS.labels('sent').inc()
+            finally:
+                self._waiting.task_done()
+
+    def _send(self, form, context, publisher, event_type, phase, payload):
+        sender = self._senders[form].prepare(publisher_id=publisher)
+        (sender.error if phase == events.ERROR else sender.info)(context, event_type, payload)
+
+    @property
+    def waiting(self):
+        """Events that were told and are not sent."""
+        return self._waiting.unfinished_tasks
+
+    def stop(self, timeout=LAST_S):
+        """What waits has ``timeout`` seconds to leave; nothing is lost by calling it again."""
+        deadline = time.monotonic() + timeout
+        while self.waiting and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if self.waiting and not self._stopped:
+            LOG.warning('%d notifications are lost: their broker did not take them in time.', self.waiting)
+        self._stopped = True
+        atexit.unregister(self.stop)
+

@@ -1,0 +1,222 @@
+"""Every event that is told: its name, its phases, its payload, when, and what it is called in the older form.
+
+The emission, the reference in the documentation and the samples' test read these rows.
+"""
+import dataclasses
+
+START, END, ERROR = 'start', 'end', 'error'
+PAIR = (START, END)
+WITH_ERROR = (START, END, ERROR)
+ONCE = (None,)                    # an event without phases
+
+COMPUTE, CONDUCTOR, API, SCHEDULER = 'nova-compute', 'nova-conductor', 'nova-api', 'nova-scheduler'
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """
+    name      without its phase
+    when      a sentence
+    payload   name of its row in payloads.PAYLOADS
+    phases    a None among them: the name stands alone
+    by        the service that it is told of: the first part of the publisher's id
+    legacy    name in the older form, None: there is none
+    once      the older form has one event for all phases, at the end
+    """
+
+    name: str
+    when: str
+    payload: str
+    phases: tuple = PAIR
+    by: str = COMPUTE
+    legacy: str | None = None
+    once: bool = False
+
+    def types(self):
+        """Every event type of it."""
+        return [typed(self.name, phase) for phase in self.phases]
+
+    def old_type(self, phase):
+        """What the older form calls a phase; None: it does not tell it."""
+        if self.legacy is None:
+            return None
+        if not self.once:
+            return typed(self.legacy, phase)
+        return self.legacy if phase == (END if END in self.phases else self.phases[-1]) else None
+
+    def old_types(self):
+        return [name for name in map(self.old_type, self.phases) if name]
+
+
+def typed(name, phase):
+    """The event type of a phase."""
+    return name if phase is None else f'{name}.{phase}'
+
+
+def _instance(name, when, payload='InstanceActionPayload', legacy=True, **more):
+    """An event of a server.
+
+    :param legacy: True: the same name, which the older form has below ``compute``; a name there; or None
+    """
+    old = f'compute.instance.{name if legacy is True else legacy}' if legacy else None
+    return Event('instance.' + name, when, payload, legacy=old, **more)
+
+
+_VOLUME, _SHARE = 'InstanceActionVolumePayload', 'InstanceActionSharePayload'
+
+ROWS = (
+    # ---- servers: what is done to them
+    _instance('create', 'A host builds a server; error: it could not, and another host may be tried.',
+              'InstanceCreatePayload', phases=WITH_ERROR),
+    _instance('delete', 'A server is deleted.'),
+    _instance('shutdown', 'The guest of a server that is deleted is removed from its host.'),
+    _instance('soft_delete', 'A server is switched off and kept for a time, in which it can be restored.'),
+    _instance('restore', 'A soft-deleted server is brought back.'),
+    _instance('power_on', 'A server is started.'),
+    _instance('power_off', 'A server is stopped.'),
+    _instance('reboot', 'A server is rebooted, soft or hard.', phases=WITH_ERROR),
+    _instance('pause', 'A server is paused.'),
+    _instance('unpause', 'A paused server goes on.'),
+    _instance('suspend', 'A server is suspended.'),
+    _instance('resume', 'A suspended server goes on.'),
+    _instance('rescue', 'A server is started from a rescue image.', 'InstanceActionRescuePayload'),
+    _instance('unrescue', 'A rescued server is started from its own disk again.'),
+    _instance('rebuild', 'A server gets new disks in its place; or, evacuated, on another host.',
+              'InstanceActionRebuildPayload', phases=WITH_ERROR),
+    _instance('rebuild_scheduled', 'A host was chosen for a server that is evacuated.', 'InstanceActionRebuildPayload',
+              phases=ONCE, by=CONDUCTOR, legacy='rebuild.scheduled'),
+    _instance('evacuate', 'An evacuation was asked for.', phases=ONCE, by=API),
+    _instance('snapshot', 'An image or a backup is made of a server.', 'InstanceActionSnapshotPayload'),
+    _instance('shelve', 'A server becomes an image.'),
+    _instance('shelve_offload', 'A shelved server leaves its host.'),
+    _instance('unshelve', 'A shelved server comes back.'),
+    _instance('lock', 'A server was locked.', phases=ONCE, by=API, legacy=None),
+    _instance('unlock', 'A server was unlocked.', phases=ONCE, by=API, legacy=None),
+    _instance('trigger_crash_dump', 'A crash dump is triggered in the guest.'),
+    # ---- moves
+    _instance('resize_prep', 'A destination is asked whether it can take a server that is resized or migrated.',
+              'InstanceActionResizePrepPayload', legacy='resize.prep'),
+    _instance('resize', 'The source puts the guest aside; error: the move failed, or a destination refused it.',
+              phases=WITH_ERROR),
+    _instance('resize_finish', 'The destination makes the guest.', legacy='finish_resize'),
+    _instance('resize_confirm', 'The source forgets a server that has moved.', legacy='resize.confirm'),
+    _instance('resize_revert', 'A server that has moved goes back.', legacy='resize.revert'),
+    _instance('live_migration_pre', 'The destination of a live migration makes ready.', legacy='live_migration.pre'),
+    _instance('live_migration_post', 'The guest runs at the destination, which owns the server from here on.',
+              legacy='live_migration._post'),
+    _instance('live_migration_post_dest', 'The destination finishes a live migration.',
+              legacy='live_migration.post.dest'),
+    _instance('live_migration_rollback', 'A live migration ends at the source.', legacy='live_migration._rollback'),
+    _instance('live_migration_rollback_dest', 'The destination removes what it had made ready.',
+              legacy='live_migration.rollback.dest'),
+    _instance('live_migration_abort', 'The source stops a live migration, as it was asked to.',
+              legacy='live.migration.abort'),
+    _instance('live_migration_force_complete', 'The source completes a live migration, as it was asked to.',
+              legacy='live.migration.force.complete'),
+    # ---- what comes and goes beside
+    _instance('interface_attach', 'A server gets a port.', phases=WITH_ERROR, legacy=None),
+    _instance('interface_detach', 'A server loses a port.', legacy=None),
+    _instance('volume_attach', 'A server gets a volume.', _VOLUME, phases=WITH_ERROR, legacy='volume.attach',
+              once=True),
+    _instance('volume_detach', 'A server loses a volume.', _VOLUME, legacy='volume.detach', once=True),
+    _instance('volume_swap', 'A volume takes the place of another.', 'InstanceActionVolumeSwapPayload',
+              phases=WITH_ERROR, legacy=None),
+    _instance('share_attach', 'A server gets a share.', _SHARE, phases=WITH_ERROR, legacy=None),
+    _instance('share_detach', 'A server loses a share.', _SHARE, phases=WITH_ERROR, legacy=None),
+    # ---- what is, and was
+    _instance('update', 'A server was asked for, renamed or tagged, or its state has changed as far as '
+                        '``notify_on_state_change`` says.', 'InstanceUpdatePayload', phases=ONCE),
+    _instance('exists', 'Once for every server that was there in an audit period that has ended, where '
+                        '``instance_usage_audit`` is on.', 'InstanceExistsPayload', phases=ONCE),
+    # ---- failures
+    Event('compute.exception', 'A task of a host failed.', 'ExceptionPayload', (ERROR,)),
+    Event('compute_task.build_instances', 'A server was not built.', 'ComputeTaskPayload', (ERROR,), CONDUCTOR,
+          legacy='compute_task.build_instances', once=True),
+    Event('compute_task.migrate_server', 'No destination takes a server that was to be resized or migrated.',
+          'ComputeTaskPayload', (ERROR,), CONDUCTOR, legacy='compute_task.migrate_server', once=True),
+    Event('compute_task.rebuild_server', 'No destination takes a server that was to be evacuated.',
+          'ComputeTaskPayload', (ERROR,), CONDUCTOR, legacy='compute_task.rebuild_server', once=True),
+    # ---- everything else
+    Event('scheduler.select_destinations', 'Hosts are chosen and claimed for new servers.', 'RequestSpecPayload',
+          by=SCHEDULER, legacy='scheduler.select_destinations'),
+    Event('service.create', 'A daemon reported for the first time.', 'ServiceStatusPayload', ONCE),
+    Event('service.update', 'A service was enabled, disabled or forced down.', 'ServiceStatusPayload', ONCE),
+    Event('service.delete', 'A service was removed.', 'ServiceStatusPayload', ONCE),
+    Event('metrics.update', 'A host has measured itself (``compute_monitors``).', 'MetricsPayload', ONCE,
+          legacy='compute.metrics.update'),
+    Event('flavor.create', 'A flavor was made.', 'FlavorPayload', ONCE, API),
+    Event('flavor.update', 'A flavor, its extra specs or who may use it was changed.', 'FlavorPayload', ONCE, API),
+    Event('flavor.delete', 'A flavor was removed.', 'FlavorPayload', ONCE, API),
+    Event('keypair.create', 'A key pair was made here.', 'KeypairPayload', by=API, legacy='keypair.create'),
+    Event('keypair.import', 'A public key was imported.', 'KeypairPayload', by=API, legacy='keypair.import'),
+    Event('keypair.delete', 'A key pair was removed.', 'KeypairPayload', by=API, legacy='keypair.delete'),
+    Event('aggregate.create', 'An aggregate was made.', 'AggregatePayload', by=API, legacy='aggregate.create'),
+    Event('aggregate.delete', 'An aggregate was removed.', 'AggregatePayload', by=API, legacy='aggregate.delete'),
+    Event('aggregate.add_host', 'A host joined an aggregate.', 'AggregatePayload', by=API, legacy='aggregate.addhost'),
+    Event('aggregate.remove_host', 'A host left an aggregate.', 'AggregatePayload', by=API,
+          legacy='aggregate.removehost'),
+    Event('aggregate.update_metadata', "An aggregate's metadata was changed.", 'AggregatePayload', by=API,
+          legacy='aggregate.updatemetadata'),
+    Event('aggregate.update_prop', "An aggregate's name or zone was changed.", 'AggregatePayload', by=API,
+          legacy='aggregate.updateprop'),
+    Event('server_group.create', 'A server group was made.', 'ServerGroupPayload', ONCE, API,
+          legacy='servergroup.create'),
+    Event('server_group.delete', 'A server group was removed.', 'ServerGroupPayload', ONCE, API,
+          legacy='servergroup.delete'),
+)
+
+EVENTS = {row.name: row for row in ROWS}
+
+# Events that the compute API's documentation knows and that are never told here, each with the reason.
+NEVER = {
+    'server_group.add_member': 'A server is a member from the moment at which it is made, which instance.create tells.',
+    'aggregate.cache_images': 'The progress of pre-caching is read from the aggregate, whenever somebody asks.',
+    'volume.usage': 'Hosts do not measure how their guests use volumes.',
+    'libvirt.connect': 'What a host cannot do without its hypervisor fails, and is told as compute.exception.',
+}
+
+# ---- which event is told when a task begins and ends ------------------------------------------------------------
+
+# event name of a task of a host -> the server's event
+TASKS = {
+    'compute_build_instance': 'create', 'compute_terminate_instance': 'delete',
+    'compute_soft_delete_instance': 'soft_delete', 'compute_restore_instance': 'restore',
+    'compute_start_instance': 'power_on', 'compute_stop_instance': 'power_off', 'compute_reboot_instance': 'reboot',
+    'compute_pause_instance': 'pause', 'compute_unpause_instance': 'unpause', 'compute_suspend_instance': 'suspend',
+    'compute_resume_instance': 'resume', 'compute_rescue_instance': 'rescue', 'compute_unrescue_instance': 'unrescue',
+    'compute_rebuild_instance': 'rebuild', 'compute_snapshot_instance': 'snapshot',
+    'compute_backup_instance': 'snapshot', 'compute_shelve_instance': 'shelve',
+    'compute_shelve_offload_instance': 'shelve_offload', 'compute_unshelve_instance': 'unshelve',
+    'compute_resize_instance': 'resize', 'compute_finish_resize': 'resize_finish',
+    'compute_confirm_resize': 'resize_confirm', 'compute_revert_resize': 'resize_revert',
+}
+
+# name of the record of an action that sets a task state -> the server's event
+OF_ACTION = {
+    **{name: name for name in ('create', 'delete', 'restore', 'reboot', 'pause', 'unpause', 'suspend', 'resume',
+                               'rescue', 'unrescue', 'rebuild', 'shelve', 'unshelve', 'resize')},
+    'start': 'power_on', 'stop': 'power_off', 'createImage': 'snapshot', 'createBackup': 'snapshot',
+    'shelveOffload': 'shelve_offload', 'migrate': 'resize', 'confirmResize': 'resize_confirm',
+    'revertResize': 'resize_revert', 'live-migration': 'live_migration_post', 'evacuate': 'rebuild',
+}
+
+# name of an action that goes on beside others -> the server's event
+BESIDE = {
+    'attach_interface': 'interface_attach', 'detach_interface': 'interface_detach', 'attach_volume': 'volume_attach',
+    'detach_volume': 'volume_detach', 'swap_volume': 'volume_swap', 'attach_share': 'share_attach',
+    'detach_share': 'share_detach',
+}
+
+# name of an action that is done at once -> the server's event
+AT_ONCE = {'lock': 'lock', 'unlock': 'unlock', 'evacuate': 'evacuate'}
+
+# names of actions that their host tells of itself, by way of a conductor
+BY_HOST = ('trigger_crash_dump',)
+
+# actions of a server of which nothing but instance.update is told: the compute API's documentation has no event
+SILENT = {
+    'changePassword': 'its end is in the record of actions; the password is told nobody',
+    'injectNetworkInfo': 'nothing of the server changes', 'os-getConsoleOutput': 'it reads',
+    'os-resetState': 'told as instance.update', 'metadata': 'told with the next event of the server',
+    'addFixedIp': 'told with the next event of the server', 'removeFixedIp': 'told with the next event of the server',
+}

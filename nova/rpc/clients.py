@@ -1,0 +1,33 @@
+"""The clients of one cell's services, made when they are first asked for."""
+import threading
+
+
+class Clients:
+    """``clients.compute``, ``clients.conductor``, …: an attribute for each interface, an rpc.bus.Client.
+
+    :param open: function that gives the bus; called at first use
+    :param interfaces: {attribute: Interface}
+    :param close: function(bus) that ends it; None: it is somebody else's
+    """
+
+    def __init__(self, open, interfaces, close=None):
+        self._open, self._interfaces, self._close = open, interfaces, close
+        self._bus, self._lock = None, threading.Lock()
+
+    def __getattr__(self, name):
+        interface = self.__dict__.get('_interfaces', {}).get(name)
+        if interface is None:
+            raise AttributeError(f'There is no client for {name}.')
+        with self._lock:
+            if name not in self.__dict__:
+                if self._bus is None:
+                    self._bus = self._open()
+                self.__dict__[name] = self._bus.client(interface)
+        return self.__dict__[name]
+
+    def close(self):
+        """No message goes out any more."""
+        with self._lock:
+            bus, self._bus = self._bus, None
+        if bus is not None and self._close is not None:
+            self._close(bus)

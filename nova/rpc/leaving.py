@@ -1,0 +1,30 @@
+"""A subscription that ends: what the broker sends meanwhile goes to the next process.
+
+oslo.messaging 18.3.1 stops reading and stays subscribed until the work has ended, so that the broker goes on sending;
+and what it finds on the connection when that is closed at last it acknowledges, for nobody: those messages were lost.
+"""
+import logging
+
+LOG = logging.getLogger(__name__)
+
+
+def give_back(listener):
+    """End the subscriptions of a listener that has stopped. Messages that are on their way to it are put back.
+
+    :param listener: of a server that has stopped; None: it has not started
+    """
+    polled = getattr(listener, '_poll_style_listener', None)
+    consumers = getattr(getattr(polled, 'conn', None), '_consumers', None)
+    if not consumers:
+        return                           # not AMQP
+    for consumer in consumers:
+        consumer.callback = _put_back
+    try:
+        for consumer, tag in consumers.items():
+            consumer.cancel(tag)
+    except Exception as error:           # it is away, and has its messages back then
+        LOG.info('The broker could not be told that nobody listens any more: %s', error)
+
+
+def _put_back(message):
+    message.requeue()

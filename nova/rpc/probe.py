@@ -1,0 +1,55 @@
+"""Messages that a server sends to itself, to find out whether its queue answers."""
+import logging
+
+import oslo_messaging
+
+from nova import exception
+from nova.rpc import serializer
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = 'nova.probe'
+RETRIES = 3                         # attempts to reach a broker
+
+
+class Endpoint:
+    """Where they arrive, among the endpoints of the server; ``arrived(token)`` is called then."""
+
+    target = oslo_messaging.Target(namespace=NAMESPACE, version='1.0')
+
+    def __init__(self):
+        self._arrived = None
+
+    def follow(self, arrived):
+        self._arrived = arrived
+
+    def arrive(self, context, token):
+        if self._arrived is not None:
+            self._arrived(token)
+
+
+class Sender:
+    """
+    :param target: oslo_messaging.Target with the server's topic and name
+    """
+
+    def __init__(self, transport, target):
+        self._name = f'{target.topic}.{target.server}'
+        self._rpc = oslo_messaging.get_rpc_client(
+            transport, oslo_messaging.Target(topic=target.topic, server=target.server, namespace=NAMESPACE,
+                                             version='1.0'), serializer=serializer.Serializer())
+
+    def send(self, context, token):
+        """Send one; False when the broker has no such queue.
+
+        :raises ServiceUnavailable: there is no broker
+        """
+        must_arrive = oslo_messaging.TransportOptions(at_least_once=True)
+        try:
+            self._rpc.prepare(retry=RETRIES, transport_options=must_arrive).cast(context, 'arrive', token=token)
+        except oslo_messaging.MessageUndeliverable:
+            return False
+        except (oslo_messaging.MessagingException, OSError) as error:
+            LOG.warning('%s cannot send itself a message: %s', self._name, error)
+            raise exception.ServiceUnavailable(service='message') from error
+        return True

@@ -1,0 +1,175 @@
+"""Which version of the services speaks what, and what a sender may send while older services run.
+
+A service's row carries its VERSION; RELEASES says what that version speaks. A sender goes by the lowest VERSION among
+the services that would receive its message: ``auto`` in [upgrade_levels], or a version that is written there.
+
+Who has databases reads the rows at start, on SIGHUP and every REFRESH_S; the others are told with the answer to each
+heartbeat. A message costs nothing of it.
+
+nova-api has no row and needs none: nobody sends it messages, and answers go by the VERSION that its request names.
+"""
+import dataclasses
+import logging
+import threading
+import time
+
+from nova import concurrency
+from nova import exception
+from nova.rpc.interface import parsed
+
+LOG = logging.getLogger(__name__)
+
+AUTO = 'auto'
+REFRESH_S = 30              # between two looks into the service rows: one grouped SELECT a cell
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """
+    interfaces  {topic: version}
+    objects     {name: version}
+    """
+
+    interfaces: dict
+    objects: dict
+
+
+RELEASES = {
+    1: Release({'compute': '1.0', 'conductor': '1.0', 'scheduler': '1.0', 'network': '1.0'},
+               {'Instance': '1.0', 'Migration': '1.0', 'RequestSpec': '1.0', 'Selection': '1.0'}),
+    2: Release({'compute': '1.0', 'conductor': '1.1', 'scheduler': '1.0', 'network': '1.0'},
+               {'Instance': '1.0', 'Migration': '1.0', 'RequestSpec': '1.0', 'Selection': '1.0'}),
+}
+VERSION, OLDEST = max(RELEASES), min(RELEASES)      # of this code, and the oldest with which it works
+TOPICS = tuple(RELEASES[VERSION].interfaces)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    """
+    interface   newest version of the interface as a tuple, None: no limit
+    objects     {name: version} in which objects travel, None: as they are
+    """
+
+    interface: tuple | None = None
+    objects: dict | None = None
+
+
+NEWEST = Pin()
+
+
+def pin_of(topic, lowest):
+    """The Pin for receivers of which the oldest has this VERSION."""
+    release = RELEASES[min(max(lowest, OLDEST), VERSION)]
+    if release == RELEASES[VERSION] or topic not in release.interfaces:
+        return NEWEST
+    return Pin(parsed(release.interfaces[topic]), release.objects)
+
+
+def configured_pin(topic, level):
+    """The Pin that a version in [upgrade_levels] means; None for auto. Objects are as old as it can mean.
+
+    :raises InvalidInput: no known release speaks it
+    """
+    if level == AUTO:
+        return None
+    for number, release in sorted(RELEASES.items()):
+        if release.interfaces.get(topic) == level:
+            return pin_of(topic, number)
+    known = sorted({release.interfaces[topic] for release in RELEASES.values()}, key=parsed)
+    raise exception.InvalidInput(reason=f'[upgrade_levels] {topic} is {level}; known are auto, {", ".join(known)}.')
+
+
+class Pins:
+    """What a process may send to the services of each topic.
+
+    :param conf: [upgrade_levels]
+    :param alone: every service is in this process
+    :raises InvalidInput: [upgrade_levels] names a version that is not known
+    """
+
+    def __init__(self, conf, alone=False):
+        self._conf, self._alone = conf, alone
+        self._look, self._due = None, None
+        self._lowest = {} if alone else None         # {topic: VERSION}; None: nobody has said so yet
+        self._lock = threading.Lock()
+        self._pins = self._made()
+        self._log(self._pins)
+
+    def of(self, topic):
+        """The Pin of a topic."""
+        self._renew()
+        return self._pins.get(topic, NEWEST)
+
+    def lowest(self):
+        """{topic: lowest VERSION of its living services}, for who cannot look it up."""
+        self._renew()
+        return dict(self._lowest or {})
+
+    def follow(self, look):
+        """Look it up, now and from time to time.
+
+        :param look: function() -> {topic: lowest VERSION}; a topic without living services may be missing
+        """
+        if not self._alone:
+            self._look = look
+            self.refresh()
+
+    def learn(self, lowest):
+        """Somebody else has looked: a conductor, in its answer to a heartbeat. None: it is too old to say so."""
+        if self._alone or self._look is not None:
+            return
+        self._set(dict.fromkeys(TOPICS, OLDEST) if lowest is None else lowest)
+
+    def refresh(self):
+        """Look it up now; what was known stays where that is not possible."""
+        if self._look is None:
+            return
+        self._due = time.monotonic() + REFRESH_S
+        try:
+            self._set(self._look())
+        except Exception as error:
+            LOG.warning('The versions of the services could not be looked up: %s', error)
+
+    def reload(self):
+        """The configuration was read again."""
+        self.refresh()
+        self._set(self._lowest)
+
+    # ---- a part of service.Process, for who has no Service
+
+    def start(self):
+        """It has looked already."""
+
+    def stop(self, timeout):
+        return True
+
+    def _renew(self):
+        if self._due is not None and time.monotonic() > self._due:
+            self._due = time.monotonic() + REFRESH_S
+            concurrency.spawn('service-versions', self.refresh)
+
+    def _set(self, lowest):
+        with self._lock:
+            self._lowest = lowest
+            try:
+                made = self._made()
+            except exception.InvalidInput as error:          # written there while it runs
+                LOG.error('%s The versions in use stay.', error)
+                return
+            self._log({topic: pin for topic, pin in made.items() if pin != self._pins[topic]})
+            self._pins = made
+
+    @staticmethod
+    def _log(pins):
+        for topic, pin in pins.items():
+            LOG.info('Messages to %s are of %s', topic, 'version {}.{}'.format(*pin.interface) if pin.interface else
+                     f'the newest version, {RELEASES[VERSION].interfaces[topic]}')
+
+    def _made(self):
+        made = {}
+        unknown = OLDEST if self._lowest is None else VERSION
+        for topic in TOPICS:
+            pin = configured_pin(topic, self._conf.upgrade_levels[topic])
+            made[topic] = pin if pin is not None else pin_of(topic, (self._lowest or {}).get(topic, unknown))
+        return made

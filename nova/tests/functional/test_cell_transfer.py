@@ -1,0 +1,412 @@
+"""Servers that go to the cell of their host: broken off after every step, written to at every step."""
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.db import cell_transfer
+from nova.db import cells as db_cells
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import server_groups
+from nova.db import tables_api
+from nova.db import tables_cell
+from nova.db import tasks
+from nova.scheduler import batch
+from nova.tests import many_cells
+from nova.tests import races
+
+STEPS = 6                    # transactions of one placement in another cell, at least
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    made = many_cells.Deployment(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """What was broken off is settled whenever somebody looks."""
+    monkeypatch.setattr(cell_transfer, 'BROKEN_OFF_S', -1)
+
+
+def place(deployment, uuids, **process):
+    scheduler = deployment.process(**process).scheduler()
+    return scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids)
+
+
+def recover(deployment):
+    """What the conductors of all cells do in time; what is still to be placed then is placed."""
+    for name in many_cells.NAMES:
+        deployment.process(name).conductor().settle_cell_moves()
+
+
+def write(deployment, uuid, function):
+    """``function(conn)`` in the cell of a server as the API does it, which resolves again where the row has gone."""
+    for _ in range(10):
+        name = deployment.resolve(uuid)
+        try:
+            return deployment.dbs[name].run(function)
+        except exception.InstanceNotFound:
+            continue
+    raise AssertionError('the server is nowhere')
+
+
+def rename(deployment, uuid):
+    def change(conn):
+        instances.update(conn, uuid, {'display_name': 'renamed', 'locked': True, 'tags': ',a,b,'})
+        instance_actions.insert(conn, deployment.ctx, [uuid], 'lock', finished=True)
+    write(deployment, uuid, change)
+
+
+def delete(deployment, uuid):
+    write(deployment, uuid, lambda conn: tasks.begin(conn, deployment.ctx, uuid, states.ACTIONS['delete']))
+
+
+def test_servers_go_to_the_cells_of_their_hosts(deployment):
+    uuids = deployment.create(8)
+    selections = place(deployment, uuids)
+    there = deployment.check()
+    assert set(there.values()) == {'cell1', 'cell2'}
+    for uuid, chosen in zip(uuids, selections):
+        row = deployment.cells_of(uuid)[there[uuid]]
+        assert (row['host'], row['node'], row['availability_zone']) == (chosen[0].host, chosen[0].node, 'nova')
+        assert chosen[0].cell_uuid == deployment.uuids[there[uuid]] and chosen[0].host.startswith(there[uuid])
+        assert deployment.actions(uuid, there[uuid]) == ['create']
+        with deployment.dbs[there[uuid]].reader() as conn:
+            assert instance_actions.arguments_of_open(conn, [uuid])[uuid] == {'admin_password': 'secret'}
+
+
+def test_asked_again_the_answer_is_the_same(deployment):
+    uuids = deployment.create(4)
+    first, second = place(deployment, uuids), place(deployment, uuids)
+    assert [each[0].host for each in first] == [each[0].host for each in second]
+    deployment.check()
+
+
+def test_a_server_whose_building_failed_goes_to_another_cell(deployment):
+    uuid, = deployment.create(cell='cell1', metadata={'a': 'b'})
+    with deployment.dbs['cell1'].writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(disabled=True))
+        instance_actions.add_event(conn, uuid, 'compute_build_instance', host='cell1-host0', error='no')
+        conn.execute(sa.insert(tables_cell.block_device_mappings).values(
+            uuid='d' * 36, instance_uuid=uuid, created_at=deployment.cells_of(uuid)['cell1']['created_at'],
+            source_type='volume', destination_type='volume', volume_id='e' * 36, delete_on_termination=True))
+    place(deployment, [uuid])
+    assert deployment.check() == {uuid: 'cell2'}
+    assert deployment.cells_of(uuid)['cell2']['metadata'] == {'a': 'b'}
+    with deployment.dbs['cell2'].reader() as conn:
+        action, = instance_actions.by_instance(conn, uuid)
+        assert [event['details'] for event in instance_actions.events(conn, action['id'])] == ['no']
+        assert conn.execute(sa.select(tables_cell.block_device_mappings.c.volume_id)).scalars().all() == ['e' * 36]
+    for table in (tables_cell.block_device_mappings, tables_cell.instance_action_events):
+        with deployment.dbs['cell1'].reader() as conn:
+            assert conn.execute(sa.select(table)).all() == []
+
+
+def test_who_finds_no_host_stays(deployment):
+    uuids = deployment.create(2)
+    before = deployment.cells_of(uuids[0])
+    spec = deployment.spec_of(uuids[0])
+    spec.availability_zone = 'nowhere'
+    with pytest.raises(exception.NoValidHost):
+        deployment.process().scheduler().select_destinations(deployment.ctx, spec, uuids)
+    assert set(deployment.check().values()) == {'cell0'} and deployment.cells_of(uuids[0]) == before
+
+
+def test_of_a_request_all_or_none_are_claimed(deployment):
+    for db in deployment.dbs.values():
+        with db.writer() as conn:
+            conn.execute(sa.update(tables_cell.compute_nodes).values(memory_mb=512 * 2))
+    uuids = deployment.create(9)                 # there is room for eight
+    with pytest.raises(exception.NoValidHost):
+        place(deployment, uuids)
+    assert set(deployment.check().values()) == {'cell0'}
+    assert all(place(deployment, uuids[:8]))
+    deployment.check()
+
+
+def test_a_disabled_cell_gets_none_and_a_cell_that_is_away_is_left_out(deployment):
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.update(tables_api.cells).where(tables_api.cells.c.name == 'cell2').values(disabled=True))
+    place(deployment, deployment.create(6))
+    assert set(deployment.check().values()) == {'cell1'}
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.update(tables_api.cells).values(disabled=False))
+    process = deployment.process()
+    scheduler = process.scheduler()
+    uuids = deployment.create(6)
+    process.by_name['cell1']._db = many_cells.Mortal('sqlite:////nowhere/cell1.sqlite', process.life)   # from now on
+    assert all(scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids))
+    there = deployment.check()
+    assert {there[uuid] for uuid in uuids} == {'cell2'}
+
+
+def test_requests_that_wait_are_placed_together(deployment):
+    with deployment.dbs['cell1'].writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).values(memory_mb=512 * 3))
+    with deployment.dbs['cell2'].writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).values(memory_mb=512 * 2))
+    scheduler = deployment.process().scheduler()
+    items = [batch.Waiting(scheduler._request(deployment.spec_of(uuids[0])), uuids)
+             for uuids in (deployment.create(1 + number % 2) for number in range(8))]
+    gone = items[3].uuids[0]
+    delete(deployment, gone)
+    scheduler.place_many(items)
+    there = deployment.check()
+    for item in items:
+        for uuid, chosen in zip(item.uuids, item.placed or [[] for _ in item.uuids]):
+            assert (there[uuid], deployment.cells_of(uuid)[there[uuid]]['host']) == (
+                (chosen[0].host[:5], chosen[0].host) if chosen else ('cell0', None))
+    assert sum(len(item.uuids) for item in items if item.placed) >= 4 and there[gone] == 'cell0'
+
+
+@pytest.mark.parametrize('count, most', [(1, 40), (20, 100)])
+def test_the_way_takes_as_many_statements_for_many(deployment, count, most):
+    """What grows with the servers is their claims alone."""
+    process = deployment.process()
+    scheduler, seen = process.scheduler(), []
+    uuids = deployment.create(count)
+    spec = deployment.spec_of(uuids[0])
+    for db in (process.api_db, *(cell.db for cell in process.cells.all())):
+        sa.event.listen(db.engine, 'before_cursor_execute', lambda *args: seen.append(args[2]))
+    scheduler.select_destinations(deployment.ctx, spec, uuids)
+    print(f'{len(seen)} statements for {count} servers')
+    assert len(seen) <= most
+    deployment.check()
+
+
+def test_explanations_know_the_cell_of_a_server(deployment):
+    uuid, = deployment.create()
+    place(deployment, [uuid])
+    name = deployment.check()[uuid]
+    scheduler, spec = deployment.process().scheduler(), deployment.spec_of(uuid)
+    told = scheduler.explain(deployment.ctx, spec, [uuid], uuid, 10, 0)
+    assert {each['host'] for each in told['ranking']} == {f'{name}-host0', f'{name}-host1'}
+    assert next(each for each in told['filters'] if each['removed'])['reason'] == 'are in another cell'
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.update(tables_api.cells).where(tables_api.cells.c.name == name).values(disabled=True))
+    told = deployment.process().scheduler().explain(deployment.ctx, spec, [uuid], None, 10, 0)
+    assert next(each for each in told['filters'] if each['removed'])['reason'] == 'are in a disabled cell'
+    assert len(told['ranking']) == 2 and not {each['host'][:5] for each in told['ranking']} & {name}
+
+
+def test_its_own_cell_away(deployment):
+    """Nothing is failed or forgotten: who asked tries again."""
+    uuids = deployment.create(2)
+    process = deployment.process()
+    scheduler = process.scheduler()
+    wrong = many_cells.Mortal('sqlite:////nowhere/cell0.sqlite', process.life)
+    spec, own = deployment.spec_of(uuids[0]), process.cells.default.db
+    process.cells._db = process.cells.default._db = wrong
+    with pytest.raises((exception.ServiceUnavailable, *db_cells.UNREACHABLE)):
+        scheduler.select_destinations(deployment.ctx, spec, uuids)
+    process.cells._db = process.cells.default._db = own
+    assert all(scheduler.select_destinations(deployment.ctx, spec, uuids))
+    deployment.check()
+    wrong.dispose()
+
+
+# ---- broken off -----------------------------------------------------------------------
+
+@pytest.mark.parametrize('change', [None, rename, delete])
+def test_who_dies_after_any_step_loses_and_doubles_nothing(deployment, at_once, change):
+    broken_off_everywhere(deployment, change)
+
+
+def broken_off_everywhere(deployment, change, ways=range(1, 40)):
+    """A scheduler dies after its first transaction, another one after its second, and so on.
+
+    :param ways: after how many
+    """
+    for steps in ways:
+        uuid, = deployment.create()
+        life = many_cells.Life()
+        scheduler = deployment.process(life=life).scheduler()
+        spec = deployment.spec_of(uuid)
+        life.number, life.most = 0, steps
+        try:
+            scheduler.select_destinations(deployment.ctx, spec, [uuid])
+            finished = True
+        except many_cells.Killed:
+            finished = False
+        life.most = None
+        assert deployment.cells_of(uuid), steps
+        if change:
+            change(deployment, uuid)
+        recover(deployment)
+        if change is not delete:
+            assert place(deployment, [uuid])[0], steps
+        there = deployment.check()
+        row = deployment.cells_of(uuid)[there[uuid]]
+        if change is rename:
+            assert (row['display_name'], row['locked'], row['tags']) == ('renamed', True, ',a,b,'), steps
+        assert row['task_state'] == (states.DELETING if change is delete else states.SCHEDULING), steps
+        assert deployment.actions(uuid, there[uuid]) == ['create'] + (
+            ['lock'] if change is rename else ['delete'] if change is delete else [])
+        deployment.end_processes()
+        if finished:
+            break
+    assert finished and steps >= STEPS or steps == ways[-1]
+
+
+@pytest.mark.parametrize('change', [rename, delete])
+def test_what_is_written_at_any_step_is_carried(deployment, change):
+    for number in range(1, 40):
+        uuid, = deployment.create()
+        life = many_cells.Life()
+        scheduler = deployment.process(life=life).scheduler()
+        spec = deployment.spec_of(uuid)
+        life.number, life.step = 0, lambda step, uuid=uuid: step == number and change(deployment, uuid)
+        chosen, = scheduler.select_destinations(deployment.ctx, spec, [uuid])
+        life.step = None
+        there = deployment.check()
+        row = deployment.cells_of(uuid)[there[uuid]]
+        if change is delete:
+            assert row['task_state'] == states.DELETING or life.number < number
+            assert not chosen or there[uuid] != 'cell0'
+        else:
+            assert chosen and there[uuid] != 'cell0'
+            assert row['display_name'] == 'renamed' or life.number < number, number
+        if life.number < number:
+            break
+    assert number > STEPS
+
+
+@pytest.mark.parametrize('steps', [3, 4, 5])
+def test_a_reconciler_settles_and_builds(deployment, steps):
+    """When the open action is overdue in the old cell; nobody looks for what was broken off."""
+    uuid, = deployment.create()
+    life = many_cells.Life()
+    scheduler = deployment.process(life=life).scheduler()
+    spec = deployment.spec_of(uuid)
+    life.number, life.most = 0, steps
+    with pytest.raises(many_cells.Killed):
+        scheduler.select_destinations(deployment.ctx, spec, [uuid])
+    deployment.dbs['cell0'].run(instance_actions.hasten, many_cells.server_rows.START)
+    assert deployment.process('cell0').conductor().reconcile() == 1
+    new = deployment.check()[uuid]
+    assert new != 'cell0' and deployment.process(new).conductor().reconcile() == 1
+    sent, = [each for each in deployment.sent if each[2] == 'build_instance']
+    assert sent[:2] == (new, 'compute') and sent[3]['server'] == deployment.cells_of(uuid)[new]['host']
+    assert sent[3]['spec'].admin_password == 'secret'
+
+
+def test_a_late_write_in_the_old_cell_is_carried_and_a_newer_one_stays(deployment, at_once):
+    """Who died before the old rows were removed: a request that had resolved the cell before writes there."""
+    uuid, = deployment.create()
+    life = many_cells.Life()
+    scheduler = deployment.process(life=life).scheduler()
+    life.number, life.step = 0, lambda step: _die_when(deployment, uuid, life)
+    with pytest.raises(many_cells.Killed):
+        scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
+    new = deployment.resolve(uuid)
+    assert new != 'cell0' and set(deployment.cells_of(uuid)) == {'cell0', new}
+    deployment.dbs['cell0'].run(instances.update, uuid, {
+        'display_name': 'late', 'description': 'late', 'metadata': {'role': 'web', 'late': 'yes'}})
+    deployment.dbs[new].run(instances.update, uuid, {'display_name': 'newer', 'metadata': {'newer': 'yes'}})
+    recover(deployment)
+    assert deployment.check() == {uuid: new}
+    row = deployment.cells_of(uuid)[new]
+    assert (row['display_name'], row['description']) == ('newer', 'late')
+    assert row['metadata'] == {'late': 'yes', 'newer': 'yes'}
+
+
+def _die_when(deployment, uuid, life):
+    if deployment.resolve(uuid) != 'cell0':
+        life.most = 0
+
+
+def test_a_slow_attempt_that_was_given_up_changes_nothing(deployment, at_once):
+    """Somebody settles in the middle of an attempt that lives, places the server, and the attempt goes on."""
+    for number in range(1, 12):
+        uuid, = deployment.create()
+        life = many_cells.Life()
+        scheduler = deployment.process(life=life).scheduler()
+        answers = []
+
+        def step(done, uuid=uuid, number=number, answers=answers):
+            if done == number:
+                recover(deployment)
+                answers.extend(place(deployment, [uuid]))
+        life.number, life.step = 0, step
+        answers.extend(scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid]))
+        life.step = None
+        recover(deployment)
+        there = deployment.check()
+        hosts = {chosen[0].host for chosen in answers if chosen}
+        assert hosts == {deployment.cells_of(uuid)[there[uuid]]['host']}, number
+
+
+# ---- at the same moment ----------------------------------------------------------------
+
+def test_many_schedulers_and_deletes_at_once(deployment):
+    placed_and_deleted_at_once(deployment)
+
+
+def placed_and_deleted_at_once(deployment):
+    """Each server is placed by two schedulers, and every other one deleted, all at the same moment."""
+    uuids = deployment.create(12)
+    schedulers = [deployment.process().scheduler() for _ in range(2)]
+
+    def placing(scheduler, uuid):
+        return lambda: scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])[0]
+    first, second = ([placing(scheduler, uuid) for uuid in uuids] for scheduler in schedulers)
+    deletes = [lambda uuid=uuid: delete(deployment, uuid) for uuid in uuids[::2]]
+    found = races.at_once(*first, *second, *deletes)
+    there = deployment.check()
+    for number, uuid in enumerate(uuids):
+        row = deployment.cells_of(uuid)[there[uuid]]
+        told = {chosen[0].host for chosen in (found[number], found[12 + number]) if chosen}
+        assert told <= {row['host']}
+        if number % 2 == 0:
+            assert row['task_state'] == states.DELETING
+        else:
+            assert told
+    deployment.end_processes()
+
+
+@pytest.mark.parametrize('policy', [server_groups.AFFINITY, server_groups.ANTI_AFFINITY, server_groups.PROXIMITY])
+def test_groups_hold_across_cells(deployment, policy):
+    """Each by a scheduler of its own, all at once."""
+    with deployment.api_db.writer() as conn:
+        group = _group(conn, policy)
+    if policy == server_groups.PROXIMITY:
+        for name in ('cell1', 'cell2'):
+            with deployment.dbs[name].writer() as conn:
+                conn.execute(sa.update(tables_cell.compute_nodes).values(
+                    capabilities={server_groups.LOCALITY: name}))
+    uuids = deployment.create(4, server_group_id=group)
+    schedulers = [deployment.process().scheduler() for _ in uuids]
+
+    def placing(scheduler, uuid):
+        def select():
+            try:
+                return scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])[0][0].host
+            except exception.NoValidHost:
+                return None
+        return select
+    hosts = [host for host in races.at_once(*map(placing, schedulers, uuids)) if host]
+    deployment.check()
+    if policy == server_groups.ANTI_AFFINITY:
+        assert len(hosts) == len(set(hosts)) == 4
+    else:
+        assert hosts and len({host if policy == server_groups.AFFINITY else host[:5] for host in hosts}) == 1
+
+
+def _group(conn, policy):
+    conn.execute(sa.insert(server_groups.server_groups).values(
+        uuid='9' * 36, project_id='p', user_id='u', name='g', policy=policy, rules={}, metadata={},
+        created_at=many_cells.server_rows.START))
+    return '9' * 36
+
+
+def test_together_in_one_request(deployment):
+    with deployment.api_db.writer() as conn:
+        group = _group(conn, server_groups.AFFINITY)
+    first = place(deployment, deployment.create(3, server_group_id=group))
+    second = place(deployment, deployment.create(2, server_group_id=group))
+    assert len({chosen[0].host for chosen in first + second}) == 1
+    deployment.check()

@@ -1,0 +1,171 @@
+"""nova-manage vm, live-migration, service, image, shell and logs beside a cloud that runs."""
+import io
+import json
+import sys
+import types
+
+import pytest
+
+from nova.cmd import manage
+from nova.cmd import manage_logs
+from nova.cmd import manage_shell
+from nova.rpc import inprocess
+from nova.tests.functional import cloud as clouds
+from nova.virt import metadata
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    directory = tmp_path_factory.mktemp('manage')
+    with clouds.running(directory / 'state', hosts=['host1', 'host2']) as made:
+        config = directory / 'nova.conf'
+        url = f'{inprocess.SCHEME}:///{made.state_path}'
+        config.write_text(f'[DEFAULT]\ntransport_url = {url}\nstate_path = {made.state_path}\nhost = host1\n'
+                          'compute_driver = fake\n[network]\ndriver = fake\n')
+        made.config, made.boss = config, made.admin('2.104')
+        made.image = made.boss.upload_image()
+        yield made
+
+
+@pytest.fixture
+def nova_manage(cloud, capsys):
+    def run(*arguments):
+        code = manage.main([*map(str, arguments), '--config-file', str(cloud.config)])
+        out, err = capsys.readouterr()
+        return code, out, err
+    return run
+
+
+def test_the_categories_and_their_actions_are_told(nova_manage):
+    code, out, _err = nova_manage()
+    assert code == 2 and 'archive_deleted_rows' in out and 'live-migration' in out
+    code, out, _err = nova_manage('image')
+    assert code == 2 and 'ramdisk_register' in out
+    assert nova_manage('bash-completion')[1].split() == list(manage.COMMANDS)
+    assert nova_manage('bash-completion', 'logs')[1] == 'errors syslog\n'
+
+
+def test_servers_are_listed_and_moved(cloud, nova_manage):
+    made = cloud.boss.boot(cloud.image, name='mover', host='host1', networks='auto')
+    cloud.boss.wait_for(made['id'])
+    code, out, _err = nova_manage('vm', 'list')
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 0 and lines[0][:5] == ['Instance', 'UUID', 'Node', 'Type', 'State']
+    assert [line[1] for line in lines if line[0] == 'mover'] == [made['id']]
+    assert 'mover' in nova_manage('vm', 'list', 'host1')[1] and 'mover' not in nova_manage('vm', 'list', 'host2')[1]
+    for name, host in ((metadata.ec2_id(made['id']), 'host2'), (made['id'], 'host1')):
+        code, out, err = nova_manage('live-migration', name, host)
+        assert (code, err) == (0, '') and made['id'] in out
+        assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == host
+    code, out, err = nova_manage('live-migration', made['id'], 'nowhere')
+    assert code == 1 and out == '' and 'nowhere' in err
+    assert 'could not be found' in nova_manage('live-migration', 'i-' + '0' * 17, 'host2')[2]
+    code, out, _err = nova_manage('service', 'describe_resource', 'host1')
+    assert code == 0 and [line.split()[1] for line in out.splitlines()[1:3]] == ['(total)', '(used']
+    cloud.boss.delete(f'/servers/{made["id"]}')
+    cloud.boss.wait_for(made['id'], 'DELETED')
+
+
+def test_a_service_is_disabled_and_enabled(cloud, nova_manage):
+    def status():
+        return {row['host']: row['status'] for row in cloud.boss.get('/os-services').json()['services']
+                if row['binary'] == 'nova-compute'}
+    assert nova_manage('service', 'disable', 'host2', 'nova-compute') == (0, '', '')
+    assert status() == {'host1': 'enabled', 'host2': 'disabled'}
+    assert nova_manage('service', 'enable', 'host2', 'nova-compute') == (0, '', '')
+    assert status() == {'host1': 'enabled', 'host2': 'enabled'}
+    for command in (('enable', 'host3', 'nova-compute'), ('describe_resource', 'host3')):
+        assert nova_manage('service', *command)[0] == 1
+
+
+def shown(cloud, image_id):
+    answer = cloud.boss.get(f'/image/v2/images/{image_id}')
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_images_are_registered(cloud, nova_manage, tmp_path):
+    files = {}
+    for name in ('disk', 'kernel', 'ramdisk'):
+        files[name] = tmp_path / name
+        files[name].write_bytes(name.encode() * 300)
+    code, out, err = nova_manage('image', 'image_register', files['disk'], 'project1', '--name', 'mine', '--private')
+    assert (code, err) == (0, '')
+    image = shown(cloud, out.split()[-1].rstrip('.'))
+    assert (image['name'], image['owner'], image['disk_format'], image['visibility'], image['status']) == (
+        'mine', 'project1', 'raw', 'private', 'active')
+    code, out, _err = nova_manage('image', 'all_register', files['disk'], files['kernel'], files['ramdisk'], 'project1')
+    kernel, ramdisk, image = (shown(cloud, line.split()[-1].rstrip('.')) for line in out.splitlines())
+    assert (code, kernel['disk_format'], ramdisk['container_format'], image['disk_format']) == (0, 'aki', 'ari', 'ami')
+    assert (image['kernel_id'], image['ramdisk_id']) == (kernel['id'], ramdisk['id'])
+    assert nova_manage('image', 'kernel_register', files['kernel'], 'project1')[0] == 0
+    assert nova_manage('image', 'ramdisk_register', files['ramdisk'], 'project1')[0] == 0
+
+
+def test_a_file_that_is_no_image_leaves_none_behind(cloud, nova_manage, tmp_path):
+    before = cloud.boss.get('/image/v2/images').json()['images']
+    code, _out, err = nova_manage('image', 'image_register', tmp_path / 'none', 'project1')
+    assert code == 1 and 'none' in err and len(err.splitlines()) == 1
+    disk = tmp_path / 'disk'
+    disk.write_bytes(b'\0' * 512)
+    code, _out, err = nova_manage('image', 'image_register', disk, 'project1', '--disk-format', 'qcow2')
+    assert code == 1 and len(err.splitlines()) == 1
+    assert cloud.boss.get('/image/v2/images').json()['images'] == before
+
+
+def test_a_directory_of_the_bexar_format_is_converted(cloud, nova_manage, tmp_path):
+    for name, info in (('ami-1', {'imageId': 'ami-1', 'type': 'machine', 'kernelId': 'aki-1', 'isPublic': True,
+                                  'imageOwnerId': 'project1', 'architecture': 'x86_64'}),
+                       ('aki-1', {'imageId': 'aki-1', 'type': 'kernel', 'imageOwnerId': 'project1'})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'info.json').write_text(json.dumps(info))
+        (tmp_path / name / 'image').write_bytes(name.encode() * 200)
+    code, out, err = nova_manage('image', 'convert', tmp_path)
+    assert (code, err) == (0, '')
+    kernel, image = (shown(cloud, line.split()[-1].rstrip('.')) for line in out.splitlines())
+    assert (kernel['disk_format'], kernel['visibility']) == ('aki', 'private')
+    assert (image['kernel_id'], image['visibility'], image['architecture']) == (kernel['id'], 'public', 'x86_64')
+    (tmp_path / 'aki-1' / 'info.json').write_text('[]')
+    code, _out, err = nova_manage('image', 'convert', tmp_path)
+    assert code == 1 and 'info.json' in err
+    assert nova_manage('image', 'convert', tmp_path / 'ami-1')[0] == 1
+
+
+def test_shells_have_the_databases(nova_manage, monkeypatch, tmp_path):
+    typed = 'with db.reader() as conn: print("rows", conn.exec_driver_sql("SELECT 7").scalar())\n\n'
+    monkeypatch.setattr(sys, 'stdin', io.StringIO(typed))
+    code, out, err = nova_manage('shell', 'python')
+    assert code == 0 and 'rows 7' in out and 'api_db' in err
+    monkeypatch.setattr(manage_shell, '_installed', lambda name: name == 'python')
+    monkeypatch.setattr(sys, 'stdin', io.StringIO(typed))
+    code, out, err = nova_manage('shell', 'bpython')
+    assert code == 0 and 'rows 7' in out and 'bpython is not installed; this is python.' in err
+    started = []
+    monkeypatch.setattr(manage_shell, '_installed', lambda name: name == 'ipython')
+    monkeypatch.setitem(sys.modules, 'IPython', types.SimpleNamespace(embed=lambda **given: started.append(given)))
+    assert nova_manage('shell', 'run')[0] == 0
+    assert sorted(started[0]['user_ns']) == ['api_db', 'cells', 'conf', 'ctx', 'db', 'images']
+    script = tmp_path / 'script.py'
+    script.write_text('print(__name__, sorted(image["name"] for image in images.list(ctx))[:1], conf.host)\n')
+    code, out, _err = nova_manage('shell', 'script', script)
+    assert code == 0 and out.startswith("__main__ [") and out.endswith('host1\n')
+    assert nova_manage('shell', 'script', tmp_path / 'none.py')[0] == 1
+
+
+def test_errors_of_log_files(nova_manage, tmp_path, monkeypatch):
+    code, _out, err = nova_manage('logs', 'errors')
+    assert code == 1 and 'log_dir' in err
+    state = ('--log-dir', tmp_path)
+    assert nova_manage('logs', 'errors', *state) == (0, 'No errors in logfiles!\n', '')
+    (tmp_path / 'nova-api.log').write_text('2026-01-01 00:00:00.000 12 INFO nova.api [-] an ERROR of words\n'
+                                           '2026-01-01 00:00:01.000 12 ERROR nova.api [-] first\n'
+                                           '2026-01-01 00:00:02.000 12 CRITICAL nova.api [-] second\n')
+    code, out, _err = nova_manage('logs', 'errors', *state)
+    assert [line.split()[-1] for line in out.splitlines()[1:]] == ['second', 'first']
+    assert out.startswith(str(tmp_path / 'nova-api.log') + ':\n  Line 3: ')
+    log = tmp_path / 'syslog'
+    log.write_text(''.join(f'Jan 1 host nova-api: {number}\n' for number in range(20)) + 'Jan 1 host cron: x\n')
+    monkeypatch.setattr(manage_logs, 'SYSLOGS', (str(log),))
+    code, out, _err = nova_manage('logs', 'syslog', 3)
+    assert [line.split()[-1] for line in out.splitlines()] == ['entries:-', '17', '18', '19']
+    assert len(nova_manage('logs', 'syslog')[1].splitlines()) == 11

@@ -1,0 +1,58 @@
+"""Notifications in a cloud of two cells: the conductors of the cell where a server lives tell of it."""
+import pytest
+from oslo_messaging.notify import _impl_test
+
+from nova.rpc import bus
+from nova.tests.functional import cells_cloud
+from nova.tests.functional import notifications
+from nova.tests.unit.test_notify import until
+
+
+@pytest.fixture
+def running(tmp_path):
+    _impl_test.reset()
+    cloud = cells_cloud.Cloud(tmp_path, notifications__notification_format='versioned')
+    bus.register_options(cloud.conf)
+    cloud.conf.set_override('driver', ['test'], group='oslo_messaging_notifications')
+    cloud.start()
+    yield cloud
+    cloud.stop(5)
+
+
+def told(uuid):
+    """[(event type, publisher)] of one server's events but its updates."""
+    found = [message for _context, message, _priority in notifications.told()
+             if message['payload']['nova_object.data'].get('uuid') == uuid]
+    return [(each['event_type'], each['publisher_id']) for each in found if each['event_type'] != 'instance.update']
+
+
+def test_a_server_of_the_second_cell(running):
+    boss = running.admin('2.96')
+    image = boss.upload_image(data=b'\0' * 4096)
+    uuid = boss.boot(image, networks='auto', host='two1')['id']
+    boss.wait_for(uuid)
+    boss.post(f'/servers/{uuid}/action', {'os-stop': None})
+    boss.wait_for(uuid, 'SHUTOFF')
+    boss.post(f'/servers/{uuid}/action', {'lock': None})
+    boss.delete(f'/servers/{uuid}')
+    boss.wait_for(uuid, 'DELETED')
+    until(lambda: 'instance.delete.end' in [name for name, _publisher in told(uuid)])
+    assert [each for each in told(uuid) if each[0] != 'instance.lock'] == [
+        (f'instance.{name}', 'nova-compute:two1') for name in (
+            'create.start', 'create.end', 'power_off.start', 'power_off.end', 'delete.start', 'shutdown.start',
+            'shutdown.end', 'delete.end')]
+    assert ('instance.lock', f'nova-api:{running.conf.host}') in told(uuid)
+
+
+def test_a_server_that_never_landed(running):
+    boss = running.admin('2.96')
+    image = boss.upload_image(data=b'\0' * 4096)
+    for driver in running.computes().values():
+        driver.driver.failures['spawn'] = RuntimeError('canary')
+    uuid = boss.boot(image, networks='auto')['id']
+    boss.wait_for(uuid, 'ERROR')
+    until(lambda: any(message['event_type'] == 'compute_task.build_instances.error'
+                      and message['payload']['nova_object.data']['instance_uuid'] == uuid
+                      for _context, message, _priority in notifications.told()))
+    names = [name for name, _publisher in told(uuid)]
+    assert names == ['instance.create.start', 'instance.create.error'] * 3        # [scheduler] max_attempts

@@ -1,0 +1,141 @@
+"""Notifications where things break: hosts that die, answers that are lost, and telling that fails."""
+import datetime
+
+import pytest
+
+from nova import exception
+from nova import notify
+from nova import utils
+from nova.db import instance_actions
+from nova.db import notices
+from nova.tests import core
+from nova.tests.functional import test_core_moves as moves
+from nova.tests.unit import test_notify
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = moves.Cloud(tmp_path, hosts=moves.HOSTS)
+    made.sender = test_notify.Sender()
+    made.notifier = notify.Notifier(made.conf, {'versioned': made.sender})
+    made.conductor.tell_with(made.notifier)
+    yield made
+    made.close()
+
+
+def told(cloud):
+    """Event types so far, in their order."""
+    test_notify.until(lambda: not cloud.notifier.waiting)
+    return [each[2] for each in cloud.sender.sent]
+
+
+def overdue(cloud, monkeypatch):
+    """Let the reconciler find what was open for longer than anything takes."""
+    later = utils.utcnow() + datetime.timedelta(seconds=2 * cloud.conf.conductor.task_give_up)
+    monkeypatch.setattr(utils, 'utcnow', lambda: later)
+    cloud.conductor.reconcile()
+
+
+def test_what_a_dead_host_began_is_ended_by_the_reconciler(cloud, monkeypatch):
+    uuid = cloud.boot()
+    host = cloud.row(uuid)['host']
+    cloud.bus.lost = lambda topic, method, server: (topic, method) == ('conductor', 'end_task')
+    cloud.act(uuid, 'reboot-hard', reboot_type='HARD')
+    test_notify.until(lambda: 'instance.reboot.start' in told(cloud))
+    cloud.kill_compute(host)
+    cloud.bus.lost = None
+    overdue(cloud, monkeypatch)
+    assert told(cloud)[-3:] == ['instance.reboot.start', 'instance.reboot.error', 'compute.exception.error']
+    fault = cloud.sender.sent[-2][4]['nova_object.data']['fault']['nova_object.data']
+    assert fault['exception_message'] == 'The host did not finish the operation.'
+
+
+@pytest.mark.parametrize('method, action, arguments, name', [
+    ('end_task', 'pause', {}, 'pause'), ('instance_destroyed', 'delete', {}, 'delete'),
+    ('leave_host', 'shelve', {'image_id': 'i1', 'clean_shutdown': False}, 'shelve_offload')])
+def test_an_answer_that_is_lost_is_told_once(cloud, method, action, arguments, name):
+    """The host asks again, and what is done is not done, or told, a second time."""
+    uuid, lost = cloud.boot(), []
+
+    def reply_lost(topic, called):
+        if called == method and not lost:
+            lost.append(called)
+            return True
+        return False
+    cloud.bus.reply_lost = reply_lost
+    cloud.act(uuid, action, **arguments)
+    cloud.settle()
+    assert lost and told(cloud).count(f'instance.{name}.end') == 1
+
+
+def test_an_action_does_not_fail_with_what_is_told_of_it(cloud, monkeypatch):
+    def broken(*_args):
+        raise RuntimeError('canary')
+    uuid = cloud.boot()
+    monkeypatch.setattr(notices, 'row', broken)
+    cloud.act(uuid, 'pause')
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == 'paused'
+    assert cloud.notifier.counts['failed'] >= 2
+    assert not [name for name in told(cloud) if 'pause' in name]
+
+
+def test_a_delete_without_a_host_is_told_by_the_conductor(cloud):
+    uuid, = cloud.insert()
+    cloud.delete(uuid)
+    cloud.settle()
+    assert told(cloud) == ['instance.delete.start', 'instance.delete.end']
+    assert {each[1] for each in cloud.sender.sent} == {f'nova-conductor:{cloud.conf.host}'}
+
+
+def test_a_delete_of_a_server_whose_host_is_down(cloud):
+    uuid = cloud.boot()
+    host = cloud.row(uuid)['host']
+    cloud.force_down(host)
+    cloud.bus.lost = lambda topic, method, server: (topic, method) == ('compute', 'terminate_instance')
+    cloud.delete(uuid)
+    cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    assert told(cloud)[-2:] == ['instance.delete.start', 'instance.delete.end']
+
+
+def test_nobody_is_told_of_what_was_not_done(cloud):
+    uuid = cloud.boot()
+    before = told(cloud)
+    with pytest.raises(exception.InstanceChanged):
+        cloud.conductor.end_task(cloud.ctx, uuid, 'compute_pause_instance', 'host9', {'task_state': None},
+                                 {'host': 'host9'})
+    cloud.conductor.notify(cloud.ctx, 'no such server', 'trigger_crash_dump', 'start', 'host1')
+    cloud.conductor.notify(cloud.ctx, uuid, 'no such event', 'start', 'host1')
+    assert told(cloud) == before
+
+
+def test_what_is_for_events_alone_is_not_done_again(cloud):
+    """A host that takes up an action gets the arguments of its method, and no others."""
+    uuid = cloud.boot()
+    arguments = {'bdm_uuid': 'b', instance_actions.TOLD: {'volume_id': 'v'}}
+    with cloud.db.writer() as conn:
+        instance_actions.insert(conn, cloud.ctx, [uuid], 'attach_volume', arguments=arguments)
+        later = utils.utcnow() + datetime.timedelta(days=1)
+        for found in (instance_actions.beside_on_host(conn, cloud.row(uuid)['host']),
+                      instance_actions.overdue(conn, later)):
+            assert [row['arguments'] for row in found] == [{'bdm_uuid': 'b'}]
+    cloud.conductor.begin_beside(cloud.ctx, uuid, cloud.row(uuid)['host'], 'compute:x', 10)
+    told(cloud)
+    assert cloud.sender.sent[-1][4]['nova_object.data']['volume_id'] == 'v'
+
+
+def test_computes_tell_only_where_somebody_listens(tmp_path):
+    cloud = core.Cloud(tmp_path)
+    try:
+        uuid = cloud.boot()
+        cloud.act(uuid, 'trigger_crash_dump')
+        cloud.settle()
+        assert 'conductor.notify' not in cloud.bus.messages
+        cloud.conf.set_override('driver', ['log'], group='oslo_messaging_notifications')
+        cloud.computes['host1'].init_notices()
+        cloud.act(uuid, 'trigger_crash_dump')
+        cloud.settle()
+        assert cloud.bus.messages.count('conductor.notify') == 2
+    finally:
+        cloud.close()

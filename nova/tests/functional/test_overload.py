@@ -1,0 +1,165 @@
+"""More than the cloud can do: 503 with Retry-After, never a 500 and never a server in ERROR."""
+import contextlib
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova.api import admission
+from nova.conductor import interface as conductor_interface
+from nova.db import instance_actions
+from nova.db import quotas
+from nova.db import tables_cell
+from nova.rpc import bus
+from nova.rpc import inprocess
+from nova.rpc.interface import Interface
+from nova.rpc.interface import Method
+from nova import conf as nova_conf
+from nova.tests.functional import base
+from nova.tests.functional import cloud as whole
+from nova.tests.functional import servers
+from nova.tests.unit.test_rpc import CONTEXT
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    fixture = servers.Servers(tmp_path, api__max_waiting_builds=4)
+    yield fixture
+    fixture.close()
+
+
+def post(cloud, **more):
+    return cloud.client(version='2.37').post('/servers', {'server': {
+        'name': 's', 'flavorRef': '1', 'imageRef': cloud.image_id, 'networks': 'none', **more}})
+
+
+def refused(answer):
+    assert answer.status == 503 and answer.fault[0] == 'serviceUnavailable', answer.body
+    return int(answer.headers['retry-after'])
+
+
+def test_servers_that_wait_are_bounded(cloud):
+    assert [post(cloud).status for _ in range(4)] == [202] * 4
+    assert 1 <= refused(post(cloud)) <= 30
+    with cloud.cell_db.writer() as conn:
+        conn.execute(sa.update(tables_cell.instances).values(task_state=None, vm_state='active'))
+        conn.commit()
+    time.sleep(admission.LOOK_S + 0.1)
+    assert post(cloud).status == 202
+
+
+def test_a_request_for_many_passes_while_few_wait(cloud):
+    assert post(cloud, min_count=6, max_count=6).status == 202
+    refused(post(cloud))
+
+
+def test_what_was_refused_uses_nothing(cloud):
+    for _ in range(4):
+        post(cloud)
+    refused(post(cloud))
+    with cloud.api_db.reader() as conn:
+        assert quotas.usage(conn, base.PROJECT)['instances'] == 4
+    assert len(cloud.conductor.sent) == 4
+
+
+def test_the_wait_follows_from_the_rate():
+    now, waiting = [0.0], [0]
+
+    class Cell:
+        class db:
+            @staticmethod
+            @contextlib.contextmanager
+            def reader():
+                yield None
+    builds = admission.Builds(100, lambda: now[0])
+    admission_count = admission.instances.count_building
+    admission.instances.count_building = lambda conn, most: min(waiting[0], most)
+    try:
+        waiting[0] = 150
+        with pytest.raises(exception.TooManyBuilds) as caught:
+            for _ in range(200):
+                builds.admit(Cell, 1)
+        assert caught.value.kwargs['retry_after'] == 30          # no rate is known
+        now[0], waiting[0] = 10.0, 110
+        with pytest.raises(exception.TooManyBuilds) as caught:
+            builds.admit(Cell, 1)
+        assert 2 <= caught.value.kwargs['retry_after'] <= 10
+        now[0], waiting[0] = 20.0, 0
+        builds.admit(Cell, 1)
+    finally:
+        admission.instances.count_building = admission_count
+
+
+@contextlib.contextmanager
+def exhausted(database):
+    """All connections of a database are in use elsewhere, and nobody waits long for one."""
+    database.engine.pool._timeout = 0.1
+    database._idle.clear()
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(database.engine.connect())
+            except sa.exc.TimeoutError:
+                break
+        yield
+
+
+@pytest.mark.parametrize('name', ('api_db', 'cell_db'))
+def test_no_connection_is_a_503(cloud, name):
+    with exhausted(getattr(cloud, name)):
+        refused(post(cloud))
+    assert post(cloud).status == 202
+    with cloud.api_db.reader() as conn:
+        assert quotas.usage(conn, base.PROJECT)['instances'] == 1
+
+
+def test_a_broker_that_is_lost_during_a_post_delays_the_server(tmp_path, monkeypatch):
+    with whole.running(tmp_path / 'state', conductor__reconcile_interval=1) as running:
+        client = running.client()
+        image = client.upload_image(b'\0' * 4096)
+        send, lost = inprocess.Driver.send, []
+
+        def failing(driver, target, ctxt, message, *args, **kwargs):
+            if target.topic == 'conductor' and message['method'] == 'build_instances' and not lost:
+                lost.append(message)
+                raise inprocess.oslo_messaging.MessageDeliveryFailure('the broker is away')
+            return send(driver, target, ctxt, message, *args, **kwargs)
+        monkeypatch.setattr(inprocess.Driver, 'send', failing)
+        made = client.boot(image, networks='none', version='2.37')
+        assert lost and client.get(f'/servers/{made["id"]}').json()['server']['status'] == 'BUILD'
+        passed = instance_actions.utils.utcnow()
+        running.cell_db.run(instance_actions.hasten, passed)
+        client.wait_for(made['id'])
+
+
+def test_builds_that_wait_do_not_keep_calls_of_computes_waiting():
+    row = conductor_interface.INTERFACE.methods['build_instances']
+    assert row.at_once
+    interface = Interface('lanes', '1.0', Method('slow', (), at_once=2), Method('quick', (), call=True))
+    release, running, most, lock = threading.Event(), [0], [0], threading.Lock()
+
+    class Manager:
+        def slow(self, ctx):
+            with lock:
+                running[0] += 1
+                most[0] = max(most[0], running[0])
+            release.wait(20)
+            with lock:
+                running[0] -= 1
+
+        def quick(self, ctx):
+            return 'done'
+    made = bus.Bus(nova_conf.new(files=[]), 'nova-inprocess:///lanes')
+    server = made.serve(interface, Manager(), 'one')
+    server.start()
+    client = made.client(interface)
+    for _ in range(100):                         # more than there are workers
+        client.slow(CONTEXT)
+    assert client.quick(CONTEXT) == 'done'
+    assert most[0] <= 2
+    release.set()
+    server.stop()
+    assert server.wait(20)
+    made.close()

@@ -1,0 +1,27 @@
+"""The archive of deleted servers on the databases that let two work at once."""
+import pytest
+
+from nova.db import archive
+from nova.db import engine
+from nova.db import migration
+from nova.tests.integration import servers
+from nova.tests.unit import test_archive
+
+
+@pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
+def test_two_archives_at_once_and_the_purge(kind):
+    with servers.DATABASES[kind]() as url_of:
+        db = engine.Database(url_of('archive'))
+        try:
+            migration.sync(db, 'cell')
+            rows = [test_archive.deleted(number, number) for number in range(1, 31)]
+            with db.writer() as conn:
+                test_archive.fill(conn, rows)
+            test_archive.race(db, rows)
+            before = rows[9]['deleted_at']
+            assert archive.purge(db, before)['shadow_instances'] == 9
+            assert archive.purge(db)['shadow_instances'] == 21
+            assert archive.audits(db, rows[1]['deleted_at']) == {'task_log': 1}
+            assert db.run(archive.without_server) == {}
+        finally:
+            db.dispose()

@@ -1,0 +1,21 @@
+"""Servers that go to the cell of their host, on the databases that deployments have."""
+import pytest
+
+from nova.db import cell_transfer
+from nova.tests import many_cells
+from nova.tests.functional import test_cell_transfer
+from nova.tests.integration import servers
+
+
+@pytest.fixture(params=['mariadb', 'postgresql'])
+def deployment(request, tmp_path):
+    with servers.DATABASES[request.param]() as url_of:
+        made = many_cells.Deployment(tmp_path, url_of=url_of)
+        yield made
+        made.close()
+
+
+def test_broken_off_and_at_once(deployment, monkeypatch):
+    test_cell_transfer.placed_and_deleted_at_once(deployment)
+    monkeypatch.setattr(cell_transfer, 'BROKEN_OFF_S', -1)
+    test_cell_transfer.broken_off_everywhere(deployment, test_cell_transfer.rename, (3, 5))

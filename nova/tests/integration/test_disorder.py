@@ -1,0 +1,30 @@
+"""Load on a real broker and a real database: messages come twice and out of order, transactions lose deadlocks."""
+import pytest
+
+from nova.tests import db_faults
+from nova.tests import disorder
+from nova.tests import loaded
+from nova.tests.integration import servers
+
+LOAD_S = 4
+
+
+@pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
+def test_disorder_and_deadlocks(kind, tmp_path):
+    disorder.register()
+    with servers.rabbitmq() as broker, servers.DATABASES[kind]() as url_of:
+        address = broker.url.replace('rabbit://', 'nova-disorder-rabbit://')
+        cloud = loaded.start(tmp_path / 'state', transport_url=f'{address}?doubled=0.2&late=0.2&longest=0.3',
+                             api_database__connection=url_of('disorder_api'),
+                             database__connection=url_of('disorder_cell'))
+        try:
+            cloud.start()
+            clients = loaded.Loaded(cloud)
+            with db_faults.Injector(cloud.api_db, 0.03) as first, db_faults.Injector(cloud.cell_db, 0.03) as second:
+                result = clients.run(LOAD_S)
+            counts = {**cloud.bus._transport._driver.counts, 'deadlocks': first.count + second.count}
+            clients.close()
+        finally:
+            cloud.stop(5)
+    assert (result.failed, result.found) == (0, []), result.history.counts
+    assert min(counts.values()) > 5, counts

@@ -1,0 +1,66 @@
+"""The short form of tools/faults.py: parts of a small fleet are killed, stopped and restarted under load."""
+import contextlib
+import time
+
+import pytest
+
+from nova.tests.integration import daemons
+from nova.tests.integration import servers
+
+LOAD_S = 4
+
+
+@pytest.fixture(scope='module')
+def fleet(tmp_path_factory):
+    with contextlib.ExitStack() as stack:
+        broker, database = stack.enter_context(servers.rabbitmq()), stack.enter_context(servers.mariadb())
+        yield daemons.Fleet(stack, tmp_path_factory.mktemp('fleet'), broker, database)
+
+
+def killed(*names):
+    def fault(fleet):
+        for name in names:
+            fleet.daemons[name].kill()
+        time.sleep(1)
+        for name in names:
+            fleet.daemons[name].start()
+    return fault
+
+
+def stopped(*names):
+    """In order; each that is left serves meanwhile."""
+    def fault(fleet):
+        for name in names:
+            assert fleet.daemons[name].stop() == 0
+            fleet.daemons[name].start()
+            time.sleep(2)
+    return fault
+
+
+def restarted(part):
+    def fault(fleet):
+        getattr(fleet, part).stop()
+        getattr(fleet, part).start()
+    return fault
+
+
+# name -> (what happens, whether requests may fail)
+FAULTS = {
+    'conductor, scheduler and network killed': (killed('conductor1', 'scheduler1', 'network1'), False),
+    'compute killed': (killed('compute1'), False),
+    'conductor and compute stopped in order': (stopped('conductor1', 'compute2'), False),
+    'broker restarted': (restarted('broker'), True),
+    'database restarted': (restarted('database'), True),
+    'all killed but the api': (
+        killed('conductor1', 'conductor2', 'scheduler1', 'network1', 'compute1', 'compute2'), True),
+}
+
+
+@pytest.mark.parametrize('name', FAULTS)
+def test_nothing_is_lost_or_doubled(fleet, name):
+    fault, may_fail = FAULTS[name]
+    result = fleet.run(fault, LOAD_S)
+    answers = dict(result.history.counts)
+    assert result.found == [], answers
+    assert may_fail or result.failed == 0, answers
+    assert sum(call.status == 202 for call in result.history.calls) > 3, answers

@@ -1,0 +1,62 @@
+"""Heartbeats through the service's own queue of a real RabbitMQ."""
+import time
+
+import amqp
+import pytest
+
+from nova import conf as nova_conf
+from nova import service
+from nova.rpc import bus
+from nova.tests.integration import servers
+from nova.tests.unit.test_rpc import CONTEXT
+from nova.tests.unit.test_rpc import ECHO
+from nova.tests.unit.test_rpc import Manager
+from nova.tests.unit.test_service import Conductor
+
+
+@pytest.fixture(scope='module')
+def broker():
+    with servers.rabbitmq() as running:
+        yield running
+
+
+@pytest.fixture
+def running(broker, tmp_path):
+    """(service, conductor that it reports to, client of it)."""
+    conf = nova_conf.new(files=[], state_path=str(tmp_path), report_interval=1)
+    made, conductor = bus.Bus(conf, broker.url), Conductor()
+    part = service.Service(conf, 'nova-echo', 'one', ECHO, Manager(), made, conductor)
+    part.start()
+    yield part, conductor, made.client(ECHO)
+    part.stop(20)
+    made.close()
+
+
+def reports_again(conductor, timeout=20):
+    """Seconds until the next heartbeat."""
+    begun, before = time.monotonic(), len(conductor.heartbeats())
+    while len(conductor.heartbeats()) == before:
+        assert time.monotonic() - begun < timeout, 'no heartbeat'
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def test_a_queue_deleted_under_a_running_service(broker, running):
+    _part, conductor, client = running
+    reports_again(conductor)
+    with amqp.Connection(f'127.0.0.1:{broker.port}', 'guest', 'guest') as connection:
+        connection.channel().queue_delete('echo.one')
+    reports_again(conductor)
+    assert client.echo(CONTEXT, server='one', value=1) == 1
+    reports_again(conductor)
+
+
+def test_a_consumer_that_stopped(running, caplog):
+    part, conductor, client = running
+    part._server._rpc.listener.stop()
+    time.sleep(2)
+    before = len(conductor.heartbeats())
+    reports_again(conductor)
+    assert len(conductor.heartbeats()) == before + 1
+    assert 'subscribes to its queues anew' in caplog.text
+    assert client.echo(CONTEXT, server='one', value=1) == 1

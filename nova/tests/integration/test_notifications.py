@@ -1,0 +1,82 @@
+"""Notifications over a real RabbitMQ, read by oslo.messaging's own listener, as meters and billing systems do."""
+import queue
+import time
+
+import oslo_messaging
+import pytest
+
+from nova import conf as nova_conf
+from nova import notify
+from nova.rpc import bus
+from nova.tests import server_rows
+from nova.tests.integration import servers
+from nova.tests.unit.test_notify import CTX
+
+
+@pytest.fixture(scope='module')
+def broker():
+    with servers.rabbitmq() as running:
+        yield running
+
+
+class Listener:
+    """An endpoint; ``heard`` has (level, publisher, event type, payload, context) of all that came."""
+
+    def __init__(self, conf, *topics):
+        self.heard = queue.Queue()
+        transport = oslo_messaging.get_notification_transport(conf)
+        self._server = oslo_messaging.get_notification_listener(
+            transport, [oslo_messaging.Target(topic=topic) for topic in topics], [self], executor='threading')
+        self._server.start()
+
+    def info(self, ctxt, publisher_id, event_type, payload, metadata, level='info'):
+        self.heard.put((level, publisher_id, event_type, payload, ctxt))
+
+    def error(self, *args):
+        self.info(*args, level='error')
+
+    def stop(self):
+        self._server.stop()
+        self._server.wait()
+
+
+def configured(url):
+    conf = nova_conf.new(files=[], host='host1')
+    bus.register_options(conf)
+    conf.set_override('transport_url', url)
+    conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
+    conf.set_override('notification_format', 'both', group='notifications')
+    return conf
+
+
+def test_both_forms_arrive(broker):
+    conf = configured(broker.url)
+    listeners = {topic: Listener(conf, topic) for topic in ('versioned_notifications', 'notifications')}
+    notifier = notify.new(conf)
+    try:
+        row = server_rows.row()
+        notifier.tell(CTX, 'instance.power_off', 'end', row, 'host1')
+        fault = {'code': 500, 'message': 'no', 'details': ''}
+        notifier.tell(CTX, 'instance.reboot', 'error', row, 'host1', fault=fault)
+        for topic, publisher, prefix in (('versioned_notifications', 'nova-compute:host1', 'instance'),
+                                         ('notifications', 'compute.host1', 'compute.instance')):
+            heard = dict((each[2], each) for each in (listeners[topic].heard.get(timeout=20) for _ in range(2)))
+            assert set(heard) == {f'{prefix}.power_off.end', f'{prefix}.reboot.error'}
+            level, by, _type, payload, ctxt = heard[f'{prefix}.reboot.error']
+            assert (level, by) == ('error', publisher)
+            assert row['uuid'] in (payload.get('instance_id'), payload.get('nova_object.data', {}).get('uuid'))
+            assert ctxt['user_id'] == 'u' and 'canary' not in str(ctxt)
+    finally:
+        notifier.stop()
+        for listener in listeners.values():
+            listener.stop()
+
+
+def test_a_broker_that_is_not_there_holds_nobody_up():
+    notifier = notify.new(configured(f'rabbit://nobody:x@127.0.0.1:{servers.free_port()}/'))
+    began = time.monotonic()
+    for _ in range(100):
+        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    assert time.monotonic() - began < 5
+    assert notifier.waiting >= 99 and not notifier.counts['sent']
+    notifier.stop(0.1)

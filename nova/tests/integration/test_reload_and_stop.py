@@ -1,0 +1,131 @@
+"""Signals of real daemons behind a real broker: SIGHUP reads the configuration again, SIGTERM loses no message."""
+import contextlib
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova.rpc import bus
+from nova.rpc.interface import Interface
+from nova.rpc.interface import Method
+from nova.tests.integration import servers
+from nova.tests.integration import test_daemons
+from nova.tests.older_release import tree
+
+WORK = Interface('work', '1.0', Method('job', ('number',)))
+WORKER = '''
+import sys, time
+from nova import concurrency
+concurrency.setup()
+from nova import conf, log, service
+from nova.rpc import bus
+from nova.tests.integration import test_reload_and_stop as test
+class Manager:
+    def job(self, ctx, number):
+        time.sleep(0.02)
+        with open(sys.argv[2], 'a') as file:
+            file.write(f'{number}\\n')
+made = conf.new(files=[], graceful_shutdown_timeout=20, state_path=sys.argv[3])
+transport = bus.Bus(made, sys.argv[1])
+class Ready:
+    def start(self):
+        print('ready', flush=True)
+    def stop(self, timeout):
+        return True
+sys.exit(service.Process(made, 'nova-work', [
+    service.Service(made, 'nova-work', 'one', test.WORK, Manager(), transport), Ready()]).run())
+'''
+JOBS = 300
+
+
+@pytest.fixture(scope='module')
+def broker():
+    with servers.rabbitmq() as running:
+        yield running
+
+
+def test_messages_that_arrive_during_a_stop_stay_for_the_next_process(broker, tmp_path):
+    """Each of them is done once: by the process that stops, or by the one after it."""
+    done = tmp_path / 'done'
+    done.touch()
+    with contextlib.ExitStack() as stack:
+        def start():
+            process = stack.enter_context(subprocess.Popen(
+                [sys.executable, '-W', 'ignore', '-c', WORKER, broker.url, str(done), str(tmp_path)],
+                stdout=subprocess.PIPE, cwd=tree.ROOT, env=tree.environment()))
+            stack.callback(process.kill)
+            assert process.stdout.readline() == b'ready\n'
+            return process
+        client = bus.Bus(nova_conf.new(files=[]), broker.url).client(WORK)
+        first = start()
+        for number in range(JOBS):
+            client.job(context.admin_context(), server='one', number=number)
+            if number == JOBS // 3:
+                first.send_signal(signal.SIGTERM)
+        assert first.wait(30) == 0
+        by_first = len(done.read_text().split())
+        second = start()
+        deadline = time.monotonic() + 30
+        while len(done.read_text().split()) < JOBS and time.monotonic() < deadline:
+            time.sleep(0.1)
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(30) == 0
+    assert sorted(map(int, done.read_text().split())) == list(range(JOBS))
+    assert JOBS // 3 - 50 < by_first < JOBS, 'the stop was not in the middle'
+
+
+def test_sighup_reads_the_configuration_of_every_daemon_again(broker, tmp_path):
+    """Also while one still starts (it is left alone); the pins are seen to follow."""
+    port = servers.free_port()
+    text = test_daemons.CONFIG.format(url=broker.url, state=tmp_path, host='host1', port=port)
+    configs = {'nova.conf': text, 'compute.conf': text + test_daemons.GLANCE}
+    for name, content in configs.items():
+        (tmp_path / name).write_text(content)
+    for command in ('db', 'api_db'):
+        subprocess.run([*tree.command('nova-manage'), command, 'sync', '--config-file', tmp_path / 'nova.conf'],
+                       check=True, env=tree.environment())
+    with contextlib.ExitStack() as stack:
+        running = {}
+        for name in ('conductor', 'scheduler', 'network', 'compute', 'api'):
+            config = 'compute.conf' if name == 'compute' else 'nova.conf'
+            log = stack.enter_context(open(tmp_path / f'{name}.log', 'wb'))
+            running[name] = subprocess.Popen([*tree.command(f'nova-{name}'), '--config-file', tmp_path / config],
+                                             stdout=log, stderr=log, env=tree.environment())
+            stack.callback(running[name].wait)
+            stack.callback(running[name].kill)
+        _until(lambda: b'starts' in (tmp_path / 'conductor.log').read_bytes(), running, tmp_path)
+        running['conductor'].send_signal(signal.SIGHUP)
+        read = {name: (tmp_path / f'{name}.log').read_text for name in running}
+        for name in running:
+            _until(lambda: 'serves' in read[name]() if name != 'api' else servers._accepts(port), running, tmp_path)
+        time.sleep(1)                                        # the main loop listens for signals
+        for name, content in configs.items():
+            (tmp_path / name).write_text(content.replace('[DEFAULT]', '[DEFAULT]\ndebug = true\n', 1)
+                                         + '\n[upgrade_levels]\nconductor = 1.0\n')
+        for process in running.values():
+            process.send_signal(signal.SIGHUP)
+        for name in running:
+            _until(lambda: 'Configuration read again; 2 options changed' in read[name](), running, tmp_path)
+            text = read[name]()
+            if name in ('conductor', 'scheduler', 'api'):    # who has looked at the rows by now
+                assert 'Messages to conductor are of the newest version' in text.partition('read again')[0]
+                _until(lambda: 'Messages to conductor are of version 1.0' in read[name]().partition('read again')[2],
+                       running, tmp_path)
+        for process in running.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in running.items():
+            assert process.wait(30) == 0, name
+
+
+def _until(condition, running, directory: pathlib.Path, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        for name, process in running.items():
+            assert process.poll() is None, (directory / f'{name}.log').read_text()[-2000:]
+        assert time.monotonic() < deadline, {name: (directory / f'{name}.log').read_text()[-1000:] for name in running}
+        time.sleep(0.2)

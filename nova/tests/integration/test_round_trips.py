@@ -1,0 +1,95 @@
+"""What a transaction costs a real database's client beside its statements, and that what is spared is not missed."""
+import time
+
+import pymysql
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova.db import engine
+from nova.tests.integration import servers
+
+TABLE = sa.Table('counted', sa.MetaData(), sa.Column('a', sa.Integer, primary_key=True))
+
+
+@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+def database(request):
+    with servers.DATABASES[request.param]() as url_of:
+        made = engine.Database(url_of('counted'), pool_size=1, max_overflow=0)
+        TABLE.metadata.create_all(made.engine)
+        yield made
+        made.dispose()
+
+
+def kill(database):
+    """End the database's only connection of the pool from outside, as a server that restarts does."""
+    mysql = database.url.get_backend_name() == 'mysql'
+    with database.reader() as conn:
+        number = conn.execute(sa.text('SELECT CONNECTION_ID()' if mysql else 'SELECT pg_backend_pid()')).scalar()
+    other = engine.Database(database.url.render_as_string(hide_password=False))
+    with other.writer() as conn:
+        conn.execute(sa.text(f'KILL {number}' if mysql else f'SELECT pg_terminate_backend({number})'))
+    other.dispose()
+
+
+def test_a_transaction_is_its_statements_and_its_end(database, monkeypatch):
+    if database.url.get_backend_name() != 'mysql':
+        pytest.skip('its driver keeps its words to itself')
+    sent, send = [], pymysql.connections.Connection._execute_command
+
+    def note(connection, command, sql):
+        sent.append(str(sql if isinstance(sql, str) else sql.decode()).split(' ')[0])
+        return send(connection, command, sql)
+    monkeypatch.setattr(pymysql.connections.Connection, '_execute_command', note)
+    with database.writer() as conn:
+        conn.execute(sa.delete(TABLE))
+    with database.writer() as conn:
+        conn.execute(sa.insert(TABLE), {'a': 1})
+    with pytest.raises(ZeroDivisionError), database.writer() as conn:
+        conn.execute(sa.delete(TABLE))
+        raise ZeroDivisionError
+    with database.reader() as conn:
+        assert conn.execute(sa.select(TABLE)).all() == [(1,)]
+    assert sent[-8:] == ['DELETE', 'COMMIT', 'INSERT', 'COMMIT', 'DELETE', 'ROLLBACK', 'SELECT', 'ROLLBACK']
+
+
+def test_nothing_stays_open_behind_a_commit(database):
+    """The next transaction of the same connection does not see, or keep, anything of the one before."""
+    for number in (1, 2, 3):                 # 0 would be the next number to MariaDB
+        with database.writer() as conn:
+            conn.execute(sa.delete(TABLE))
+            conn.execute(sa.insert(TABLE), {'a': number})
+        with pytest.raises(ZeroDivisionError), database.writer() as conn:
+            conn.execute(sa.delete(TABLE))
+            raise ZeroDivisionError
+        with database.reader() as conn:
+            assert conn.execute(sa.select(TABLE)).scalars().all() == [number]
+    locked = sa.text('DROP TABLE counted')           # it would wait for whoever still looks at the table
+    other = engine.Database(database.url.render_as_string(hide_password=False))
+    with other.writer() as conn:
+        conn.execute(locked)
+    other.dispose()
+    TABLE.metadata.create_all(database.engine)
+
+
+def test_a_write_survives_a_connection_that_has_just_broken(database):
+    kill(database)
+    database.run(lambda conn: conn.execute(sa.delete(TABLE)))
+    database.run(lambda conn: conn.execute(sa.insert(TABLE), {'a': 7}))
+    with database.reader() as conn:
+        assert conn.execute(sa.select(TABLE)).scalars().all() == [7]
+
+
+def test_a_connection_that_broke_while_it_was_idle_is_replaced(database):
+    kill(database)
+    time.sleep(engine.TRUSTED_S + 0.2)
+    with database.reader() as conn:
+        conn.execute(sa.select(1))
+
+
+def test_a_read_on_one_that_has_just_broken_fails_once(database):
+    kill(database)
+    with pytest.raises(db_exc.DBConnectionError), database.reader() as conn:
+        conn.execute(sa.select(1))
+    with database.reader() as conn:
+        conn.execute(sa.select(1))

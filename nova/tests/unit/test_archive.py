@@ -1,0 +1,179 @@
+"""nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: rows, and the exit codes of the man page."""
+import datetime
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova.db import archive
+from nova.db import engine
+from nova.db import tables_cell
+from nova.db import tables_usage
+from nova.db.tables_shadow import SHADOWS
+from nova.tests import server_rows
+from nova.tests.unit.test_manage import run
+
+START = server_rows.START
+TABLES = {table.name: table for table in SHADOWS}
+
+
+def deleted(number, days):
+    moment = START + datetime.timedelta(days=days)
+    return server_rows.row(number, deleted_at=moment, terminated_at=moment, vm_state='deleted')
+
+
+def fill(conn, rows):
+    """Deleted servers, each with an action of two events and a migration; one server that lives."""
+    server_rows.insert(conn, rows, deleted=True)
+    live = server_rows.row(99)
+    server_rows.insert(conn, [live])
+    for number, row in enumerate([*rows, live], 1):
+        action = conn.execute(sa.insert(tables_cell.instance_actions), {
+            'instance_uuid': row['uuid'], 'action': 'create', 'request_id': f'req-{number}', 'started_at': START,
+            'updated_at': START, 'arguments': {'a': [number]}}).inserted_primary_key[0]
+        conn.execute(sa.insert(tables_cell.instance_action_events), [
+            {'action_id': action, 'event': event, 'started_at': START} for event in ('build', 'destroy')])
+        conn.execute(sa.insert(tables_cell.migrations), {
+            'uuid': row['uuid'], 'instance_uuid': row['uuid'], 'project_id': 'p', 'user_id': 'u',
+            'migration_type': 'resize', 'status': 'confirmed', 'created_at': START, 'updated_at': START,
+            'arguments': {}, 'old_flavor': {}, 'new_flavor': {}})
+    for day, state in ((1, 'DONE'), (2, 'DONE'), (3, 'RUNNING')):
+        moment = START + datetime.timedelta(days=day)
+        conn.execute(sa.insert(tables_usage.task_log), {
+            'host': 'host1', 'period_beginning': START, 'period_ending': moment, 'state': state, 'updated_at': moment,
+            'task_items': 1, 'errors': 0, 'message': 'm'})
+
+
+def counts(db, tables):
+    with db.reader() as conn:
+        return {name: conn.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+                for name, table in tables.items()}
+
+
+@pytest.fixture
+def cell(capsys, tmp_path):
+    """(run(*arguments), Database with three deleted servers of the days 1, 2 and 3)"""
+    state = ('--state-path', tmp_path)
+    run(capsys, 'db', 'sync', *state)
+    run(capsys, 'api_db', 'sync', *state)
+    db = engine.Database(f'sqlite:///{tmp_path}/cell1.sqlite')
+    rows = [deleted(number, number) for number in (1, 2, 3)]
+    with db.writer() as conn:
+        fill(conn, rows)
+    yield lambda *arguments: run(capsys, *arguments, *state), db, rows
+    db.dispose()
+
+
+SHADOW_TABLES = {table.name: shadow for table, shadow in SHADOWS.items()}
+
+
+def test_what_is_archived_is_moved_whole_and_nothing_else(cell):
+    nova_manage, db, rows = cell
+    code, out, err = nova_manage('db', 'archive_deleted_rows', '--max_rows', 2, '--verbose')
+    assert (code, err) == (1, '')
+    assert [line.split()[1:] for line in out.splitlines()[1:]] == [
+        ['instance_action_events', '4'], ['instance_actions', '2'], ['instances_history', '2'], ['migrations', '2']]
+    assert counts(db, SHADOW_TABLES) == {'instances_history': 2, 'instance_actions': 2, 'instance_action_events': 4,
+                                         'migrations': 2, 'task_log': 0}
+    assert counts(db, TABLES) == {'instances_history': 1, 'instance_actions': 2, 'instance_action_events': 4,
+                                  'migrations': 2, 'task_log': 3}
+    shadow = SHADOWS[tables_cell.instances_history]
+    with db.reader() as conn:
+        found = conn.execute(sa.select(shadow).order_by(shadow.c.gone_at)).mappings().first()
+    assert {name: found[name] for name in rows[0]} == rows[0] and found['gone_at'] == rows[0]['deleted_at']
+    assert nova_manage('db', 'archive_deleted_rows') == (1, '', '')
+    assert nova_manage('db', 'archive_deleted_rows') == (0, '', '')
+    assert counts(db, TABLES)['instance_actions'] == 1                    # of the server that lives
+
+
+def test_until_complete_before_and_the_task_log(cell):
+    nova_manage, db, _rows = cell
+    code, _out, _err = nova_manage('db', 'archive_deleted_rows', '--max_rows', 1, '--until-complete',
+                                   '--before', '2026-01-03 12:00', '--task-log')
+    assert code == 1
+    found = counts(db, SHADOW_TABLES)
+    assert (found['instances_history'], found['task_log']) == (1, 1)      # of day 1; day 2 is not before
+    code, _out, _err = nova_manage('db', 'archive_deleted_rows', '--max_rows', 1, '--until-complete', '--task-log')
+    found = counts(db, SHADOW_TABLES)
+    assert (found['instances_history'], found['task_log']) == (3, 2)      # the audit that runs stays
+    assert nova_manage('db', 'archive_deleted_rows', '--all-cells', '--verbose')[:2] == (0, 'Nothing was archived.\n')
+
+
+def test_purge(cell):
+    nova_manage, db, _rows = cell
+    code, _out, err = nova_manage('db', 'purge')
+    assert code == 1 and '--all' in err
+    assert nova_manage('db', 'purge', '--before', 'yesterday')[0] == 2
+    assert nova_manage('db', 'purge', '--all')[0] == 3
+    nova_manage('db', 'archive_deleted_rows', '--until-complete')
+    code, out, _err = nova_manage('db', 'purge', '--before', '2026-01-03', '--verbose')
+    assert code == 0 and 'shadow_instance_action_events' in out
+    assert counts(db, SHADOW_TABLES)['instances_history'] == 2
+    assert nova_manage('db', 'purge', '--all', '--all-cells')[0] == 0
+    assert not any(counts(db, SHADOW_TABLES).values())
+
+
+def test_archive_and_purge_in_one(cell):
+    nova_manage, db, _rows = cell
+    assert nova_manage('db', 'archive_deleted_rows', '--until-complete', '--purge')[0] == 1
+    assert not any(counts(db, SHADOW_TABLES).values()) and counts(db, TABLES)['instances_history'] == 0
+
+
+def test_wrong_values_and_a_database_that_is_away_have_codes(cell, tmp_path):
+    nova_manage, _db, _rows = cell
+    assert nova_manage('db', 'archive_deleted_rows', '--max_rows', 0)[0] == 2
+    assert nova_manage('db', 'archive_deleted_rows', '--before', '2026-13-01')[0] == 4
+    config = tmp_path / 'away.conf'
+    config.write_text('[api_database]\nconnection = mysql+pymysql://root:canary-secret@127.0.0.1:1/nova\n')
+    for action, code in (('archive_deleted_rows', 3), ('purge', 4)):
+        more = ('--all',) if action == 'purge' else ()
+        found, _out, err = nova_manage('db', action, *more, '--config-file', config)
+        assert found == code and 'canary' not in err and len(err.splitlines()) == 1
+
+
+def test_a_number_that_sqlite_gives_again_is_no_conflict(cell):
+    nova_manage, db, _rows = cell
+    nova_manage('db', 'archive_deleted_rows')
+    with db.writer() as conn:
+        server_rows.insert(conn, [deleted(1, 9)], deleted=True)
+    assert nova_manage('db', 'archive_deleted_rows')[0] == 1
+    assert counts(db, SHADOW_TABLES)['instances_history'] == 4
+
+
+def race(db, rows):
+    """Two that archive at once move every row once."""
+    moved, errors = [], []
+
+    def work():
+        try:
+            moved.append(archive.servers(db))
+        except Exception as error:
+            errors.append(error)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert sum(found.get('instances_history', 0) for found in moved) == len(rows)
+    assert counts(db, SHADOW_TABLES)['instances_history'] == len(rows)
+    assert counts(db, SHADOW_TABLES)['instance_action_events'] == 2 * len(rows)
+
+
+def test_two_at_once(cell):
+    _run, db, rows = cell
+    race(db, rows)
+
+
+def test_rows_without_a_server(cell):
+    nova_manage, db, _rows = cell
+    code, out, _err = nova_manage('db', 'null_instance_uuid_scan')
+    assert (code, out) == (0, 'There were no records found where instance_uuid was NULL.\n')
+    with db.writer() as conn:                             # as a table of long ago, without the rule
+        conn.exec_driver_sql('DROP TABLE console_auth_tokens')
+        conn.exec_driver_sql('CREATE TABLE console_auth_tokens (id INTEGER, instance_uuid VARCHAR(36))')
+        conn.exec_driver_sql("INSERT INTO console_auth_tokens VALUES (1, NULL), (2, 'a')")
+    code, out, _err = nova_manage('db', 'null_instance_uuid_scan')
+    assert code == 0 and out.splitlines()[1].split() == ['console_auth_tokens', '1']
+    assert 'were removed' in nova_manage('db', 'null_instance_uuid_scan', '--delete')[1]
+    assert 'no records' in nova_manage('db', 'null_instance_uuid_scan')[1]

@@ -1,0 +1,164 @@
+"""Which cell a process is at home in, and what a Cell opens."""
+import socket
+import time
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova import conf as nova_conf
+from nova import exception
+from nova.db import cells
+from nova.db import engine
+from nova.db import tables_api
+from nova.rpc import clients
+from nova.rpc.interface import Interface
+
+
+class Deployment:
+    """An API database, and Cells of processes with different [database]."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.conf = nova_conf.new(files=[])
+        self.api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
+        tables_api.metadata.create_all(self.api_db.engine)
+        self.opened, self.connected = [self.api_db], []
+
+    def url(self, name):
+        return f'sqlite:///{self.directory}/{name}.sqlite'
+
+    def add(self, name, uuid=None, **values):
+        with self.api_db.writer() as conn:
+            conn.execute(sa.insert(tables_api.cells).values(**{
+                'uuid': uuid or name.ljust(36, '0'), 'name': name, 'database_url': self.url(name),
+                'transport_url': f'rabbit://{name}', 'disabled': False, **values}))
+
+    def update(self, name, **values):
+        with self.api_db.writer() as conn:
+            conn.execute(sa.update(tables_api.cells).where(tables_api.cells.c.name == name).values(**values))
+
+    def process(self, name):
+        """The Cells of a process whose [database] is that of a cell."""
+        self.opened.append(engine.Database(self.url(name)))
+        return cells.Cells(self.conf, self.api_db, self.opened[-1], self._connect)
+
+    def _connect(self, url):
+        made = clients.Clients(lambda: _Bus(self.connected, url), {'compute': Interface('compute', '1.0')},
+                               _Bus.close if url else None)
+        return made
+
+
+class _Bus:
+    def __init__(self, connected, url):
+        self.connected, self.url = connected, url
+        connected.append(url)
+
+    def client(self, interface):
+        return self.url, interface.topic
+
+    def close(self):
+        self.connected.remove(self.url)
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    made = Deployment(tmp_path)
+    yield made
+    for db in made.opened:
+        db.dispose()
+
+
+def test_one_cell_makes_itself_known(deployment):
+    first, second = deployment.process('any'), deployment.process('any')
+    assert first.default.uuid == second.default.uuid == first.top.uuid
+    assert (first.default.name, first.default.database_url, first.default.transport_url) == ('cell1', '', '')
+    assert [cell.name for cell in first.all()] == ['cell1'] and not first.default.disabled
+
+
+def test_the_row_of_the_database_is_home(deployment):
+    deployment.add('cell0', cells.CELL0_UUID, transport_url='rabbit://top')
+    deployment.add('one')
+    deployment.add('two')
+    top, one = deployment.process('cell0'), deployment.process('one')
+    assert top.default is top.top and top.default.uuid == cells.CELL0_UUID
+    assert one.default.name == 'one' and one.top.name == 'cell0' and one.top is not one.default
+    assert [cell.name for cell in one.all()] == ['one', 'cell0', 'two']
+    assert top.default.rpc.compute == one.default.rpc.compute == ('', 'compute')       # on the process's own bus
+    assert one.top.rpc.compute == ('rabbit://top', 'compute')
+    assert one.top.rpc is one.top.rpc and deployment.connected.count('rabbit://top') == 1
+    one.close()
+    assert 'rabbit://top' not in deployment.connected
+
+
+def test_a_row_without_urls_is_home_where_no_other_is(deployment):
+    deployment.add('old', database_url='', transport_url='')
+    deployment.add('new')
+    assert deployment.process('configured').default.name == 'old'
+    assert deployment.process('new').default.name == 'new'
+
+
+def test_a_database_of_no_cell(deployment):
+    deployment.add('cell1')
+    with pytest.raises(exception.InvalidInput, match='of no cell'):
+        deployment.process('other').all()
+
+
+def test_rows_that_change(deployment):
+    deployment.add('cell0', cells.CELL0_UUID)
+    deployment.add('one')
+    known = deployment.process('cell0')
+    one = known.all()[1]
+    assert not one.disabled
+    deployment.update('one', disabled=True)
+    known.refresh()
+    assert known.all()[1] is one and one.disabled
+    deployment.update('one', transport_url='rabbit://elsewhere')
+    known.refresh()
+    assert known.all()[1].rpc.compute == ('rabbit://elsewhere', 'compute')
+
+
+def _name(cell):
+    with cell.db.reader():
+        return cell.name
+
+
+def test_a_cell_that_refuses_connections_is_not_waited_for(deployment, monkeypatch):
+    """Neither at the first look at it nor, for a while, at all."""
+    deployment.add('cell0', cells.CELL0_UUID)
+    with socket.socket() as bound:                          # nobody listens there
+        bound.bind(('127.0.0.1', 0))
+        deployment.add('away', database_url='mysql+pymysql://nova:secret@127.0.0.1:%d/nova' % bound.getsockname()[1])
+        known, begin, asked = deployment.process('cell0'), time.monotonic(), []
+        for _ in range(20):
+            found, down = known.scatter(lambda cell: (asked.append(cell.name), _name(cell)))
+            assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['away']
+        assert time.monotonic() - begin < 1
+        # a second time at once, in case it was a connection that had been kept open
+        assert asked.count('away') == 2 and asked.count('cell0') == 20
+        away = known.get('away'.ljust(36, '0'))
+        monkeypatch.setattr(away, '_db', engine.Database(deployment.url('away')))
+        deployment.opened.append(away.db)
+        assert known.scatter(_name)[1] == [away]
+        away.rest(0)
+        assert known.scatter(_name)[1] == []
+    known.close()
+
+
+def test_a_connection_that_was_closed_makes_no_cell_away(deployment):
+    deployment.add('cell0', cells.CELL0_UUID)
+    deployment.add('one')
+    known, failures = deployment.process('cell0'), {'cell0': 1, 'one': 1}
+
+    def ask(cell):
+        if failures.pop(cell.name, 0):
+            raise db_exc.DBConnectionError
+        return cell.name
+    found, down = known.scatter(ask)
+    assert [name for _, name in found] == ['cell0', 'one'] and down == []
+    known.close()
+
+
+def test_a_client_that_there_is_not(deployment):
+    with pytest.raises(AttributeError, match='no client for nonsense'):
+        deployment.process('any').default.rpc.nonsense()

@@ -1,0 +1,120 @@
+"""What errors of database drivers mean, to who has asked and to who waits for an answer."""
+import sqlite3
+import threading
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova.db import engine
+from nova.rpc import bus
+from nova.tests.unit import test_rpc
+
+READ_ONLY = ["(1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement')",
+             "(1792, 'Cannot execute statement in a READ ONLY transaction')",
+             'cannot execute UPDATE in a read-only transaction', 'FATAL: the database system is shutting down']
+
+
+@pytest.fixture
+def database(tmp_path):
+    """A Database and a list of errors that its next statements meet."""
+    made, errors = engine.Database(f'sqlite:///{tmp_path}/a.sqlite'), []
+
+    @sa.event.listens_for(made.engine, 'do_execute')
+    def fail(cursor, statement, parameters, context):
+        if errors:
+            raise sqlite3.OperationalError(errors.pop())
+    yield made, errors
+    made.dispose()
+
+
+def test_a_lock_that_was_not_had_is_asked_for_again(database):
+    """SQLite's own words were an OperationalError, and the user's request failed."""
+    made, errors = database
+    errors += ['database is locked', 'database table is locked: instances']
+    assert made.run(lambda conn: conn.scalar(sa.text('SELECT 7'))) == 7
+    assert errors == []
+
+
+@pytest.mark.parametrize('text', READ_ONLY, ids=range(len(READ_ONLY)))
+def test_a_database_that_refuses_to_write_is_one_that_is_away(database, text):
+    """It was an error of ours, a 500; the connection was kept and would have stayed with what was the primary."""
+    made, errors = database
+    with pytest.raises(db_exc.DBConnectionError), made.reader() as conn:
+        connection = conn.connection
+        errors.append(text)
+        conn.execute(sa.text('SELECT 7'))
+    assert not connection.is_valid
+    assert made.run(lambda conn: conn.scalar(sa.text('SELECT 7'))) == 7
+
+
+def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commit_alone(database):
+    """After a restart of the server each connection of the pool failed a request."""
+    made, errors = database
+    errors.append(READ_ONLY[0])
+    assert made.run(lambda conn: conn.scalar(sa.text('SELECT 7'))) == 7
+    calls = []
+
+    def lost(conn):
+        calls.append(1)
+        conn.execute(sa.text('CREATE TABLE t (a INTEGER)'))
+        made.engine.dialect.do_commit = refuse
+
+    def refuse(dbapi_connection):
+        del made.engine.dialect.do_commit
+        raise sqlite3.OperationalError(READ_ONLY[0])
+    with pytest.raises(db_exc.DBConnectionError):
+        made.run(lost)
+    assert calls == [1]
+
+
+class Away(test_rpc.Manager):
+    error = db_exc.DBConnectionError()
+
+    def echo(self, context, value):
+        raise self.error
+
+
+ERRORS = pytest.mark.parametrize('error', [
+    db_exc.DBConnectionError(), db_exc.DBDeadlock(), sa.exc.TimeoutError('pool'),
+    sa.exc.OperationalError('SELECT', {}, Exception('gone'))], ids=lambda error: type(error).__name__)
+
+
+@ERRORS
+def test_a_cast_waits_for_the_database(error, monkeypatch):
+    """What had begun while it was restarted lay there until its deadline, two minutes."""
+    monkeypatch.setattr(bus, 'CAST_PAUSES_S', (0, 0))
+    asked, done = [], threading.Event()
+
+    class Waiting(test_rpc.Manager):
+        def remember(self, context, value):
+            asked.append(value)
+            if len(asked) < 3:
+                raise error
+            done.set()
+    made = test_rpc.make_bus('waiting')
+    server = made.serve(test_rpc.ECHO, Waiting(), 'one')
+    server.start()
+    try:
+        made.client(test_rpc.ECHO).remember(test_rpc.CONTEXT, value=1)
+        assert done.wait(10) and asked == [1, 1, 1]
+    finally:
+        server.stop()
+        made.close()
+
+
+@ERRORS
+def test_a_service_without_its_database_is_asked_again(error, monkeypatch):
+    """Computes took it for an answer: what they had built in such a moment was given up."""
+    monkeypatch.setattr(Away, 'error', error)
+    made = test_rpc.make_bus('away')
+    server = made.serve(test_rpc.ECHO, Away(), 'one')
+    server.start()
+    try:
+        with pytest.raises(exception.ServiceUnavailable) as caught:
+            made.client(test_rpc.ECHO).echo(test_rpc.CONTEXT, value=1)
+        assert caught.value.kwargs['service'] == 'echo'
+    finally:
+        server.stop()
+        made.close()

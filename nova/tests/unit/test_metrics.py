@@ -1,0 +1,203 @@
+"""What a process counts: the parts that count, the format, the bounds."""
+import gc
+import pathlib
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+import pytest
+import yaml
+from prometheus_client import parser
+
+import nova
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import metrics
+from nova.db import engine
+from nova.rpc import bus
+from nova.rpc.interface import Interface
+from nova.rpc.interface import Method
+
+WORK = Interface('counted', '1.0', Method('job', ('what',), call=True))
+
+
+def samples(name):
+    """{labels as a dict's items: value} of the samples of this name, as Prometheus reads them."""
+    text = metrics.exposed()[0].decode()
+    return {tuple(sorted(sample.labels.items())): sample.value
+            for family in parser.text_string_to_metric_families(text)
+            for sample in family.samples if sample.name == name}
+
+
+def value(name, **labels):
+    return samples(name).get(tuple(sorted(labels.items())), 0)
+
+
+def test_all_that_is_exposed_has_a_row_with_its_labels():
+    text = metrics.exposed()[0].decode()
+    rows = {row.name: row for row in metrics.ROWS}
+    found = set()
+    for family in parser.text_string_to_metric_families(text):
+        if not family.name.startswith('nova_'):
+            continue
+        name = family.name + ('_total' if family.type == 'counter' else '')
+        found.add(name)
+        assert rows[name].kind == family.type and family.documentation
+        for sample in family.samples:
+            assert set(sample.labels) - {'le'} == set(rows[name].labels)
+    assert found == rows.keys()
+
+
+def test_alerts_are_about_what_there_is():
+    """Rules of etc/nova/prometheus-alerts.yaml name metrics and labels that exist."""
+    rules = yaml.safe_load((pathlib.Path(nova.__file__).parents[1] / 'etc/nova/prometheus-alerts.yaml').read_text())
+    rows = {row.name: row for row in metrics.ROWS}
+    found = [rule for group in rules['groups'] for rule in group['rules']]
+    assert len({rule['alert'] for rule in found}) == len(found)
+    for rule in found:
+        names = re.findall(r'\bnova_\w+', rule['expr'])
+        assert names or 'up{' in rule['expr']
+        known = {'instance', 'job', *(label for name in names for label in rows[name].labels)}
+        used = set(re.findall(r'(\w+)(?:=|!=|=~|!~)"', rule['expr']))
+        used |= set(re.findall(r'\$labels\.(\w+)', rule['annotations']['summary']))
+        assert used <= known, (rule['alert'], used - known)
+
+
+@pytest.mark.skipif(not shutil.which('promtool'), reason='promtool is not installed')
+def test_promtool_accepts_what_is_exposed():
+    assert not subprocess.run(['promtool', 'check', 'metrics'], input=metrics.exposed()[0], capture_output=True).stderr
+
+
+def test_openmetrics_is_spoken_to_who_asks_for_it():
+    body, kind = metrics.exposed('application/openmetrics-text; version=1.0.0')
+    assert kind.startswith('application/openmetrics-text') and body.endswith(b'# EOF\n')
+
+
+def test_what_goes_on_is_counted_and_has_an_age():
+    with metrics.TASKS.during('test_event'), metrics.TASKS.during('test_event'):
+        time.sleep(0.02)
+        assert value('nova_tasks_in_progress', event='test_event') == 2
+        assert 0.02 <= value('nova_task_oldest_seconds', event='test_event') < 5
+    assert (('event', 'test_event'),) not in samples('nova_tasks_in_progress')
+
+
+@pytest.mark.parametrize('result', ['success', 'error', 'overtaken'])
+def test_a_task_ends_with_its_result(result):
+    before = value('nova_tasks_ended_total', event='test_run', result=result)
+    with pytest.raises(ValueError), metrics.Run('test_run', 'overtaken') as run:
+        run.result = result
+        raise ValueError
+    assert value('nova_tasks_ended_total', event='test_run', result=result) == before + 1
+
+
+def test_many_threads_lose_no_count():
+    before = value('nova_tasks_ended_total', event='test_threads', result='success')
+
+    def work():
+        for _ in range(200):
+            with metrics.Run('test_threads', 'success'):
+                time.sleep(0)
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        metrics.exposed()                    # a scrape in between disturbs nobody
+        time.sleep(0.02)
+    assert value('nova_tasks_ended_total', event='test_threads', result='success') == before + 1600
+
+
+class Owner:
+    def __init__(self, number):
+        self.number = number
+
+
+def test_what_is_watched_is_read_at_a_scrape_while_it_lives():
+    name = 'nova_scheduler_hosts'
+    gc.collect()
+    before = value(name)
+    one, broken = Owner(3), Owner(None)
+    metrics.HOSTS.watch(one, lambda owner: {(): owner.number})
+    assert value(name) == before + 3
+    metrics.HOSTS.watch(broken, lambda owner: {(): owner.number + 1})
+    assert value(name) == before + 3         # the scrape goes on without it
+    metrics.HOSTS.forget(broken)
+    del one
+    gc.collect()
+    assert value(name) == before
+
+
+# ---- who counts
+
+class Manager:
+    def job(self, context, what):
+        if what == 'refuse':
+            raise exception.BadRequest('no')
+        if what == 'break':
+            raise KeyError('secret')
+        if what == 'relay':
+            raise exception.HostUnavailable(host='h')
+
+
+@pytest.mark.parametrize('what, sent, received, raised', [
+    ('do', 'ok', 'ok', None),
+    ('refuse', 'error', 'error', exception.BadRequest),
+    ('relay', 'error', 'error', exception.HostUnavailable),
+    ('break', 'failed', 'failed', exception.RemoteError),
+])
+def test_messages_are_counted_on_both_sides(tmp_path, what, sent, received, raised):
+    transport = bus.Bus(nova_conf.new(files=[]), f'nova-inprocess:///{tmp_path}')
+    server = transport.serve(WORK, Manager(), 'host1')
+    server.start()
+    labels = {'topic': 'counted', 'method': 'job'}
+    names = {'nova_rpc_sent_total': {**labels, 'result': sent},
+             'nova_rpc_received_total': {**labels, 'result': received},
+             'nova_rpc_call_seconds_count': labels, 'nova_rpc_handling_seconds_count': labels}
+    before = {name: value(name, **of) for name, of in names.items()}
+    try:
+        client = transport.client(WORK)
+        if raised is None:
+            client.job(context.admin_context(), what=what)
+        else:
+            with pytest.raises(raised):
+                client.job(context.admin_context(), what=what)
+    finally:
+        server.stop()
+        server.wait(5)
+    assert {name: value(name, **of) - before[name] for name, of in names.items()} == dict.fromkeys(names, 1)
+    assert samples('nova_rpc_in_progress').get((('method', 'job'), ('topic', 'counted'))) is None
+
+
+def test_a_message_that_nobody_takes_is_unavailable():
+    interface = Interface('nobody', '1.0', Method('job', (), call=True, timeout=0.1))
+    transport = bus.Bus(nova_conf.new(files=[]), 'nova-inprocess:///nobody-listens')
+    with pytest.raises(exception.Unavailable):
+        transport.client(interface).job(context.admin_context())
+    assert value('nova_rpc_sent_total', topic='nobody', method='job', result='unavailable') == 1
+
+
+def test_transactions_connections_and_lost_deadlocks_are_counted(tmp_path):
+    from oslo_db import exception as db_exc
+    database = engine.Database(f'sqlite:///{tmp_path}/x.sqlite', name='counted')
+
+    def of(kind):
+        return value('nova_db_transactions_total', database='counted', kind=kind)
+    before = of('read'), of('write'), value('nova_db_retries_total', database='counted')
+    tries, after = [], []
+
+    def write(conn):
+        engine.after_commit(conn, lambda: after.append(len(tries)))
+        tries.append(1)
+        if len(tries) < 3:
+            raise db_exc.DBDeadlock()
+    database.run(write)
+    with database.reader():
+        assert value('nova_db_connections', database='counted', state='in_use') == 1
+    assert after == [3]                      # that of the transaction that was committed alone
+    assert (of('read'), of('write'), value('nova_db_retries_total', database='counted')) == (
+        before[0] + 1, before[1] + 1, before[2] + 2)
+    assert value('nova_db_connections', database='counted', state='idle') == 1
+    database.dispose()
+    assert not [labels for labels in samples('nova_db_connections') if ('database', 'counted') in labels]

@@ -1,0 +1,163 @@
+"""The notifier: what waits, what is dropped, what fails; and that nobody waits for it."""
+import threading
+import time
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import notify
+from nova.notify import events
+from nova.notify import payloads
+from nova.rpc import bus
+from nova.tests import server_rows
+
+CTX = context.RequestContext(user_id='u', project_id='p', auth_token='canary', overwrite=False)
+
+
+class Sender:
+    """As oslo.messaging's notifier; ``gate`` holds it up, ``error`` is raised."""
+
+    def __init__(self):
+        self.sent, self.gate, self.failure, self._publisher = [], threading.Event(), None, None
+        self.gate.set()
+
+    def prepare(self, publisher_id):
+        self._publisher = publisher_id
+        return self
+
+    def info(self, ctx, event_type, payload, level='info'):
+        self.gate.wait(30)
+        if self.failure:
+            raise self.failure
+        self.sent.append((level, self._publisher, event_type, ctx, payload))
+
+    def error(self, ctx, event_type, payload):
+        self.info(ctx, event_type, payload, 'error')
+
+
+def made(form='both', **options):
+    conf = nova_conf.new(files=[], host='h', **{f'notifications__{name}': value for name, value in options.items()})
+    senders = {each: Sender() for each in ('versioned', 'unversioned') if form in (each, 'both')}
+    return notify.Notifier(conf, senders), senders
+
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0)
+
+
+def configured(**options):
+    conf = nova_conf.new(files=[])
+    bus.register_options(conf)
+    for name, value in options.items():
+        conf.set_override(name, value, group='oslo_messaging_notifications')
+    return conf
+
+
+@pytest.mark.parametrize('driver', [[], ['noop'], ['']])
+def test_off_without_a_driver(driver):
+    assert notify.new(configured(driver=driver)) is notify.OFF
+    assert not notify.wanted(configured(driver=driver)) and not notify.OFF.on
+
+
+def test_a_driver_that_needs_a_broker_needs_its_address():
+    with pytest.raises(exception.InvalidInput, match='transport_url'):
+        notify.new(configured(driver=['messagingv2']))
+    assert notify.wanted(configured(driver=['messagingv2']))
+
+
+@pytest.mark.parametrize('form, forms', [('both', {'versioned', 'unversioned'}), ('versioned', {'versioned'}),
+                                         ('unversioned', {'unversioned'})])
+def test_forms(form, forms):
+    conf = configured(driver=['log'])
+    conf.set_override('notification_format', form, group='notifications')
+    assert set(notify.new(conf)._senders) == forms
+
+
+def test_both_forms_of_one_event():
+    notifier, senders = made()
+    notifier.tell(CTX, 'instance.reboot', events.ERROR, server_rows.row(), 'host9',
+                  fault={'code': 500, 'message': 'no', 'details': 'VirtError: no\n'})
+    until(lambda: not notifier.waiting)
+    level, publisher, event_type, ctx, payload = senders['versioned'].sent[0]
+    assert (level, publisher, event_type) == ('error', 'nova-compute:host9', 'instance.reboot.error')
+    assert payload['nova_object.name'] == 'InstanceActionPayload'
+    assert payload['nova_object.data']['fault']['nova_object.data']['exception'] == 'VirtError'
+    level, publisher, event_type, _ctx, payload = senders['unversioned'].sent[0]
+    assert (level, publisher, event_type) == ('error', 'compute.host9', 'compute.instance.reboot.error')
+    assert payload['exception'] == 'no' and payload['instance_flavor_id'] == '42'
+    assert ctx['user_id'] == 'u' and 'canary' not in str(ctx)
+    assert notifier.counts == {'sent': 2}
+
+
+def test_an_event_that_the_older_form_has_at_the_end_alone():
+    notifier, senders = made('unversioned')
+    for phase in events.WITH_ERROR:
+        notifier.tell(CTX, 'instance.volume_attach', phase, server_rows.row(), volume_id='v')
+    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    until(lambda: not notifier.waiting)
+    assert [(each[2], each[4]['volume_id']) for each in senders['unversioned'].sent] == [
+        ('compute.instance.volume.attach', 'v')]
+
+
+def test_a_broker_that_is_away_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(notify, 'QUEUE', 5)
+    notifier, senders = made('versioned')
+    senders['versioned'].gate.clear()
+    began = time.monotonic()
+    for _ in range(20):
+        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    assert time.monotonic() - began < 5
+    assert notifier.counts['dropped'] >= 14 and notifier.waiting <= 6        # one is in the sender's hands
+    senders['versioned'].gate.set()
+    until(lambda: not notifier.waiting)
+    assert notifier.counts['sent'] + notifier.counts['dropped'] == 20
+
+
+def test_a_sender_that_fails_is_counted_and_goes_on():
+    notifier, senders = made('versioned')
+    senders['versioned'].failure = RuntimeError('canary')
+    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    until(lambda: notifier.counts['failed'] == 1)
+    senders['versioned'].failure = None
+    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    until(lambda: notifier.counts['sent'] == 1)
+
+
+def test_what_cannot_be_told_is_counted():
+    notifier, _senders = made('versioned')
+    notifier.tell(CTX, 'instance.lock', None, {'uuid': 'a row without columns'})
+    notifier.tell(CTX, 'instance.unknown', None, server_rows.row())
+    assert notifier.counts == {'failed': 2}
+
+
+def test_stop_lets_out_what_waits():
+    notifier, senders = made('versioned')
+    for _ in range(10):
+        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    notifier.stop(20)
+    assert len(senders['versioned'].sent) == 10
+    senders['versioned'].gate.clear()
+    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    began = time.monotonic()
+    notifier.stop(0.1)
+    assert time.monotonic() - began < 5
+    senders['versioned'].gate.set()
+
+
+def test_payloads_have_no_field_that_lets_somebody_in():
+    for name, payload in payloads.PAYLOADS.items():
+        assert not {'admin_pass', 'admin_password', 'user_data', 'auth_token', 'connection_info', 'private_key',
+                    'system_metadata'} & set(payload.fields), name
+
+
+def test_every_row_names_a_payload_and_every_never_has_a_reason():
+    for row in events.ROWS:
+        assert row.payload in payloads.PAYLOADS and row.when.endswith('.'), row.name
+    assert len(events.EVENTS) == len(events.ROWS)
+    for name, reason in {**events.NEVER, **events.SILENT}.items():
+        assert name not in events.EVENTS and reason

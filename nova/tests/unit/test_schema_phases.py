@@ -1,0 +1,175 @@
+"""Expand and contract: revisions that older code survives, and the step that it would not."""
+import ast
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db import engine
+from nova.db import migration
+
+# Landed before the rule, at a moment when nothing older had ever run.
+LANDED = {('api_0002', 'drop_index')}
+FORBIDDEN = {'drop_table', 'drop_column', 'drop_index', 'drop_constraint', 'create_unique_constraint', 'rename_table',
+             'execute'}
+
+
+def violations(name, source):
+    """[(revision, operation)] that code of the release before would not survive."""
+    found = []
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        function = call.func
+        if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+            continue
+        if function.value.id not in ('op', 'batch', 'batch_op'):
+            continue
+        options = {each.arg: each.value for each in call.keywords}
+        bad = function.attr in FORBIDDEN
+        if function.attr == 'alter_column':
+            bad = _is(options.get('nullable'), False) or 'new_column_name' in options
+        if function.attr == 'add_column':
+            column = {each.arg: each.value for each in call.args[-1].keywords}
+            bad = _is(column.get('nullable'), False) and 'server_default' not in column
+        if function.attr == 'create_index':
+            bad = _is(options.get('unique'), True)
+        if bad and (name, function.attr) not in LANDED:
+            found.append((name, function.attr))
+    return found
+
+
+def _is(node, value):
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+@pytest.mark.parametrize('branch', migration.BRANCHES)
+def test_expanding_takes_nothing_away(branch):
+    for path in sorted(migration.directory(branch).glob(f'{branch}_*.py')):
+        source = path.read_text()
+        upgrade = source[source.index('def upgrade'):].partition('\ndef downgrade')[0]
+        assert violations(path.stem, upgrade) == []
+
+
+@pytest.mark.parametrize('line', [
+    "op.drop_column('t', 'c')", "op.alter_column('t', 'c', nullable=False)", "op.drop_table('t')",
+    "op.add_column('t', sa.Column('c', sa.Integer(), nullable=False))",
+    "batch.drop_column('c')", "op.create_index('i', 't', ['c'], unique=True)",
+])
+def test_what_takes_away_is_seen(line):
+    assert len(violations('x', line)) == 1
+
+
+@pytest.mark.parametrize('line', [
+    "op.add_column('t', sa.Column('c', sa.Integer(), nullable=True))", "op.create_table('t')",
+    "op.add_column('t', sa.Column('c', sa.Integer(), server_default='0', nullable=False))",
+    "op.alter_column('t', 'c', nullable=True)", "op.create_index('i', 't', ['c'], unique=False)",
+])
+def test_what_adds_is_not(line):
+    assert violations('x', line) == []
+
+
+@pytest.mark.parametrize('branch', migration.BRANCHES)
+def test_contractions_are_one_line(branch):
+    names = sorted(path.stem for path in migration.directory(branch, migration.CONTRACT).glob(f'{branch}_*.py'))
+    assert names == [f'{branch}_contract_{number:04d}' for number in range(1, len(names) + 1)]
+    assert migration.head(branch, migration.CONTRACT) == (names[-1] if names else None)
+
+
+# ---- revisions of a release to come
+
+EXPANSION = '''
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision, branch_labels, depends_on = {revision!r}, {before!r}, None, None
+def upgrade():
+    op.add_column('services', sa.Column('mood', sa.String(10), nullable=True))
+'''
+CONTRACTION = '''
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision, branch_labels, depends_on = 'cell_contract_0001', None, None, None
+def upgrade():
+    with op.batch_alter_table('services') as batch:
+        batch.drop_column('disabled_reason')
+'''
+
+
+class Releases:
+    """This release, and ``next()``: one whose code has a further expansion and a contraction."""
+
+    def __init__(self, directory, monkeypatch):
+        self._patch = monkeypatch
+        self._this, self._next = migration.DIRECTORY, directory / 'next'
+        head = migration.head('cell')
+        after = f'cell_{int(head[-4:]) + 1:04d}'
+        for name in ('api', 'cell', 'api_contract', 'cell_contract'):
+            (self._next / name).mkdir(parents=True)
+            for path in (self._this / name).glob('*.py'):
+                (self._next / name / path.name).symlink_to(path)
+        for path in self._this.glob('*.*'):
+            (self._next / path.name).symlink_to(path)
+        (self._next / 'cell' / f'{after}.py').write_text(EXPANSION.format(revision=after, before=head))
+        if not list((self._next / 'cell_contract').glob('cell_*')):
+            (self._next / 'cell_contract' / 'cell_contract_0001.py').write_text(CONTRACTION)
+
+    def next(self):
+        self._patch.setattr(migration, 'DIRECTORY', self._next)
+
+    def this(self):
+        self._patch.setattr(migration, 'DIRECTORY', self._this)
+
+
+@pytest.fixture
+def releases(tmp_path, monkeypatch):
+    return Releases(tmp_path, monkeypatch)
+
+
+def check_phases(db, releases):
+    """A release and the next one on one database; also run on MariaDB and PostgreSQL by integration/test_databases."""
+    migration.sync(db, 'cell')
+    releases.next()
+    assert migration.is_behind(db, 'cell')
+    with pytest.raises(exception.DatabaseNotReady):
+        migration.check(db, 'cell')
+    migration.sync(db, 'cell')
+    migration.check(db, 'cell')
+    assert {'mood', 'disabled_reason'} <= columns(db)                 # expanding drops nothing
+    releases.this()
+    migration.check(db, 'cell')                                       # the older code still starts
+    assert not migration.is_behind(db, 'cell')
+    migration.sync(db, 'cell')                                        # and its command leaves the schema alone
+    with db.writer() as conn:
+        conn.exec_driver_sql("INSERT INTO services (uuid, host, binary, topic, availability_zone, created_at, version,"
+                             " disabled, forced_down) VALUES ('u', 'h', 'nova-compute', 'compute', 'z',"
+                             " '2026-01-01 00:00:00', 1, false, false)".replace(' binary,', f' {quoted(conn)},'))
+    releases.next()
+    assert migration.is_behind(db, 'cell', migration.CONTRACT)
+    assert migration.contract(db, 'cell') and not migration.contract(db, 'cell')
+    assert 'disabled_reason' not in columns(db)
+    migration.check(db, 'cell')
+    releases.this()
+    with pytest.raises(exception.DatabaseTooNew, match='cell_contract_0001'):
+        migration.check(db, 'cell')
+
+
+def quoted(conn):
+    return conn.dialect.identifier_preparer.quote('binary')
+
+
+def columns(db):
+    with db.reader() as conn:
+        return {column['name'] for column in sa.inspect(conn).get_columns('services')}
+
+
+def test_an_older_release_runs_on_an_expanded_schema_and_not_on_a_contracted_one(tmp_path, releases):
+    if migration.head('cell', migration.CONTRACT):
+        pytest.skip('this release has a contraction of its own: the next one would drop what it drops')
+    check_phases(engine.Database(f'sqlite:///{tmp_path}/x.sqlite'), releases)
+
+
+def test_a_schema_of_something_else_is_refused(tmp_path):
+    db = engine.Database(f'sqlite:///{tmp_path}/x.sqlite')
+    migration.sync(db, 'cell')
+    with db.writer() as conn:
+        conn.exec_driver_sql("UPDATE alembic_version SET version_num = 'api_0009'")
+    with pytest.raises(exception.DatabaseNotReady, match='api_0009'):
+        migration.check(db, 'cell')

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Measures a fleet on one machine: separate processes, RabbitMQ, MariaDB, fake computes.
+
+usage: tools/bench/cluster.py [boots] [heartbeats] [--computes 20] [--servers 100] [--simulated 1000 10000] [--json F]
+
+boots       servers a second from POST to ACTIVE, messages and SQL statements of one boot, memory of every daemon
+heartbeats  the load of many simulated computes: see tools/bench/simulated.py
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from concurrent import futures
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fleet import Fleet
+from fleet import secrets_of
+
+POLL_S = 0.02
+QUIET_S = 2                    # far more than a boot takes
+HEARTBEATS = ('arrive', 'service_alive', 'register_service', 'report_service', 'report_nodes')
+MANY = 8000                    # simulated computes for which a second conductor is started
+CALM_S = 10                    # seconds over which the load without servers is taken
+
+
+class Bench:
+    def __init__(self, fleet):
+        self.fleet, self.results = fleet, {}
+
+    def record(self, name, **figures):
+        self.results[name] = figures
+        print(f'{name:44}', '  '.join(f'{key} {value}' for key, value in figures.items()), flush=True)
+
+    def machine(self):
+        self.record('machine', cores=os.cpu_count(), load=' '.join(f'{value:.1f}' for value in os.getloadavg()))
+
+    # ---- boots
+
+    def until_active(self, name):
+        """Seconds from POST to ACTIVE of one server."""
+        begin = time.perf_counter()
+        status, _headers, data = self.fleet.create(name)
+        if status != 202:
+            raise RuntimeError(data)
+        ident = json.loads(data)['server']['id']
+        while True:
+            state = self.fleet.json('GET', f'/servers/{ident}')['server']['status']
+            if state == 'ACTIVE':
+                return time.perf_counter() - begin
+            if state == 'ERROR':
+                raise RuntimeError(f'{ident} is in ERROR')
+            time.sleep(POLL_S)
+
+    def boots(self, count, concurrency=8):
+        before, begin = self.fleet.usage(), time.perf_counter()
+        with futures.ThreadPoolExecutor(concurrency) as pool:
+            seconds = sorted(pool.map(lambda number: self.until_active(f'one-{number}'), range(count)))
+        wall = time.perf_counter() - begin
+        self.record(f'POST to ACTIVE, concurrency {concurrency}', servers_per_s=round(count / wall, 1),
+                    median_ms=round(statistics.median(seconds) * 1000), p95_ms=round(
+                        seconds[int(count * 0.95)] * 1000))
+        self.cpu('  CPU of one boot, ms', before, count)
+
+    def one_request(self, count):
+        have, begin = sum(self.fleet.states().values()), time.perf_counter()
+        before = self.fleet.usage()
+        status, _headers, data = self.fleet.create('many', count)
+        if status != 202:
+            raise RuntimeError(data)
+        while (found := self.fleet.states()).get('active', 0) < have + count:
+            if found.get('error'):
+                raise RuntimeError(f'{found["error"]} servers are in ERROR')
+            time.sleep(POLL_S)
+        self.record(f'one request of {count}', servers_per_s=round(count / (time.perf_counter() - begin), 1))
+        self.cpu('  CPU of one boot, ms', before, count)
+
+    def cpu(self, name, before, count):
+        spent = collections.Counter()
+        for process, (seconds, _rss) in self.fleet.usage().items():
+            spent[process.rstrip('0123456789')] += (seconds - before[process][0]) * 1000 / count
+        self.record(name, **{process: round(value, 1) for process, value in sorted(spent.items())})
+
+    def costs(self, count=10):
+        """Messages and statements of one boot after the other, without those of the same time at rest."""
+        messages, statements = Messages(self.fleet), Statements(self.fleet)
+        with messages, statements:
+            time.sleep(CALM_S)
+            rest, rest_sql = messages.counts.copy(), statements.counts()
+            begin = time.perf_counter()
+            for number in range(count):
+                status, _headers, data = self.fleet.create(f'cost-{number}')
+                if status != 202:
+                    raise RuntimeError(data)
+                time.sleep(QUIET_S)              # nobody asks meanwhile: the questions would count
+            share = (time.perf_counter() - begin) / CALM_S
+            sent = {name: (value - rest[name] - rest[name] * share) / count
+                    for name, value in messages.counts.items() if name not in HEARTBEATS}
+            done = {name: (value - rest_sql[name] - rest_sql[name] * share) / count
+                    for name, value in statements.counts().items()}
+        self.record('messages of one boot (budget 6)', **{name: round(value, 1) for name, value in sorted(
+            sent.items()) if value > 0.05})
+        self.record('  together', calls_and_casts=round(sum(value for name, value in sent.items()
+                                                            if name != 'replies'), 1))
+        self.record('SQL statements of one boot (budget 25)', **{name: round(value, 1) for name, value in sorted(
+            done.items())})
+
+    def memory(self):
+        found = collections.defaultdict(list)
+        for name, (_cpu, rss) in self.fleet.usage().items():
+            found[name.rstrip('0123456789')].append(rss)
+        for name, values in sorted(found.items()):
+            self.record(f'memory of {name}', rss_mib=max(values))
+
+    def credentials(self):
+        """Places of the first compute's process that have the password of the database: none."""
+        process = self.fleet.processes.get('compute1')
+        if process is not None:
+            found = secrets_of(process.pid, self.fleet.password, self.fleet.cell_db.url.port)
+            self.record('database credentials in a compute', found=', '.join(found) or 'none')
+
+
+class Statements:
+    """Statements that the database has been asked for, by kind."""
+
+    def __init__(self, fleet):
+        self._db = fleet.cell_db
+
+    def __enter__(self):
+        self._set('ON')
+
+    def __exit__(self, *_):
+        self._set('OFF')
+
+    def _set(self, value):
+        with self._db.engine.connect() as conn:
+            conn.exec_driver_sql("SET GLOBAL log_output = 'TABLE'")
+            conn.exec_driver_sql(f'SET GLOBAL general_log = {value}')
+            if value == 'ON':
+                conn.exec_driver_sql('TRUNCATE mysql.general_log')
+
+    def counts(self):
+        with self._db.engine.connect() as conn:
+            rows = conn.exec_driver_sql("SELECT argument FROM mysql.general_log WHERE command_type = 'Query'").scalars()
+            return collections.Counter(_kind(text) for text in rows)
+
+
+def _kind(text):
+    text = bytes(text).decode(errors='replace') if not isinstance(text, str) else text
+    word = text.split(None, 1)[0].upper() if text.strip() else ''
+    if text in ('SELECT 1', 'select 1'):
+        return 'pings'
+    return 'statements' if word in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') else 'transactions'
+
+
+class Messages:
+    """What is published, by method, as RabbitMQ's tracing shows it."""
+
+    def __init__(self, fleet):
+        self._broker, self.counts = fleet.broker, collections.Counter()
+        self._stopping = threading.Event()
+
+    def _control(self, *arguments):
+        cookie = (self._broker._directory / '.erlang.cookie').read_text()
+        subprocess.run([self._broker._control, '-n', self._broker._environment['RABBITMQ_NODENAME'],
+                        '--erlang-cookie', cookie, *arguments], check=True, stdout=subprocess.DEVNULL,
+                       env=self._broker._environment)
+
+    def __enter__(self):
+        self._control('trace_on')
+        self._thread = threading.Thread(target=self._follow)
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._stopping.set()
+        self._thread.join()
+        self._control('trace_off')
+
+    def _follow(self):
+        import amqp
+        with amqp.Connection(f'127.0.0.1:{self._broker.port}', 'guest', 'guest') as connection:
+            channel = connection.channel()
+            queue = channel.queue_declare('', exclusive=True).queue
+            channel.queue_bind(queue, 'amq.rabbitmq.trace', 'publish.#')
+            channel.basic_consume(queue, no_ack=True, callback=self._count)
+            while not self._stopping.is_set():
+                try:
+                    connection.drain_events(timeout=0.5)
+                except TimeoutError:
+                    continue
+
+    def _count(self, message):
+        body = json.loads(message.body)
+        inner = json.loads(body.get('oslo.message', '{}'))
+        method = inner.get('method')
+        if method is None:
+            method = 'replies'
+        self.counts[method] += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('what', nargs='*', help='boots, heartbeats; without a name both')
+    parser.add_argument('--computes', type=int, default=20)
+    parser.add_argument('--servers', type=int, default=100, help='of the measurement at concurrency 8')
+    parser.add_argument('--simulated', type=int, nargs='*', default=[1000, 10000], help='numbers of simulated computes')
+    parser.add_argument('--seconds', type=int, default=60, help='of the measurement of heartbeats')
+    parser.add_argument('--json', help='also write the figures to this file')
+    args = parser.parse_args()
+    what, results = args.what or ['boots', 'heartbeats'], {}
+    if 'boots' in what:
+        with Fleet(args.computes) as fleet:
+            bench = Bench(fleet)
+            bench.machine()
+            fleet.flavor()
+            bench.memory()
+            bench.until_active('first')
+            bench.costs()
+            bench.boots(args.servers)
+            bench.one_request(100)
+            bench.credentials()
+            results.update(bench.results)
+    if 'heartbeats' in what:
+        import simulated
+        for number in args.simulated:
+            more = [f'conductor{each}' for each in range(2, 2 + number // MANY)]
+            with Fleet(0, daemons=('conductor', *more, 'scheduler', 'network', 'api')) as fleet:
+                bench = Bench(fleet)
+                bench.machine()
+                simulated.measure(bench, number, args.seconds)
+                results.update({f'{number}: {name}': value for name, value in bench.results.items()})
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(results, indent=1) + '\n')
+
+
+if __name__ == '__main__':
+    main()
