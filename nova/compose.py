@@ -86,8 +86,10 @@ def clients(conf, bus, url):
 
 
 def needs(bus, api_db=None, cells=None):
-    """What a process needs of others to be ready, as a part of it."""
-    found = {'broker': bus.reach}
+    """What a process needs of others to be ready, as a part of it; None: it does without."""
+    found = {}
+    if bus is not None:
+        found['broker'] = bus.reach
     if api_db is not None:
         found['database api'] = api_db.ping
     if cells is not None:

@@ -41,6 +41,7 @@ class Heart:
         self._arrived, self._silent = threading.Event(), 0
         self._numbers, self._sent = itertools.count(), {}
         self._asked_at, self._first = None, True
+        self._beating = threading.Lock()         # SIGHUP brings one between those of the periodic task
         self.told = {}
         self.on_new_row = None       # called when the service's row was removed and made anew
         if server is not None:
@@ -69,13 +70,18 @@ class Heart:
         """Others may have the name."""
         self._identity.release()
 
-    def beat(self):
+    def beat(self, ask=False):
         """Report, if the service answers itself; whether it did.
 
+        :param ask: what became of the service, and of the versions of others
         :raises ServiceExists: the name belongs to another service by now
         """
-        if not self._answers():
-            return False
+        with self._beating:
+            if ask:
+                self._asked_at = None
+            return self._answers() and self._reported()
+
+    def _reported(self):
         try:
             self._report()
         except exception.ServiceExists:
@@ -101,6 +107,8 @@ class Heart:
                 LOG.warning('%s on %s answers again.', self._binary, self._host)
             self._silent = 0
             return True
+        if self._stopping.is_set():
+            return False                             # nobody takes messages any more
         self._silent += 1
         busy = self._server.full
         LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '

@@ -4,9 +4,12 @@ Where a proxy and this server disagree about the end of a request, one client's 
 So what is not exactly HTTP is refused, a body is read in pieces and never gathered, and a connection on which a body
 was not read to its end is not used again.
 """
+import logging
 import re
+import selectors
 import time
 
+from cheroot import connections
 from cheroot import server
 from cheroot import wsgi
 
@@ -15,6 +18,7 @@ from nova import exception
 PIECE = 65536                       # bytes taken from the socket at once
 DRAIN = 64 * 1024 * 1024            # bytes of a refused body that are read, so that the client sees the answer
 HEADERS_S = 20                      # a request line and its headers have come by then
+LAST_S = 0.5                        # who has just connected when the server stops may say what it wants
 MAX_LINE = 4096                     # bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -185,8 +189,8 @@ class _Request(server.HTTPRequest):
             self.conn.wfile.write(b'0\r\n\r\n')
 
     def send_headers(self):
-        if not self.close_connection and not self.rfile.drain():
-            self.close_connection = True
+        if not self.server.ready or not self.close_connection and not self.rfile.drain():
+            self.close_connection = True             # a stopping server answers no further request
         super().send_headers()
 
 
@@ -214,13 +218,52 @@ class _Connection(server.HTTPConnection):
     RequestHandlerClass = _Request
 
     def __init__(self, served_by, sock, makefile):
-        self.timed, self.waited = _Timed(sock), False
+        self.timed, self.waited, self.spoke = _Timed(sock), False, False
         super().__init__(served_by, sock, lambda sock, mode, size: makefile(
             self.timed if 'r' in mode else sock, mode, size))
 
 
+class _Connections(connections.ConnectionManager):
+    """Whose request has come, or is on its way, when the server stops, gets its answer."""
+
+    def _run(self, expiration_interval):
+        super()._run(expiration_interval)
+        self._accept_last()
+        begun = time.monotonic()
+        while ready := list(self._selector.select(self._patience(begun))):
+            for number, conn in ready:
+                self._selector.unregister(number)
+                self.server.process_conn(conn)
+
+    def _accept_last(self):
+        """Those in the queue of the listening socket, which is closed: the system would break them off."""
+        listener, self.server.socket = self.server.socket, None
+        if listener is None:             # it was stopped before it had begun
+            return
+        self._selector.unregister(listener.fileno())
+        listener.settimeout(0)
+        while (conn := self._from_server_socket(listener)) is not None:
+            self._selector.register(conn.socket.fileno(), selectors.EVENT_READ, data=conn)
+        listener.close()
+
+    def _patience(self, begun):
+        """Seconds for which more may come: from those that have said nothing yet."""
+        silent = any(not conn.spoke for _number, conn in self._selector.connections)
+        return max(0, begun + LAST_S - time.monotonic()) if silent else 0
+
+
 class _Server(wsgi.Server):
     ConnectionClass = _Connection
+
+    def clear_stats(self):
+        """Nobody reads what cheroot counts; its table of all servers would keep this one for ever."""
+        super().clear_stats()
+        logging.statistics.clear()
+
+    def prepare(self):
+        super().prepare()
+        self._connections.close()
+        self._connections = _Connections(self)
 
     def process_conn(self, conn):
         """A thread is for who says something: a new connection waits where the idle ones do."""
@@ -228,6 +271,7 @@ class _Server(wsgi.Server):
             conn.waited = True
             self.put_conn(conn)
         else:
+            conn.spoke = True
             super().process_conn(conn)
 
 

@@ -7,6 +7,8 @@ import os
 import urllib.parse
 import uuid
 
+from oslo_utils import uuidutils
+
 from nova import exception
 
 DIRECTORY = 'services'
@@ -17,6 +19,15 @@ def state_path(conf):
     if conf.state_path:
         return conf.state_path
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
+
+
+def _keep(directory):
+    """Let a file that was made in a directory be there after a power failure."""
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 class IdentityFile:
@@ -35,7 +46,7 @@ class IdentityFile:
         """Read or make it, and keep others from it until ``release``.
 
         :raises ServiceExists: another process has it
-        :raises InvalidInput: the file cannot be written
+        :raises InvalidInput: the file cannot be written or locked, or holds something else
         """
         try:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
@@ -43,18 +54,32 @@ class IdentityFile:
         except OSError as error:
             raise exception.InvalidInput(reason=f'{self.path}: {error.strerror}') from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self.text = self._read(file)
+        except BaseException:
             file.close()
+            raise
+        self._file = file
+
+    def _read(self, file):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            text = file.read().strip()
+            if not text:
+                text = str(uuid.uuid4())
+                file.write(text + '\n')
+                file.flush()
+                os.fsync(file.fileno())
+                _keep(os.path.dirname(self.path))
+        except BlockingIOError:
             raise exception.ServiceExists(
                 f'{self._binary} of host {self._host} runs on this machine already.') from None
-        text = file.read().strip()
-        if not text:
-            text = str(uuid.uuid4())
-            file.write(text + '\n')
-            file.flush()
-            os.fsync(file.fileno())
-        self._file, self.text = file, text
+        except (OSError, UnicodeDecodeError) as error:       # a file system without locks, a broken disk
+            raise exception.InvalidInput(reason=f'{self.path}: {error}') from None
+        if not uuidutils.is_uuid_like(text):
+            raise exception.InvalidInput(
+                reason=f'{self.path} holds no identity. Bring back the file as it was, or remove it and delete the '
+                       'service, which registers anew then.')
+        return text
 
     def release(self):
         file, self._file = self._file, None

@@ -251,6 +251,9 @@ DB_TRANSACTIONS = _counter(
     'nova_db_transactions_total', 'Transactions that ended well. `kind`: read or write', 'database', 'kind')
 DB_RETRIES = _counter(
     'nova_db_retries_total', 'Transactions that lost a deadlock or a lock race and were run again', 'database')
+DB_RECONNECTS = _counter(
+    'nova_db_reconnects_total', 'Transactions that lost their connection before the commit and were begun again',
+    'database')
 DB_GAVE_UP = _counter(
     'nova_db_gave_up_total', 'Transactions that were given up after they had lost too often', 'database')
 DB_CONNECTIONS = Watched(

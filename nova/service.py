@@ -24,6 +24,7 @@ LOG = logging.getLogger(__name__)
 VERSION = versions.VERSION          # in the service rows, for rolling upgrades
 JITTER = 0.1                        # part of a spacing by which runs of a periodic task vary
 TICK_S = 5                          # the main loop shows so often that it turns
+START_LOOK_S = 0.5                  # between two looks, while it starts, whether it shall stop
 LOOP_STUCK_S = 60                   # one that has not for so long hangs
 GC_THRESHOLDS = (50_000, 10, 10)    # of objects: one page of a list makes more than Python's 700 many times over
 
@@ -56,7 +57,6 @@ class Service:
         if self._heart is not None:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
         self.refused = None              # why it must not go on: its name belongs to another service
-        self.on_refused = _nothing
         self._threads = []
 
     def start(self):
@@ -66,6 +66,8 @@ class Service:
         """
         if self._heart is not None:
             self._heart.enlist()
+        if self._stopping.is_set():      # while it waited for a conductor
+            return
         self._prepared = True
         getattr(self.manager, 'start', _nothing)()
         if self._server is not None:
@@ -105,8 +107,8 @@ class Service:
         """The configuration was read again; a heartbeat brings what this service cannot look up itself."""
         if self._bus is not None:
             self._bus.pins.reload()
-        if self._heart is not None:
-            self._report()
+        if self._heart is not None and self._prepared:
+            self._report(ask=True)
         getattr(self.manager, 'reload', _nothing)()
 
     def alive(self):
@@ -122,15 +124,14 @@ class Service:
     def _named(self, found):
         return {f'{self.binary} {self.host} {name}': state for name, state in found.items()}
 
-    def _report(self):
+    def _report(self, ask=False):
         arrived = False
         try:
-            arrived = self._heart.beat()
+            arrived = self._heart.beat(ask)
         except exception.ServiceExists as error:
             LOG.error('%s stops: %s', self.binary, error)
             self.refused = error
             self._stopping.set()
-            self.on_refused()
         finally:
             self._heartbeat.done(arrived)
 
@@ -157,6 +158,17 @@ def _nothing():
     return None
 
 
+def _refused(parts):
+    """Whether one of the parts, or of the parts in them, must not go on."""
+    return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
+
+
+def _rest(parts):
+    for part in parts:
+        getattr(part, 'rest', _nothing)()
+        _rest(getattr(part, 'parts', ()))
+
+
 def _tame_collector():
     """Modules and tables that stay until the end are not searched for garbage again and again."""
     gc.collect()
@@ -179,6 +191,7 @@ class Process:
         self.conf, self.binary, self.parts = conf, binary, list(parts)
         self._pipe, self._wakeup = socket.socketpair()
         self._turned, self._state, self._was_alive = time.monotonic(), 'starting', True
+        self._stop_asked = False
 
     def run(self):
         """Start, serve, stop; returns the exit code."""
@@ -187,7 +200,6 @@ class Process:
         try:
             for part in self.parts:
                 started.append(part)
-                part.on_refused = self._end
                 part.start()
             _tame_collector()
             self._state = 'serving'
@@ -198,28 +210,35 @@ class Process:
             notify('STOPPING=1')
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: os._exit(1))
+            code = 1 if _refused(self.parts) else 0
             done = self._stop(started)
         LOG.info('%s has stopped', self.binary)
-        code = 1 if any(getattr(part, 'refused', None) for part in self.parts) else 0
         if not done:
             logging.shutdown()
             os._exit(code)       # threads that do not end would keep the interpreter alive
         return code
 
-    def _end(self):
-        """As SIGTERM does it."""
-        self._wakeup.send(bytes([signal.SIGTERM]))
-
     def _catch_signals(self):
         """Signals become bytes of a socket: nothing runs inside a handler, under either thread model."""
+        def note(number, _frame):
+            self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, note)
+        self._pipe.settimeout(min(_watchdog_interval() or TICK_S, TICK_S))
+        concurrency.spawn('stop-while-starting', self._watch_start)
+
+    def _watch_start(self):
+        """A part may wait for others in its start: it is told when the process shall stop instead."""
+        while self._state == 'starting':
+            time.sleep(START_LOOK_S)
+            if self._stop_asked:
+                _rest(self.parts)
+                return
 
     def _serve(self):
-        self._pipe.settimeout(min(_watchdog_interval() or TICK_S, TICK_S))
-        while True:
+        while not _refused(self.parts):
             self._turned = time.monotonic()
             self._feed_watchdog()
             try:
@@ -269,11 +288,23 @@ class Process:
 
     def _reload(self):
         notify(f'RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}')
-        changed = self.conf.mutate_config_files()
+        try:
+            self._read_again()
+        finally:
+            notify('READY=1')            # or systemd takes it for reloading still
+
+    def _read_again(self):
+        try:
+            changed = self.conf.mutate_config_files()
+        except SystemExit:               # an option of the command line has no such value: oslo.config has said so
+            raise exception.InvalidInput('the configuration has a value that cannot be; what was read before stays'
+                                         ) from None
         LOG.info('Configuration read again; %d options changed', len(changed or ()))
         for part in self.parts:
-            getattr(part, 'reload', _nothing)()
-        notify('READY=1')
+            try:
+                getattr(part, 'reload', _nothing)()
+            except Exception:            # the others have read theirs
+                LOG.exception('%s could not read its configuration again', type(part).__name__)
 
     def _report(self):
         from nova import report

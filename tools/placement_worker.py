@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -182,7 +183,8 @@ class Worker:
         conf = configuration()
         self.api_db = engine.Database(options['api'], **CONNECTIONS)
         self.cell_db = engine.Database(options['cell'], **CONNECTIONS)
-        self.cells = cells.Cells(conf, self.api_db, db=self.cell_db)
+        self.cells = cells.Cells(conf, self.api_db, db=self.cell_db, connect=lambda url: types.SimpleNamespace(
+            conductor=self.conductor, compute=self.computes, network=Nothing()))
         images = image_api.EmbeddedImages(embedded.Store(self.api_db, options['images']))
         self.scheduler = scheduler_manager.SchedulerManager(conf, self.api_db, self.cells)
         self.scheduler.start()

@@ -26,19 +26,26 @@ class Builds:
         self._limit, self._clock = limit, clock
         self._lock = threading.Lock()
         self._waiting, self._accepted, self._counted_at = 0, 0, None
+        self._counting = False
         self._rate = 0.0             # servers a second that were built between the last two counts
 
-    def admit(self, cell, servers):
+    def admit(self, cells, servers):
         """Let a request for so many servers pass.
 
-        :param cell: db.cells.Cell in which new servers wait
+        :param cells: db.cells.Cells: new servers wait in the default one, placed ones in that of their host
         :raises TooManyBuilds: there are too many that wait already
         """
         if not self._limit:
             return
         with self._lock:
-            if self._stale():
-                self._count(cell)
+            count = not self._counting and self._stale()
+            self._counting |= count
+        if count:                    # the others go by what is known meanwhile: a cell may take its time to answer
+            try:
+                self._count(cells)
+            finally:
+                self._counting = False
+        with self._lock:
             waiting = self._waiting + self._accepted
             if waiting < self._limit:
                 self._accepted += servers
@@ -54,10 +61,16 @@ class Builds:
         return self._waiting + self._accepted >= self._limit and (
             self._counted_at is None or self._clock() - self._counted_at > LOOK_S)
 
-    def _count(self, cell):
+    def _count(self, cells):
+        before = self._accepted
+        found, _down = cells.scatter(self._building)
+        waiting, now = sum(number for _cell, number in found), self._clock()
+        with self._lock:
+            if self._counted_at is not None and now > self._counted_at:
+                self._rate = max(0.0, self._waiting + before - waiting) / (now - self._counted_at)
+            self._waiting, self._counted_at = waiting, now
+            self._accepted -= before
+
+    def _building(self, cell):
         with cell.db.reader() as conn:
-            waiting = instances.count_building(conn, self._limit * 2)
-        now = self._clock()
-        if self._counted_at is not None and now > self._counted_at:
-            self._rate = max(0.0, self._waiting + self._accepted - waiting) / (now - self._counted_at)
-        self._waiting, self._accepted, self._counted_at = waiting, 0, now
+            return instances.count_building(conn, self._limit * 2)

@@ -4,9 +4,9 @@ The key is the client's secret. The database has hashes of it and of the request
 may hold a password or a private key, encrypted with a key derived from it: who reads the database reads no answer.
 What was refused is not kept.
 
-A process that dies between its first write and its answer leaves a row without an answer. After ``ABANDONED_S``
-a request with the same key does the work again; ``Once.uuid`` then names the same servers as the first time, so that
-what is there already is found (see server_create).
+A process that dies between its first write and its answer, or loses its database at a commit, leaves a row without an
+answer. After ``ABANDONED_S`` a request with the same key does the work again; ``Once.uuid`` then names the same servers
+as the first time, so that what is there already is found (see server_create).
 """
 import base64
 import datetime
@@ -19,6 +19,7 @@ from cryptography import fernet
 
 from nova import exception
 from nova import utils
+from nova.db import engine
 from nova.db import idempotency as db
 
 LOG = logging.getLogger(__name__)
@@ -98,6 +99,8 @@ def serve(req, document, work):
         once.again, once.created_at = True, row['created_at']
     try:
         answer = work()
+    except engine.CommitUnanswered:
+        raise                            # it may be done: who asks again finds it
     except BaseException:
         database.run(db.forget, req.project_id, once.key_hash, once.tried_at)
         raise

@@ -14,7 +14,8 @@ def parts(conf):
     if not conf.metadata.shared_secret:
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
     api_db, cells = compose.checked_databases(conf)
-    return [wsgi.Server(app.Application(conf, api_db, cells), conf.network.metadata_host or conf.my_ip,
+    return [compose.needs(None, api_db, cells),
+            wsgi.Server(app.Application(conf, api_db, cells), conf.network.metadata_host or conf.my_ip,
                         conf.metadata.port, threads=conf.http.threads)]
 
 

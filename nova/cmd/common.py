@@ -16,6 +16,7 @@ def run(binary, parts, arguments=None, **overrides):
     concurrency.setup()
     # Imported only now: the thread model comes first.
     from oslo_config import cfg
+    from oslo_db import exception as db_exc
 
     from nova import conf as nova_conf
     from nova import exception
@@ -37,6 +38,9 @@ def run(binary, parts, arguments=None, **overrides):
         return failed(binary, error)
     except cfg.Error as error:
         return failed(binary, error, 2)
+    except db_exc.DBError as error:
+        from nova.db import errors
+        return failed(binary, f'The database cannot be used: {errors.reason(error)}')
 
 
 def failed(binary, error, code=1):

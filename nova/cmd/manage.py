@@ -14,6 +14,7 @@ from nova.cmd import manage_placement
 from nova.cmd import manage_servers
 from nova.cmd import manage_shell
 from nova.cmd import manage_upgrade
+from nova.cmd import tables
 
 
 def main(arguments=None):
@@ -46,7 +47,8 @@ def main(arguments=None):
     except OSError as error:
         return common.failed('nova-manage', error)
     except db_exc.DBError as error:
-        return common.failed('nova-manage', f'The database cannot be used: {_first_line(error)}')
+        from nova.db import errors
+        return common.failed('nova-manage', f'The database cannot be used: {errors.reason(error)}')
 
 
 def _joined(arguments, valued):
@@ -64,11 +66,6 @@ def _parted(arguments):
         if word in COMMANDS and (callable(COMMANDS[word]) or action is None or action in COMMANDS[word]):
             return arguments[:number], arguments[number:]
     return [], arguments
-
-
-def _first_line(error):
-    """The reason without the statement and its values; SQLAlchemy puts them behind it."""
-    return str(getattr(error, 'inner_exception', None) or error).splitlines()[0]
 
 
 def _database(branch):
@@ -92,31 +89,36 @@ def _database(branch):
 
 
 def _services(conf, topic=None):
+    """([(Cell, row)], [cells that are down])"""
     from nova import compose
     from nova.db import services
-    _api_db, cells = compose.checked_databases(conf)
-    rows = []
-    for cell in cells.all():
+
+    def rows(cell):
         with cell.db.reader() as conn:
-            rows += [(cell, row) for row in services.list(conn, topic=topic)]
-    return rows
+            return services.list(conn, topic=topic)
+    found, down = compose.checked_databases(conf)[1].scatter(rows)
+    return [(cell, row) for cell, listed in found for row in listed], down
 
 
 def _list_services(conf):
-    """List the services with their states."""
+    """List the services with their states: 1 when a cell is down."""
     from nova import utils
     from nova.db import services
     now = utils.utcnow()
-    print_table(('Binary', 'Host', 'Zone', 'Status', 'State', 'Last seen'), [
+    found, down = _services(conf)
+    tables.print_table(('Binary', 'Host', 'Zone', 'Status', 'State', 'Last seen'), [
         (row['binary'], row['host'], row['availability_zone'], 'disabled' if row['disabled'] else 'enabled',
          'up' if services.is_up(row, conf.service_down_time, now) else 'down', utils.isotime(row['last_seen_at']))
-        for _cell, row in _services(conf)])
+        for _cell, row in found])
+    return 1 if down else 0
 
 
 def _list_hosts(conf):
-    """List the compute hosts."""
-    print_table(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
-                                           for cell, row in _services(conf, 'compute')])
+    """List the compute hosts: 1 when a cell is down."""
+    found, down = _services(conf, 'compute')
+    tables.print_table(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
+                                                  for cell, row in found])
+    return 1 if down else 0
 
 
 def _assign_vpn(conf):
@@ -222,11 +224,3 @@ def _describe(parser, function):
     parser.set_defaults(function=function)
     for name, option in OPTIONS.get(function, {}).items():
         parser.add_argument(name, **option)
-
-
-def print_table(header, rows):
-    """A table of texts."""
-    table = [header, *([str(value) if value is not None else '-' for value in row] for row in rows)]
-    widths = [max(len(row[index]) for row in table) for index in range(len(header))]
-    for row in table:
-        print('  '.join(value.ljust(width) for value, width in zip(row, widths)).rstrip())

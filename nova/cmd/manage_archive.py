@@ -6,6 +6,8 @@ import datetime
 import sys
 import time
 
+from nova.cmd import tables
+
 UNEXPECTED = 255
 NO_API_DATABASE = {'archive': 3, 'purge': 4}
 _DATE = {'metavar': 'DATE', 'help': 'YYYY-MM-DD[ HH:MM[:SS]], UTC unless it says otherwise'}
@@ -34,14 +36,13 @@ def purge(conf, all, before, verbose, all_cells):
 def null_instance_uuid_scan(conf, delete):
     """List, and with --delete remove, rows that name no server though they belong to one."""
     from nova import compose
-    from nova.cmd import manage
     from nova.db import archive
     _api_db, db = compose.open_databases(conf)
     found = db.run(archive.without_server, delete)
     if not found:
         print('There were no records found where instance_uuid was NULL.')
         return 0
-    manage.print_table(('Table', 'Records'), sorted(found.items()))
+    tables.print_table(('Table', 'Records'), sorted(found.items()))
     print(f'{sum(found.values())} records where instance_uuid was NULL' + (' were removed.' if delete else '.'))
     return 0
 
@@ -50,18 +51,15 @@ def _answered(function, conf, *arguments):
     from oslo_db import exception as db_exc
 
     from nova import exception
+    from nova.db import errors
     try:
         return function(conf, *arguments)
     except _Wrong as error:
         print(f'nova-manage: {error}', file=sys.stderr)
         return error.code
     except (exception.NovaException, db_exc.DBError, OSError) as error:
-        print(f'nova-manage: {_first_line(error)}', file=sys.stderr)
+        print(f'nova-manage: {errors.reason(error)}', file=sys.stderr)
         return UNEXPECTED
-
-
-def _first_line(error):
-    return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]
 
 
 def _date(text, code):
@@ -84,11 +82,12 @@ def _databases(conf, all_cells, code):
     from oslo_db import exception as db_exc
 
     from nova import compose
+    from nova.db import errors
     try:
         _api_db, cells = compose.checked_databases(conf)
         found = cells.all() if all_cells else [cells.default]
     except db_exc.DBError as error:
-        raise _Wrong(code, f'The API database cannot be used: {_first_line(error)}') from None
+        raise _Wrong(code, f'The API database cannot be used: {errors.reason(error)}') from None
     return [(cell.name, cell.db) for cell in found]
 
 
@@ -126,13 +125,12 @@ def _purge(conf, everything, before, verbose, all_cells):
 
 
 def _tell(total, verbose, what):
-    from nova.cmd import manage
     if not verbose:
         return
     if not total:
         print(f'Nothing was {what}.')
         return
-    manage.print_table(('Cell', 'Table', f'Rows {what}'), [(*key, total[key]) for key in sorted(total)])
+    tables.print_table(('Cell', 'Table', f'Rows {what}'), [(*key, total[key]) for key in sorted(total)])
 
 
 # function: {exit code: when}, for the man page

@@ -6,6 +6,7 @@ have to run.
 import json
 
 from nova.cmd import inner
+from nova.cmd import tables
 
 NO_HOST = 3                  # exit code
 OPTIONS = {
@@ -81,12 +82,11 @@ def _application(conf, api_db, cells):
 
 
 def _tell(found):
-    from nova.cmd import manage
     asked = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
     print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Asked: {asked}. Seed: {found["seed"]}\n')
     removing = [row for row in found['filters'] if row['removed']]
     if removing:
-        manage.print_table(('Filter', 'Passed', 'Removed', 'Why'), [
+        tables.print_table(('Filter', 'Passed', 'Removed', 'Why'), [
             (row['name'], row['passed'], row['removed'], _why(row)) for row in removing])
         print()
     print(f'{"The other" if removing else "The"} filters removed none.')
@@ -95,7 +95,7 @@ def _tell(found):
     if found['ranking']:
         names = [name for name in found['weighers'] if any(row['weights'][name] for row in found['ranking'])]
         print()
-        manage.print_table(('Host', 'Node', 'Zone', 'Weight', *names), [
+        tables.print_table(('Host', 'Node', 'Zone', 'Weight', *names), [
             (row['host'], row['node'], row['availability_zone'], f'{row["weight"]:.6g}',
              *(f'{row["weights"][name]:.6g}' for name in names)) for row in found['ranking']])
     print()

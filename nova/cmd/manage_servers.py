@@ -1,6 +1,8 @@
 """nova-manage vm list, live-migration, service: servers and services as the databases have them."""
 import re
 
+from nova.cmd import tables
+
 _EC2_ID = re.compile(r'i-([0-9a-f]{17})')
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'nova-compute, …'}
@@ -9,12 +11,11 @@ _BINARY = {'metavar': 'SERVICE', 'help': 'nova-compute, …'}
 # ---- vm ----------------------------------------------------------------------
 
 def list_servers(conf, host):
-    """List the servers, all or those of one host."""
+    """List the servers, all or those of one host: 1 when a cell is down."""
     import sqlalchemy as sa
 
     from nova import compose
     from nova import utils
-    from nova.cmd import manage
     from nova.db.tables_cell import instances
     c = instances.c
     columns = (c.display_name, c.uuid, c.node, c.flavor, c.vm_state, c.launched_at, c.image_id, c.kernel_id,
@@ -22,16 +23,17 @@ def list_servers(conf, host):
     asked = sa.select(*columns).order_by(c.created_at, c.id)
     if host:
         asked = asked.where(c.host == host)
-    _api_db, cells = compose.checked_databases(conf)
-    rows = []
-    for cell in cells.all():
+
+    def rows(cell):
         with cell.db.reader() as conn:
-            rows += conn.execute(asked).all()
-    manage.print_table(
+            return conn.execute(asked).all()
+    found, down = compose.checked_databases(conf)[1].scatter(rows)
+    tables.print_table(
         ('Instance', 'UUID', 'Node', 'Type', 'State', 'Launched', 'Image', 'Kernel', 'Ramdisk', 'Project', 'User',
          'Zone', 'Index'),
         [(row[0], row[1], row[2], row[3].get('name'), row[4], row[5] and utils.isotime(row[5]), *row[6:])
-         for row in rows])
+         for _cell, listed in found for row in listed])
+    return 1 if down else 0
 
 
 def live_migrate(conf, server, host):
@@ -112,7 +114,6 @@ def describe_resource(conf, host):
 
     from nova import compose
     from nova import exception
-    from nova.cmd import manage
     from nova.db.tables_cell import compute_nodes
     from nova.db.tables_cell import instances
     c = instances.c
@@ -130,7 +131,7 @@ def describe_resource(conf, host):
         rows += [(host, *row) for row in used]
     if not rows:
         raise exception.ComputeHostNotFound(host=host)
-    manage.print_table(('Host', 'Project', 'VCPUs', 'Memory (MB)', 'Disk (GB)'), rows)
+    tables.print_table(('Host', 'Project', 'VCPUs', 'Memory (MB)', 'Disk (GB)'), rows)
 
 
 COMMANDS = {'enable': enable, 'disable': disable, 'describe_resource': describe_resource}

@@ -4,6 +4,8 @@ Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whol
 """
 import sys
 
+from nova.cmd import tables
+
 WRONG_COUNT = 127
 OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None, 'help': (
     'rows that are converted at most; all unless given. While the exit code is 1, run it again')}}
@@ -12,7 +14,6 @@ OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None,
 def online_data_migrations(conf, max_count):
     """Convert rows that older releases have left, in batches, while the services run."""
     from nova import compose
-    from nova.cmd import manage
     from nova.db import online
 
     limit = None
@@ -26,7 +27,7 @@ def online_data_migrations(conf, max_count):
           + ('complete.' if limit is None else f'{limit} rows are converted.'))
     totals = {migration.name: [0, 0] for migration in online.ROWS}
     found, done, failed = _run(online, api_db, cells, totals, limit)
-    manage.print_table(('Migration', 'Total Needed', 'Completed'),
+    tables.print_table(('Migration', 'Total Needed', 'Completed'),
                        [(name, *counts) for name, counts in sorted(totals.items())])
     if failed and not done:
         return 2
@@ -35,6 +36,8 @@ def online_data_migrations(conf, max_count):
 
 def _run(online, api_db, cells, totals, limit):
     """(rows found, rows converted, whether one failed) of the last batches that found something, or of all of them."""
+    from nova.db import errors
+
     all_found = all_done = 0
     while True:
         found, done, failed = 0, 0, False
@@ -45,7 +48,7 @@ def _run(online, api_db, cells, totals, limit):
             try:
                 counts = online.run_batch(migration, api_db, cells, left)
             except Exception as error:
-                print(f'{migration.name} failed: {error}', file=sys.stderr)
+                print(f'{migration.name} failed: {errors.reason(error)}', file=sys.stderr)
                 failed = True
                 continue
             if counts[0]:

@@ -5,14 +5,14 @@ import logging
 NAMESPACES = ('nova', 'oslo.log', 'oslo.messaging', 'oslo.policy', 'oslo.reports', 'keystonemiddleware.auth_token')
 
 
-def configuration(output):
+def configuration(output, namespaces=NAMESPACES):
     from oslo_config import cfg
     from oslo_config import generator
 
     installed = {point.name for point in importlib.metadata.entry_points(group='oslo.config.opts')}
     conf = cfg.ConfigOpts()
     generator.register_cli_opts(conf)
-    conf([argument for name in NAMESPACES if name in installed for argument in ('--namespace', name)],
+    conf([argument for name in namespaces if name in installed for argument in ('--namespace', name)],
          default_config_files=[])
     logging.getLogger('oslo_config.generator').setLevel(logging.ERROR)
     generator.generate(conf, output)

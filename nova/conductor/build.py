@@ -189,7 +189,7 @@ class Builder:
 
     def host_is_up(self, conn, host):
         found = services.list(conn, host=host, topic='compute')
-        return any(services.is_up(row, self._conf.service_down_time, utils.utcnow()) for row in found)
+        return services.any_up(conn, found, self._conf.service_down_time)
 
 
 def _leave_host(conn, uuid, host, node, fault):

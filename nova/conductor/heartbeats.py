@@ -11,15 +11,19 @@ from nova.db import services
 LOG = logging.getLogger(__name__)
 
 GATHER_S = 0.5               # a heartbeat waits at most so long for others to be written with
+QUIET = 3                    # report intervals without a heartbeat of anybody in which none can have been written
 
 
 class Heartbeats:
     """
     :param db: Database of the cell
+    :param conf: the configuration
     """
 
-    def __init__(self, db):
+    def __init__(self, db, conf):
         self._db = db
+        self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
+        self._written_at = float('-inf')
         self._lock = threading.Lock()
         self._waiting, self._at_work = {}, False
         self._known = {}             # {(host, binary): (number of its row, identity)}
@@ -32,6 +36,13 @@ class Heartbeats:
         if begins:
             concurrency.spawn('heartbeats', self._work)
 
+    def flush(self):
+        """What waits is written now, by this thread: the process stops."""
+        with self._lock:
+            beats, self._waiting = self._waiting, {}
+        if beats:
+            self._write(beats)
+
     def _work(self):
         while True:
             time.sleep(GATHER_S)
@@ -40,14 +51,18 @@ class Heartbeats:
                 if not beats:
                     self._at_work = False
                     return
-            try:
-                self.write(beats)
-            except Exception as error:       # the next ones come soon
-                LOG.warning('%d heartbeats were not written: %s', len(beats), error,
-                            exc_info=not isinstance(error, exception.NovaException))
+            self._write(beats)
+
+    def _write(self, beats):
+        try:
+            self.write(beats)
+        except Exception as error:       # the next ones come soon
+            LOG.warning('%d heartbeats were not written: %s', len(beats), error,
+                        exc_info=not isinstance(error, exception.NovaException))
 
     def write(self, beats):
         """{(host, binary): {'topic', 'version', 'zone', 'identity'}} in one transaction; how many were written."""
+        self.resume()
         strange = {name for name, beat in beats.items() if self._of(name, beat) is None}
         if strange:
             self._look(strange)
@@ -62,7 +77,21 @@ class Heartbeats:
         for name in strange:
             if name in self._known and self._of(name, beats[name]) is None:
                 LOG.warning('A second %s says that it is host %s; it is not listened to.', name[1], name[0])
+        self._written_at = time.monotonic()
         return len(numbers) + len(gone)
+
+    def resume(self):
+        """To be called before a heartbeat is written: nobody is down because none could be written for a while.
+
+        Who has written one lately knows that they can be.
+        """
+        if time.monotonic() - self._written_at <= self._quiet_s:
+            return
+        count = self._db.run(services.resume, self._down_time, self._quiet_s)
+        self._written_at = time.monotonic()
+        if count:
+            LOG.warning('No heartbeat was written for over %d s: %d services that were up before are given %d s to '
+                        'report.', self._quiet_s, count, self._down_time)
 
     def _of(self, name, beat):
         """The number of the row that is this service's, None when there is none or it belongs to another one."""

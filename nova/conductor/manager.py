@@ -55,7 +55,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         self._images = images
         self._volumes = block_storage or volume_api.NoVolumes()
         self._shares = share_api.NoShares()
-        self._heartbeats = heartbeats.Heartbeats(self._cell_db)
+        self._heartbeats = heartbeats.Heartbeats(self._cell_db, conf)
         self._data_migrations = online.Background(api_db, cells)
         self.drift = 0           # differences that the audit has mended: should stay 0
 
@@ -69,6 +69,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         self._cell_db.run(live_migrations.hasten, soon)
 
     def stop(self):
+        self._heartbeats.flush()
         self.notifier.stop()
 
     def in_progress(self):

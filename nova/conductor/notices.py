@@ -12,11 +12,11 @@ import inspect
 import typing
 
 from nova import audit_period
-from nova import context
 from nova import exception
 from nova import faults
 from nova import states
 from nova import utils
+from nova.conductor.told import Told
 from nova.db import compute_nodes
 from nova.db import instance_actions
 from nova.db import notices
@@ -28,89 +28,6 @@ from nova.notify import payloads
 from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
-
-
-class Told:
-    """One call of a method that events belong to.
-
-    args       {name: value} of the call
-    ctx        who it is done for
-    uuid       of the server, None where it is about none
-    before, after   the server's row; after: from the history when it was deleted
-    actions    the server's open actions before
-    migration  the row of the move before, None where it is about none
-    first      True: a service reports that has no row
-    """
-
-    def __init__(self, manager, arguments):
-        self._manager, self.args = manager, arguments
-        self.notifier = manager.notifier
-        self.before = self.after = self.migration = self.result = None
-        self.actions, self.first = [], False
-        with manager._cell_db.reader() as conn:
-            self.uuid = self._find(conn)
-            if self.uuid is not None:
-                self.before = notices.row(conn, self.uuid)
-                self.actions = notices.open_actions(conn, self.uuid)
-        self.ctx = arguments.get('ctx') or (
-            context.on_behalf_of(self.actions[-1]) if self.actions else context.admin_context())
-
-    def _find(self, conn):
-        if 'migration_id' in self.args:
-            self.migration = server_migrations.get(conn, self.args['migration_id'])
-        elif 'migration' in self.args:
-            self.migration = server_migrations.get(conn, self.args['migration']['id'])
-        if self.migration is not None:
-            return self.migration['instance_uuid']
-        return self.args.get('instance_uuid') or self.args.get('uuid')
-
-    def ended(self, result):
-        self.result = result
-        if self.uuid is not None:
-            with self._manager._cell_db.reader() as conn:
-                self.after = notices.row(conn, self.uuid)
-
-    @property
-    def changed(self):
-        """Whether the server is another one than before."""
-        return None not in (self.before, self.after) and self.before['updated_at'] != self.after['updated_at']
-
-    def action(self, of_request=False):
-        """The open action: the main one, or that of the request; {} without one."""
-        found = [row for row in self.actions
-                 if (row['request_id'] == self.ctx.request_id and row['action'] in events.BESIDE
-                     if of_request else row['action'] not in events.BESIDE)]
-        return found[-1] if found else {}
-
-    def tell(self, name, phase, host=None, by=None, row=None, **about):
-        """An event of the server."""
-        row = row or self.after or self.before
-        arguments = self.action().get('arguments') or {}
-        about = {'image_id': arguments.get('image_id'), **about}
-        if self.notifier.devices or self.notifier.shares:
-            with self._manager._cell_db.reader() as conn:
-                about.update(notices.attached(conn, self.uuid, self.notifier))
-        if self.migration is not None:
-            about['new_flavor'] = self.migration['new_flavor']
-        self.notifier.tell(self.ctx, 'instance.' + name, phase, row, host, by, **about)
-
-    def failed(self, name, host, fault):
-        """What a host was doing failed."""
-        if name is not None and ERROR in events.EVENTS['instance.' + name].phases:
-            self.tell(name, ERROR, host, fault=fault)
-        self.notifier.tell(self.ctx, 'compute.exception', ERROR, payloads.failure(fault), host)
-
-    def not_done(self, task, fault, state):
-        """No host was found for it."""
-        spec = self._manager.specs([self.uuid]).get(self.uuid)
-        self.notifier.tell(self.ctx, 'compute_task.' + task, ERROR, {'uuid': self.uuid}, fault=fault, state=state,
-                           method=task, spec=spec and spec.as_dict())
-
-    def states(self):
-        """instance.update, when the state has changed as far as is configured."""
-        if self.before and self.after and any(self.before[name] != self.after[name] for name in self.notifier.states):
-            self.tell('update', None, by=events.CONDUCTOR, old_state=self.before['vm_state'],
-                      old_task_state=self.before['task_state'])
 
 
 # ---- tasks of hosts ----------------------------------------------------------

@@ -14,6 +14,7 @@ from nova import states
 from nova import utils
 from nova.conductor import migrate
 from nova.conductor import state
+from nova.db import cell_rows
 from nova.db import cell_transfer
 from nova.db import claims
 from nova.db import history
@@ -247,7 +248,8 @@ class Reconciler:
         """Mappings to this cell and specs of servers whose rows were never written, or are deleted; the number removed.
 
         A row that is missing may be about to be written while its mapping is younger than ``age_s``, unless the
-        history has it.
+        history has it. One whose mapping is older than all services of this database was never to be here: the
+        configuration names another database than the cell's.
 
         :param within_s: only of those that are younger than so many seconds
         """
@@ -268,7 +270,13 @@ class Reconciler:
             with self._cell_db.reader() as conn:
                 missing = list(created.keys() - instances.existing(conn, list(created)))
                 deleted = history.deleted(conn, missing)
-            lost = [uuid for uuid in missing if uuid in deleted or created[uuid] < before]
+                first = cell_rows.first_service_at(conn) if missing else None
+            oldest = before if first is None else first - datetime.timedelta(seconds=MAPPING_AGE_S)   # clocks differ
+            lost = [uuid for uuid in missing if uuid in deleted or oldest <= created[uuid] < before]
+            older = [uuid for uuid in missing if uuid not in deleted and created[uuid] < min(oldest, before)]
+            if older:
+                LOG.error('%d servers of this cell are older than its database, which has not got them; their mappings '
+                          'stay. Look whether [database] connection names the right one.', len(older))
             if lost:
                 lost = self._api_db.run(state.forget, lost, self._cells.default.uuid)
                 LOG.warning('%d servers have a mapping and no row; the mappings are removed.', len(lost))

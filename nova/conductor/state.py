@@ -72,11 +72,11 @@ class StateWriter:
                                     error=fault and fault['message'], beside=False)
             if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in _WITH_CONSOLE:
                 console_tokens.delete(conn, instance_uuid)
-        self.once(write, ctx, instance_uuid, event, host)
+        self.once(write, ctx, instance_uuid, event, host, failed=fault is not None)
         if values.get('vm_state') == states.SOFT_DELETED:
             self._api_db.run(mappings.set_queued, instance_uuid, True)
 
-    def once(self, write, ctx, instance_uuid, event, host):
+    def once(self, write, ctx, instance_uuid, event, host, failed=False):
         """Run ``write(conn)``, the end of a task; nothing when it was written before and the host was not told.
 
         :raises InstanceChanged: somebody else has changed the server
@@ -85,7 +85,8 @@ class StateWriter:
             self._cell_db.run(write)
         except exception.InstanceChanged:
             with self._cell_db.reader() as conn:
-                if ctx is None or not instance_actions.was_last(conn, instance_uuid, ctx.request_id, event, host):
+                if ctx is None or not instance_actions.was_last(conn, instance_uuid, ctx.request_id, event, host,
+                                                                failed):
                     raise
             LOG.info('%s of server %s had ended already.', event, instance_uuid)
 
@@ -227,6 +228,7 @@ class StateWriter:
                     self._cell_db.run(console_tokens.delete, uuid)
 
     def report_service(self, ctx, host, binary, topic, version):
+        self._heartbeats.resume()
         row = self._cell_db.run(services.report, host, binary, topic, self._service_zone(topic), version)
         return {**{name: row[name] for name in ('uuid', 'disabled', 'forced_down')}, 'versions': self.versions()}
 

@@ -82,6 +82,11 @@ def reporting(conn, by_service=False):
     return {host: uuid for host, uuid in conn.execute(statement.order_by(sa.text('host')))}
 
 
+def first_service_at(conn):
+    """When the oldest service of a cell's database came to be; None: it knows none."""
+    return conn.execute(sa.select(sa.func.min(services.c.created_at))).scalar()
+
+
 def has_servers(conn, host):
     return conn.execute(sa.select(instances.c.id).where(instances.c.host == host).limit(1)).first() is not None
 

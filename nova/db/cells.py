@@ -17,6 +17,7 @@ from oslo_db import exception as db_exc
 from nova import exception
 from nova.db import cell_urls
 from nova.db import engine
+from nova.db import errors
 from nova.db.tables_api import cells
 
 LOG = logging.getLogger(__name__)
@@ -27,7 +28,8 @@ REFRESH_S = 60                # how long a new row may stay unnoticed by who lis
 THREADS = 8                   # requests that ask one of several cells at the same time
 
 # A database that cannot be asked, whatever is asked of it.
-UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, sa.exc.OperationalError, sa.exc.TimeoutError)
+UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
+               sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 class Cell:
@@ -76,6 +78,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
+            self._executor = None             # its threads end when nobody asks through it any more
         if opened is not None:
             opened.dispose()
         if connected is not None:
@@ -85,9 +88,10 @@ class Cell:
         """A future of ``function(cell)``; None while the cell is known not to answer."""
         if time.monotonic() < self._down_until:
             return None
-        if self._executor is None:
-            self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
-        return self._executor.submit(self._ask, function)
+        executor = self._executor
+        if executor is None:
+            executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
+        return executor.submit(self._ask, function)
 
     def _ask(self, function):
         try:
@@ -119,7 +123,7 @@ def _ask(asked, function, timeout):
             cell.rest(timeout)
             down.append(cell)
         except UNREACHABLE as error:
-            LOG.warning('Cell %s cannot be reached: %s', cell.name, error)
+            LOG.warning('Cell %s cannot be reached: %s', cell.name, errors.reason(error))
             if timeout:
                 cell.rest(timeout)
             down.append(cell)
@@ -229,8 +233,11 @@ class Cells:
                     default.follow(row)
                 elif row.database_url:
                     known[row.uuid] = self._cell(row)
+            left = [cell for cell in self._known.values() if cell is not known.get(cell.uuid)]
             self._known, self._read_at = known, time.monotonic()
-            return known
+        for cell in left:                     # deleted, or somewhere else now
+            cell.close()
+        return known
 
     def _cell(self, row):
         """The Cell of a row: the one that is known, as long as its URLs are the same."""
@@ -242,8 +249,14 @@ class Cells:
 
     def _opener(self, row):
         options = self._conf.database
-        return lambda: engine.Database(self._database_url(row), pool_size=options.max_pool_size,
+
+        def opened():
+            try:
+                return engine.Database(self._database_url(row), pool_size=options.max_pool_size,
                                        max_overflow=options.max_overflow, name=f'cell {row.name}', wait=False)
+            except exception.InvalidInput as error:          # for who asks all cells it is one that is away
+                raise db_exc.DBConnectionError(error) from error
+        return opened
 
     def _database_url(self, row):
         return cell_urls.fill(row.database_url, self._db.url.render_as_string(hide_password=False))
@@ -266,9 +279,15 @@ class Cells:
         return own
 
     def _home(self, conn):
-        rows = conn.execute(sa.select(cells)).all()
-        return next((row for row in rows if row.database_url and sa.make_url(self._database_url(row)) == self._db.url),
+        rows, own = conn.execute(sa.select(cells)).all(), _place(self._db.url)
+        return next((row for row in rows if row.database_url and _place(self._database_url(row)) == own),
                     next((row for row in rows if not row.database_url), None))
+
+
+def _place(url):
+    """Where a database is, whoever's account is used there: passwords change."""
+    url = sa.make_url(url)
+    return url.get_backend_name(), url.host, url.port, url.database, url.query
 
 
 def _unconnected(url):

@@ -18,6 +18,7 @@ from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import engines
 from oslo_db.sqlalchemy import exc_filters
 
+from nova import exception
 from nova import metrics
 from nova.db import errors  # noqa: F401 (oslo.db learns of them)
 
@@ -33,6 +34,10 @@ CONNECT_RETRIES = 3              # attempts, a second apart, before a command sa
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
 
 
+class CommitUnanswered(db_exc.DBConnectionError):
+    """The connection was lost at the commit: what was to be written is there, or is not."""
+
+
 class Database:
     """One database: the API database or a cell's.
 
@@ -41,16 +46,22 @@ class Database:
     :param max_overflow: connections opened beyond that under load
     :param name: in metrics and health reports
     :param wait: for a server that is away, when this is made; else the first transaction finds out
+    :raises InvalidInput: the URL is none, or its driver is not installed
     """
 
     def __init__(self, url, *, pool_size=10, max_overflow=40, name='database', wait=True):
-        self.url, self.name = sa.make_url(url), name
-        self.sqlite = self.url.get_backend_name() == 'sqlite'
-        self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
-                       engines.create_engine(_server_url(self.url), max_pool_size=pool_size, max_overflow=max_overflow,
-                                             pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800,
-                                             max_retries=CONNECT_RETRIES if wait else 0, retry_interval=1,
-                                             mysql_sql_mode='TRADITIONAL', thread_checkin=False))
+        self.name = name
+        try:
+            self.url = sa.make_url(url)
+            self.sqlite = self.url.get_backend_name() == 'sqlite'
+            self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
+                           _server_engine(self.url, pool_size, max_overflow, wait))
+        except (sa.exc.ArgumentError, ValueError):
+            raise exception.InvalidInput(f'The connection of the {name} database is no URL of a database that is '
+                                         'supported.') from None
+        except ImportError as error:
+            raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
+                                         'install nova[mysql] or nova[postgresql].') from None
         self._committed = None if self.sqlite else _frugal(self.engine)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
@@ -111,7 +122,10 @@ class Database:
 
     def run(self, function, *args, **kwargs):
         """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock, or its connection before
-        the commit; return its result."""
+        the commit; return its result.
+
+        :raises CommitUnanswered: who undoes what it has done elsewhere does not know whether to
+        """
         for attempt in range(DEADLOCK_RETRIES):
             committing = False
             try:
@@ -119,9 +133,12 @@ class Database:
                     result = function(conn, *args, **kwargs)
                     committing = True
                 return result
-            except db_exc.DBConnectionError:
-                if committing or attempt >= len(RECONNECT_PAUSES_S):
+            except db_exc.DBConnectionError as error:
+                if committing:
+                    raise CommitUnanswered(error) from error
+                if attempt >= len(RECONNECT_PAUSES_S):
                     raise
+                metrics.DB_RECONNECTS.labels(self.name).inc()
                 time.sleep(RECONNECT_PAUSES_S[attempt])
             except (db_exc.DBDeadlock, db_exc.RetryRequest):
                 if attempt + 1 == DEADLOCK_RETRIES:
@@ -147,11 +164,13 @@ class Database:
         self.engine.dispose()
 
 
-def _server_url(url):
-    """The URL as text, with what a new connection of MariaDB begins with."""
+def _server_engine(url, pool_size, max_overflow, wait):
     if url.get_backend_name() in ('mysql', 'mariadb'):
-        url = url.update_query_dict({'init_command': MYSQL_INIT})
-    return url.render_as_string(hide_password=False)
+        url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
+    return engines.create_engine(
+        url.render_as_string(hide_password=False), max_pool_size=pool_size, max_overflow=max_overflow,
+        pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800, max_retries=CONNECT_RETRIES if wait else 0,
+        retry_interval=1, mysql_sql_mode='TRADITIONAL', thread_checkin=False)
 
 
 def _frugal(engine):

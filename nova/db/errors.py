@@ -31,3 +31,8 @@ exc_filters.filters('postgresql', sa.exc.OperationalError, NOBODY)(_away)
 for _dialect in ('mysql', 'postgresql', 'sqlite'):
     for _kind in (sa.exc.OperationalError, sa.exc.InternalError):
         exc_filters.filters(_dialect, _kind, READ_ONLY)(_away)
+
+
+def reason(error):
+    """What the database says, in one line, without the statement and its values: SQLAlchemy puts them behind it."""
+    return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]

@@ -124,16 +124,17 @@ def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
         **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
 
 
-_LAST_EVENT = sa.select(instance_action_events.c.event, instance_action_events.c.host).join(
+_LAST_EVENT = sa.select(*[instance_action_events.c[name] for name in ('event', 'host', 'result')]).join(
     instance_actions, instance_actions.c.id == instance_action_events.c.action_id).where(
     instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), _OF_REQUEST).order_by(
     instance_action_events.c.id.desc()).limit(1)
 
 
-def was_last(conn, uuid, request_id, event, host):
-    """Whether the last that was recorded of what a request does to a server is this event on this host."""
+def was_last(conn, uuid, request_id, event, host, failed=False):
+    """Whether the last that was recorded of what a request does to a server is this event on this host, and ended so.
+    """
     found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
-    return found is not None and tuple(found) == (event, host)
+    return found is not None and tuple(found) == (event, host, 'Error' if failed else 'Success')
 
 
 _OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.c.owner == sa.bindparam('of_owner'))

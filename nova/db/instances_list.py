@@ -300,6 +300,7 @@ def merge(pages, query):
     if len(pages) > 1:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
+        rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that was asked last
         for name, direction in reversed(_complete(query)):
             rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
                       reverse=direction == 'desc')

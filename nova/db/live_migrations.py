@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova import utils
 from nova.db import instance_actions
 from nova.db import instances
 from nova.db import server_migrations
@@ -70,7 +69,7 @@ def host_is_down(conn, host, down_time):
     """Whether a host's compute counts as down, and stays so until the transaction ends: a heartbeat waits."""
     statement = sa.select(computes).where(computes.c.host == host, computes.c.topic == 'compute').with_for_update()
     rows = conn.execute(statement).mappings().all()
-    return not any(services.is_up(row, down_time, utils.utcnow()) for row in rows)
+    return not services.any_up(conn, rows, down_time)
 
 
 def evacuated_from(conn, host):

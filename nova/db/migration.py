@@ -121,12 +121,13 @@ def check(db, branch):
     with db.reader() as conn:
         found, contracted = _version(conn), _version(conn, CONTRACT)
     number, known = _number(branch, EXPAND, found), head(branch, CONTRACT)
+    name = db.name if db.name.startswith(branch) else branch         # one of several cells by its name
     if number is None or number < _number(branch, EXPAND, head(branch)):
-        raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=head(branch),
+        raise exception.DatabaseNotReady(branch=name, found=found or 'none', expected=head(branch),
                                          command=BRANCHES[branch][1])
     generation = _number(branch, CONTRACT, contracted)
     if generation is None or generation > _number(branch, CONTRACT, known):
-        raise exception.DatabaseTooNew(branch=branch, found=contracted, known=known or 'none')
+        raise exception.DatabaseTooNew(branch=name, found=contracted, known=known or 'none')
 
 
 def config(branch, conn, phase=EXPAND):

@@ -91,9 +91,49 @@ def is_up(row, down_time, now):
     return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
 
 
+def any_up(conn, rows, down_time):
+    """Whether one of these services counts as up for who decides about servers; rows of the same cell.
+
+    Silence counts up to the newest heartbeat of any service of the cell: while nobody's could be written, because the
+    database refused or no conductor was there, nobody goes down. ``resume`` takes it from there.
+    """
+    now = utils.utcnow()
+    if any(is_up(row, down_time, now) for row in rows):
+        return True
+    gap = unheard(conn, now)
+    return gap is not None and any(is_up(row, down_time, now - gap) for row in rows)
+
+
+def unheard(conn, now):
+    """For how long no service of the cell has been heard of, as a timedelta; None: none ever was."""
+    newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
+    return None if newest is None else max(now - newest, datetime.timedelta())
+
+
+def resume(conn, down_time, quiet_s):
+    """When nobody has been heard of for ``quiet_s`` seconds, nobody could be: who was up then counts as heard of now.
+
+    To be called before a heartbeat is written; how many services there were. Called twice it changes nothing.
+    """
+    now = utils.utcnow()
+    gap = unheard(conn, now)
+    if gap is None or gap.total_seconds() <= quiet_s:
+        return 0
+    newest = now - gap
+    were_up = sa.and_(services.c.last_seen_at <= newest,
+                      services.c.last_seen_at >= newest - datetime.timedelta(seconds=down_time))
+    hosts = sa.select(services.c.host).where(services.c.topic == 'compute', were_up)
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
+    return conn.execute(sa.update(services).where(were_up).values(last_seen_at=now)).rowcount
+
+
 def lowest_versions(conn, down_time):
-    """{topic: lowest version of its services} of those that were heard of within ``down_time`` seconds."""
-    since = utils.utcnow() - datetime.timedelta(seconds=down_time)
+    """{topic: lowest version of its services} of those that were heard of within ``down_time`` seconds.
+
+    Before the newest heartbeat of all: after a time in which none could be written everybody would be left out.
+    """
+    now = utils.utcnow()
+    since = now - (unheard(conn, now) or datetime.timedelta()) - datetime.timedelta(seconds=down_time)
     rows = conn.execute(sa.select(services.c.topic, sa.func.min(services.c.version)).where(
         services.c.last_seen_at >= since).group_by(services.c.topic))
     return {topic: version for topic, version in rows}

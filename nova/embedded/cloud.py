@@ -67,7 +67,7 @@ class Cloud:
     def start(self):
         """Create what is missing, and serve.
 
-        :raises InvalidInput: another process uses the directory, or the address is taken
+        :raises InvalidInput: the directory is not usable or another process uses it, or the address is taken
         """
         try:
             self._take_directory()
@@ -125,9 +125,12 @@ class Cloud:
     # ---- steps
 
     def _take_directory(self):
-        self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.state_path.chmod(STATE_MODE)
-        lock = open(self.state_path / 'lock', 'a+')
+        try:
+            self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.state_path.chmod(STATE_MODE)
+            lock = open(self.state_path / 'lock', 'a+')
+        except OSError as error:
+            raise exception.InvalidInput(f'{self.state_path} cannot hold the state: {error.strerror}.') from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -29,6 +29,7 @@ LOG = logging.getLogger(__name__)
 QUEUE = 10_000            # events that wait for the broker
 LOG_S = 60                # between two lines about what was dropped
 LAST_S = 2                # what waits at the end has so long to leave
+IDLE_S = 5                # the thread ends when nothing was told for so long
 OFF_DRIVERS = ('', 'noop')
 # of the caller's context; never his token
 _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_domain_id', 'project_domain_id',
@@ -108,7 +109,6 @@ class Notifier:
         self._waiting = queue.Queue(QUEUE)
         self._thread, self._lock = None, threading.Lock()
         self._stopped, self._logged = False, 0
-        atexit.register(self.stop)
 
     def tell(self, ctx, name, phase, row, host=None, by=None, **about):
         """Queue an event.
@@ -153,10 +153,9 @@ class Notifier:
         LOG.exception('%s is not told.', what)
 
     def _put(self, *item):
-        if self._thread is None:
-            self._begin()
         try:
             self._waiting.put_nowait(item)
+            self._begin()
         except queue.Full:
             self.counts['dropped'] += 1
             metrics.NOTIFICATIONS.labels('dropped').inc()
@@ -169,13 +168,26 @@ class Notifier:
         """The thread begins with the first event: a process that forks before has none to lose."""
         with self._lock:
             if self._thread is None:
+                atexit.register(self.stop)
                 self._thread = concurrency.spawn('notifications', self._send_all)
+
+    def _idle(self):
+        """Whether the thread may end: who tells something from now on begins another one."""
+        with self._lock:
+            if not self._waiting.empty():
+                return False
+            self._thread = None
+            atexit.unregister(self.stop)
+        return True
 
     def _send_all(self):
         while True:
-            item = self._waiting.get()
-            if item is None:
-                return
+            try:
+                item = self._waiting.get(timeout=IDLE_S)
+            except queue.Empty:
+                if self._idle():
+                    return
+                continue
             try:
                 self._send(*item)
             except Exception as error:

@@ -8,6 +8,7 @@
 import functools
 import logging
 import socket
+import threading
 import time
 
 import oslo_messaging
@@ -21,6 +22,7 @@ from nova import concurrency
 from nova import exception
 from nova import health
 from nova import metrics
+from nova.rpc import errors
 from nova.rpc import inprocess
 from nova.rpc import lanes
 from nova.rpc import leaving
@@ -193,7 +195,7 @@ class Client:
                                             'yet.') from error
             raise exception.RemoteError(service=self._interface.topic, type=error.exc_type) from error
         except Exception as error:
-            if not isinstance(error, _UNSENT) and not _is_named(error, _NO_CONNECTION):
+            if not errors.is_unsent(error):
                 raise
             LOG.warning('%s could not be sent to %s: %s', method.name, self._interface.topic, error)
             raise self._unavailable(server) from error
@@ -248,12 +250,15 @@ class Server:
             serializer.Serializer(backport=backport)))
         self._rpc = self._new()
         self._leaving = []               # threads that wait for what earlier subscriptions have taken
+        self._stopped, self._changing = False, threading.Lock()
 
     def start(self):
         self._rpc.start()
 
     def stop(self):
         """Take no new message; those on their way stay in the queue for the next process."""
+        with self._changing:
+            self._stopped = True
         self._rpc.stop()
         leaving.give_back(self._rpc.listener)
 
@@ -282,10 +287,14 @@ class Server:
         return self._rpc.full
 
     def subscribe_again(self):
-        """Declare the queues and take messages anew; what was taken before goes on."""
+        """Declare the queues and take messages anew; what was taken before goes on. Nothing when it has stopped."""
+        if self._stopped:
+            return
         new = self._new()
         new.start()
-        old, self._rpc = self._rpc, new
+        with self._changing:
+            old = new if self._stopped else self._rpc        # a broker that was away may have held up the start
+            self._rpc = self._rpc if self._stopped else new
         self._leaving = [thread for thread in self._leaving if thread.is_alive()]
         self._leaving.append(concurrency.spawn(f'leave-{self._name}', _leave, old))
 
@@ -332,16 +341,8 @@ _AWAY = {'oslo_db.exception.DBConnectionError', 'oslo_db.exception.DBDeadlock', 
          'sqlalchemy.exc.TimeoutError'}
 
 
-_UNSENT = (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError)
-_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # what the driver lets through of a connection that hangs
-
-
-def _is_named(error, names):
-    return not names.isdisjoint(f'{kind.__module__}.{kind.__name__}' for kind in type(error).__mro__)
-
-
 def _without_database(error):
-    return _is_named(error, _AWAY)
+    return errors.is_named(error, _AWAY)
 
 
 def _persistent(function):

@@ -4,6 +4,7 @@ import logging
 import oslo_messaging
 
 from nova import exception
+from nova.rpc import errors
 from nova.rpc import serializer
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,9 @@ class Sender:
             self._rpc.prepare(retry=RETRIES, transport_options=must_arrive).cast(context, 'arrive', token=token)
         except oslo_messaging.MessageUndeliverable:
             return False
-        except (oslo_messaging.MessagingException, OSError) as error:
+        except Exception as error:
+            if not errors.is_unsent(error):
+                raise
             LOG.warning('%s cannot send itself a message: %s', self._name, error)
             raise exception.ServiceUnavailable(service='message') from error
         return True

@@ -3,6 +3,7 @@
 It is read anew by change numbers; what it says may be a moment old, and that is fine, because the claim's condition
 decides. Where nothing has changed, a look costs a cell's database one SELECT on two indexes.
 """
+import datetime
 import logging
 import threading
 import time
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from nova import metrics
 from nova import utils
+from nova.db import services as services_db
 from nova.db import statements
 from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import services
@@ -29,6 +31,7 @@ AGAIN_S = 1                  # not more often than that, whoever wants it: the w
 FAR_US = 2 ** 62              # behind all change numbers
 CHUNK = 1000                 # rows of one SELECT
 ELSEWHERE_S = 0.5            # other cells are looked at so often; where this scheduler has claimed, at once
+NO_TIME = datetime.timedelta()
 AWAY_S = 30                  # a cell that could not be reached is not asked again for so long
 
 USED = ('used_changed', *(name + '_used' for name in host_view.RESOURCES), 'running_vms')    # what claims write
@@ -77,10 +80,12 @@ class Follower:
 
     rows    {number of a node: its row}, a dict of host_view's columns with the cell's uuid as ``cell``; another dict
             when it changes. Its ``last_seen_at`` alone is written in place.
+
+    :param quiet_s: seconds in which some heartbeat comes
     """
 
-    def __init__(self, cell):
-        self.cell = cell
+    def __init__(self, cell, quiet_s):
+        self.cell, self._quiet_s = cell, quiet_s
         self.rows = {}
         self._numbers = _Numbers()
         self._looked_us = self._windowed_us = 0          # change numbers of the last looks
@@ -117,9 +122,12 @@ class Follower:
             del self.rows[node]
 
     def note(self, used):
-        """The rows of nodes into which a claim of our own has just written these columns: {node: row}."""
+        """The rows of nodes into which a claim of our own has just written these columns: {node: row}; not of those
+        that were read when somebody else had claimed there after it.
+        """
         self._noted = True
-        return {node: {**self.rows[node], **values} for node, values in used.items() if node in self.rows}
+        return {node: {**self.rows[node], **values} for node, values in used.items()
+                if node in self.rows and self.rows[node]['used_changed'] < values['used_changed']}
 
     def _all(self, conn):
         """({node: its row} of what has changed, {nodes that are gone}), whenever that was."""
@@ -188,12 +196,19 @@ class Follower:
             return busy.busy_servers(conn)
 
     def heartbeats(self):
-        """{host: when it was last seen} of the compute services, in slices, so that nobody waits for long."""
-        found, after = {}, 0
+        """{host: when it was last seen} of the compute services, in slices, so that nobody waits for long.
+
+        Silence counts up to the newest heartbeat of any service, as for services.any_up, where none came when some
+        should have: in between moments stay what they are.
+        """
+        found, after, gap = {}, 0, None
         while True:
             with self.cell.db.reader() as conn:
                 part = conn.execute(_SEEN, {'after': after}).all()
-            found.update((host, seen) for _, host, seen in part)
+                if gap is None:
+                    gap = services_db.unheard(conn, utils.utcnow()) or NO_TIME
+                    gap = gap if gap.total_seconds() > self._quiet_s else NO_TIME
+            found.update((host, seen and seen + gap) for _, host, seen in part)
             if len(part) < CHUNK:
                 return found
             after = part[-1][0]
@@ -296,6 +311,7 @@ class HostTable:
         if not cells:
             return
         followers = {cell.uuid: self._follower(cell) for cell in cells}
+        self._touched -= followers.keys()            # before: what is claimed meanwhile may not be seen
 
         def look(cell):
             follower = followers[cell.uuid]
@@ -307,7 +323,6 @@ class HostTable:
         for cell in down:
             self._away[cell.uuid] = time.monotonic() + AWAY_S
             self._forget(cell)
-        self._touched -= followers.keys()
         if due:
             self._looked_elsewhere = time.monotonic()
 
@@ -327,7 +342,8 @@ class HostTable:
         hear = time.monotonic() - self._heard > self._heartbeat_s
         self._looked_elsewhere = float('-inf')
         self.hosts()
-        default, *others = [cell for cell in self._cells.all() if time.monotonic() >= self._away.get(cell.uuid, 0)]
+        default, *others = self._cells.all()
+        others = [cell for cell in others if time.monotonic() >= self._away.get(cell.uuid, 0)]
         fresh = {cell.uuid for cell in others} - self._followers.keys()
 
         def look(cell):
@@ -338,6 +354,8 @@ class HostTable:
         found, down = self._cells.ask(others, look) if others else ([], [])
         for follower, changes, seen, servers in [look(default), *(result for _, result in found)]:
             with self._lock:
+                if self._followers.get(follower.cell.uuid) is not follower:
+                    continue                                 # a claim has found it to be away
                 self._merge(follower, *changes)
                 self._hear(follower, seen)
                 if servers is not None:
@@ -355,7 +373,7 @@ class HostTable:
             self._merge(follower, follower.note(used), set())
 
     def _follower(self, cell):
-        return self._followers.setdefault(cell.uuid, Follower(cell))
+        return self._followers.setdefault(cell.uuid, Follower(cell, self._heartbeat_s))
 
     def _merge(self, follower, changed, gone):
         """What a follower has found, into its rows and the view."""

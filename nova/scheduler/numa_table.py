@@ -9,7 +9,7 @@ import time
 import numpy as np
 import sqlalchemy as sa
 
-from nova.db import cells as db_cells
+from nova import exception
 from nova.db import numa_claims
 from nova.db.tables_cell import compute_nodes
 from nova.scheduler import hosts as host_table
@@ -72,15 +72,14 @@ class Topologies:
             self._looked = time.monotonic()
 
     def _read(self, whole=False):
+        def ask(cell):
+            with cell.db.reader() as conn:
+                return conn.execute(_ALL).mappings().all() if whole else self._fresh(conn, cell.uuid)
+        answers, down = self._databases.scatter(ask)         # of a cell that is down there are no hosts
+        if self._databases.default in down:
+            raise exception.ServiceUnavailable(service='database')
         rows = []
-        for cell in self._databases.all():
-            try:
-                with cell.db.reader() as conn:
-                    fresh = conn.execute(_ALL).mappings().all() if whole else self._fresh(conn, cell.uuid)
-            except db_cells.UNREACHABLE:
-                if cell is self._databases.default:
-                    raise
-                continue                             # it has no hosts then
+        for cell, fresh in answers:
             self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0), *(row['numa_changed'] or 0 for row in fresh)])
             self._numbers.update({(cell.uuid, row['id']): row['numa_changed'] for row in fresh})
             rows += [((row['host'], row['node']), row['numa_topology'], numa.limits(row)) for row in fresh]

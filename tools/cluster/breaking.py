@@ -203,7 +203,7 @@ FAULTS = {
     'broker unreachable for 60 s': Fault(unreachable('rabbitmq', 60)),
     'queues deleted': Fault(queues_deleted),
     'database restarted': Fault(_each(_database, Part.stop, Part.start, 0)),
-    'database killed': Fault(_each(_database, Part.kill, Part.start, 0)),
+    'database killed': Fault(_each(_database, Part.kill, Part.start, 1)),
     'database away for 30 s': Fault(_each(_database, Part.stop, Part.start, 30)),
     'database read-only for 20 s': Fault(read_only(20)),
     'memcached killed': Fault(killed('memcached')),

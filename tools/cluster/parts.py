@@ -2,6 +2,7 @@
 import contextlib
 import pathlib
 import shutil
+import signal
 import socket
 import sys
 import urllib.request
@@ -73,7 +74,8 @@ def _database(kind, name):
         return Part(name, command, listens(name), address=f'{address}:{port}')
     command = [program('postgres'), '-D', data / 'data', '-p', port, '-k', data, '-h', address,
                '-c', 'max_connections=500']
-    return Part(name, command, listens(name), 'postgres', address=f'{address}:{port}')
+    # SIGTERM waits until every client has closed its connection
+    return Part(name, command, listens(name), 'postgres', address=f'{address}:{port}', end=signal.SIGINT)
 
 
 def openstack(fleet):

@@ -64,8 +64,11 @@ def _new_database(fleet, place):
         run('mariadb-install-db', '--no-defaults', f'--datadir={place}/data', '--skip-test-db', '--user=mysql',
             '--auth-root-authentication-method=socket')
         return
+    password = place / 'password'            # a file, because initdb opens it anew and a pipe of root's refuses that
+    _write(password, fleet.passwords['database'], owner='postgres')
     run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer',
-        '-U', 'postgres', '-E', 'UTF8', '--pwfile=/dev/stdin', user='postgres', input=fleet.passwords['database'])
+        '-U', 'postgres', '-E', 'UTF8', f'--pwfile={password}', user='postgres')
+    password.unlink()
     with open(place / 'data' / 'pg_hba.conf', 'a') as file:
         file.write(f'host all nova {settings.NETWORK}.0/24 scram-sha-256\n')
 
@@ -219,6 +222,8 @@ enable_proxy_headers_parsing = true
         place = directory / name
         place.mkdir(parents=True, exist_ok=True)
         own = f'\n[DEFAULT]\nhost = {host}\nmy_ip = {address}\nstate_path = {place}\n{http}'
+        if address == settings.ADDRESS:          # a compute in a namespace of its own has all ports
+            own += f'[monitoring]\nlisten = {address}\nport = {settings.monitoring_port(name)}\n'
         _write(directory / f'{name}.conf', '\n'.join([*texts, own]))
     for kind in parts.SEVERAL:
         for number in (1, 2):

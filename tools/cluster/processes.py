@@ -20,11 +20,14 @@ class Part:
     :param user: that it runs as; None: this one
     :param namespace: network namespace; None: this one
     :param address: shown in the status
+    :param end: signal that ends it in order
     """
 
-    def __init__(self, name, command, ready=None, user=None, namespace=None, environment=None, address=''):
+    def __init__(self, name, command, ready=None, user=None, namespace=None, environment=None, address='',
+                 end=signal.SIGTERM):
         self.name, self.command, self.ready, self.user = name, [str(word) for word in command], ready, user
         self.namespace, self.environment, self.address = namespace, environment or {}, address
+        self.end = end
 
     @property
     def log(self):
@@ -79,31 +82,40 @@ class Part:
         return True
 
     def kill(self):
-        """SIGKILL, and wait until it is gone; whether it ran."""
+        """SIGKILL, and wait until it is gone, as a process table has it: PostgreSQL looks there; whether it ran."""
+        pid = self.pid()
         if not self.signal(signal.SIGKILL):
             return False
         deadline = time.monotonic() + STOP_S
-        while self.pid() is not None and time.monotonic() < deadline:
+        while pathlib.Path(f'/proc/{pid}').exists() and time.monotonic() < deadline:
+            _reap(pid)
             time.sleep(0.01)
         return True
 
     def stop(self):
         """End it, in order if it can; whether it ran."""
         pid = self.pid()
-        if not self.signal(signal.SIGTERM):
+        if not self.signal(self.end):
             return False
         deadline = time.monotonic() + STOP_S
         with contextlib.suppress(ProcessLookupError):          # its group is empty
             while time.monotonic() < deadline:
+                _reap(pid)
                 os.killpg(pid, 0)
                 time.sleep(0.05)
-            os.killpg(pid, signal.SIGKILL)
+            self.kill()
         return True
 
     def tail(self, lines=15):
         with contextlib.suppress(OSError):
             return '\n'.join(self.log.read_text(errors='replace').splitlines()[-lines:])
         return ''
+
+
+def _reap(group):
+    """What this process has started, and has ended, is in the process table until it is asked for."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(-group, os.WNOHANG)
 
 
 def _began(pid):

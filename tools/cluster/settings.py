@@ -21,6 +21,9 @@ PORTS = {'rabbitmq': 5672, 'mariadb': 3306, 'postgresql': 5432, 'memcached': 112
          'haproxy': 8774, 'api1': 8781, 'api2': 8782,
          **{f'{kind}-cell{cell}': first + cell for cell in range(1, MOST_CELLS + 1)
             for kind, first in (('rabbitmq', 5680), ('mariadb', 3310), ('postgresql', 5440))}}
+MONITORING = 9780                        # the first port of /metrics
+DAEMONS = [*(f'{kind}{number}' for kind in ('api', 'conductor', 'scheduler') for number in (1, 2)), 'network',
+           *(f'cell{cell}-{kind}' for cell in range(1, MOST_CELLS + 1) for kind in ('conductor', 'network'))]
 SERVICES = ('keystone', 'glance', 'nova_api', 'nova_cell1', 'nova_cell0')          # a database each
 
 
@@ -72,6 +75,11 @@ class Settings:
 
 def url(part, path=''):
     return f'http://{ADDRESS}:{PORTS[part]}{path}'
+
+
+def monitoring_port(name):
+    """Where a daemon on this machine tells its metrics: each has a port of its own; 0, any free one, for commands."""
+    return MONITORING + DAEMONS.index(name) if name in DAEMONS else 0
 
 
 def compute_address(number):

@@ -22,6 +22,7 @@ from nova.api.resources import server_spec
 from nova.api.routes import Route
 from nova.db import block_devices
 from nova.db import categories
+from nova.db import engine
 from nova.db import flavors as flavors_db
 from nova.db import instance_actions
 from nova.db import instances
@@ -121,12 +122,14 @@ def create(req):
         answer = _begun_before(req, names, server)
         if answer is not None:
             return answer
-    req.services.builds.admit(cell, wanted.least)
+    req.services.builds.admit(req.services.cells, wanted.most)
     uuids = req.services.api_db.run(_reserve, cell, wanted.limits, spec, wanted.least, names)
     volumes = []
     try:
         volumes = server_devices.reserve(req, devices, uuids[0])
         cell.db.run(_insert, req.context, _rows(common, server, uuids), volumes, password)
+    except engine.CommitUnanswered:
+        raise            # where the rows are there a conductor builds them, where they are not it removes the mappings
     except Exception:
         server_devices.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)

@@ -21,6 +21,7 @@ def cell_of(req, server_id):
         raise exception.InstanceNotFound(instance_id=server_id[:80])
     cells = req.services.cells
     if len(cells.all()) == 1:
+        req.found_in[server_id] = cells.default.uuid       # unless there is another one that is not known here yet
         return cells.default
     cell = mapped_cell(req, server_id)
     if cell is None:
@@ -102,7 +103,7 @@ def answer(req, conn, table, row):
 def host_is_up(req, conn, host):
     """Whether the compute service of a host reports itself and is not forced down."""
     rows = instances_list.computes(conn, {host})
-    return bool(rows) and services_db.is_up(rows[0], req.services.conf.service_down_time, utils.utcnow())
+    return services_db.any_up(conn, rows, req.services.conf.service_down_time)
 
 
 def to_object(row):

@@ -16,7 +16,6 @@ import importlib
 import inspect
 
 from nova import exception
-from nova.db import cells as db_cells
 from nova.scheduler import loading
 from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.base import Remembered
@@ -122,20 +121,21 @@ def facts(filters, cells, hosts, spec):
 
     :param cells: db.cells.Cells; a cell that cannot be reached has no hosts either
     :param hosts: gives the view
+    :raises ServiceUnavailable: the default cell cannot be reached
     """
     asking = [each for each in filters if each.wants(spec)]
     if not asking:
         return {}
     found = {each.name: frozenset() for each in asking}
     inside = [each for each in asking if type(each).facts is not Filter.facts]
-    for cell in cells.all() if inside else ():
-        try:
-            with cell.db.reader() as conn:
-                here = {each.name: each.facts(conn, spec) for each in inside}
-        except db_cells.UNREACHABLE:
-            if cell is cells.default:
-                raise
-            continue
+
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return {each.name: each.facts(conn, spec) for each in inside}
+    answers, down = cells.scatter(ask) if inside else ([], [])
+    if cells.default in down:
+        raise exception.ServiceUnavailable(service='database')
+    for _cell, here in answers:
         for name, part in here.items():
             found[name] |= part
     for each in asking:

@@ -209,7 +209,7 @@ class Walk:
         return self.ask('GET', f'/servers/{uuid}')['server']['OS-EXT-SRV-ATTR:host']
 
     def live(self, uuid):
-        for ending in ('abort', 'force_complete'):
+        for ending, last in (('abort', 'rollback_dest'), ('force_complete', 'post_dest')):
             other = next(host for host in HOSTS if host != self.home(uuid))
             driver = self.compute(self.home(uuid)).driver
             driver.delays['live_migrate'] = 60
@@ -224,8 +224,7 @@ class Walk:
                 self.ask('POST', path + '/action', {ending: None})
             self.boss.wait_for(uuid)
             self.well()
-        self.heard('instance.live_migration_rollback_dest.end')
-        self.heard('instance.live_migration_post_dest.end')
+            self.heard(f'instance.live_migration_{last}.end')       # before the next one changes the server's state
 
     def failures(self, uuid):
         self.fail('reboot')

@@ -1,8 +1,12 @@
 """Servers that go to the cell of their host: broken off after every step, written to at every step."""
+import threading
+import time
+
 import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova import objects
 from nova import states
 from nova.db import cell_transfer
 from nova.db import cells as db_cells
@@ -15,6 +19,7 @@ from nova.db import tasks
 from nova.scheduler import batch
 from nova.tests import many_cells
 from nova.tests import races
+from nova.tests import server_rows
 
 STEPS = 6                    # transactions of one placement in another cell, at least
 
@@ -142,6 +147,29 @@ def test_a_disabled_cell_gets_none_and_a_cell_that_is_away_is_left_out(deploymen
     assert all(scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids))
     there = deployment.check()
     assert {there[uuid] for uuid in uuids} == {'cell2'}
+
+
+def test_a_cell_that_hangs_holds_up_no_request_with_wishes(tmp_path):
+    """Each look at it waits for the timeout once; then it counts as down for as long."""
+    deployment, released = many_cells.Deployment(tmp_path, api__cell_timeout=1), threading.Event()
+    process = deployment.process()
+    scheduler, hangs = process.scheduler(), process.by_name['cell2']
+    opened, hangs._db = hangs._db, None
+    hangs._open = lambda: released.wait(30) and opened
+    other, *uuids = deployment.create(3)
+    flavor = {**server_rows.FLAVOR, 'extra_specs': {'hw:numa_nodes': '1'}}
+    begin = time.monotonic()
+    for uuid, wishes in zip(uuids, ({'hints': {'different_host': [other]}}, {'flavor': flavor}), strict=True):
+        spec = deployment.spec_of(uuid)
+        spec = objects.RequestSpec(**{**spec.as_dict(), **wishes})
+        try:
+            scheduler.select_destinations(deployment.ctx, spec, [uuid])
+        except exception.NoValidHost:
+            assert 'flavor' in wishes                # no host here tells of its topology
+    assert time.monotonic() - begin < 10
+    assert deployment.resolve(uuids[0]) == 'cell1'
+    released.set()
+    deployment.close()
 
 
 def test_requests_that_wait_are_placed_together(deployment):

@@ -8,8 +8,11 @@ import uuid as uuidlib
 import pytest
 import sqlalchemy as sa
 
+from nova import utils
 from nova.db import cell_move_steps
+from nova.db import instances
 from nova.db import instances_list
+from nova.db import mappings
 from nova.db import server_migrations
 from nova.db import tables_api
 from nova.db import tables_cell
@@ -17,6 +20,7 @@ from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import cloud_rows
 from nova.tests.functional import servers
+from nova.tests.functional import test_idempotency
 from nova.tests.functional import test_servers_cells
 
 SEEDS = range(6)
@@ -187,6 +191,45 @@ def test_a_server_that_moves_while_it_is_looked_for_is_found(cells):
     assert cells.client().get(f'/servers/{uuid}').status == 404, 'and no longer than its mapping changes'
 
 
+def _copy(cells, uuid):
+    """A server of the default cell stands in the second one, too."""
+    with cells.dbs['default'].reader() as conn:
+        row = instances_list.by_uuid(conn, uuid)
+    with cells.dbs['second'].writer() as conn:
+        server_rows.insert(conn, [{**{name: value for name, value in row.items() if name != 'id'}, 'host': 'host2'}])
+
+
+def test_a_create_that_is_sent_again_finds_its_server_where_it_is(cells, monkeypatch):
+    """Its process died, and its server gets its host while it is looked for; or was deleted there."""
+    test_idempotency.break_off(cells, monkeypatch, 'send')
+    (uuid,) = test_idempotency.uuids(cells)
+    _copy(cells, uuid)
+    default = cells.by_name['default']
+    opened = default.db.reader
+
+    def reader():
+        default.db.reader = opened
+        _turn(cells, uuid)
+        _remove(cells, uuid)
+        return opened()
+    default.db.reader = reader
+    answer = test_idempotency.create(cells, 'one')
+    assert default.db.reader == opened
+    assert answer.status == 202 and answer.json['server']['id'] == uuid and test_idempotency.uuids(cells) == {uuid}
+    assert cells.client().get(f'/servers/{uuid}').json['server']['name'] == 'landed'
+
+
+def test_a_create_that_is_sent_again_makes_no_server_that_was_deleted(cells, monkeypatch):
+    test_idempotency.break_off(cells, monkeypatch, 'send')
+    (uuid,) = test_idempotency.uuids(cells)
+    _copy(cells, uuid)
+    _remove(cells, uuid)
+    cells.dbs['second'].run(instances.destroy, uuid, utils.utcnow())
+    cells.api_db.run(mappings.delete_many, [uuid])
+    answer = test_idempotency.create(cells, 'one')
+    assert answer.status == 202 and answer.json['server']['id'] == uuid and test_idempotency.uuids(cells) == set()
+
+
 def test_lists_while_servers_move(cells):
     """None is missing or shown twice, whatever the moment."""
     uuids = [_leaving(cells, number) for number in range(12)]
@@ -252,3 +295,25 @@ def test_hypervisors_of_all_cells_page_by_page(cells):
     for limit in (1, 2, 4, 12):
         found = _walk(cells.admin(), f'/os-hypervisors?limit={limit}', 'hypervisors', limit)
         assert [node['id'] for node in found] == expected
+    # before nodes were shown with their uuids, a number names none of several
+    for path in ('/os-hypervisors/1', '/os-hypervisors/1/uptime'):
+        answer = cells.admin().get(path, version='2.52')
+        assert answer.status == 400 and 'cells have something with the number 1' in answer.fault[2], path
+
+
+def test_a_service_is_not_taken_for_that_of_another_cell(cells):
+    for name in ('second', 'third'):
+        with cells.dbs[name].writer() as conn:
+            conn.execute(sa.delete(tables_cell.services))
+            for number in range(2 if name == 'second' else 1):
+                cloud_rows.service(conn, f'{name}-{number}')
+    with cells.dbs['default'].writer() as conn:
+        conn.execute(sa.delete(tables_cell.services))
+    admin = cells.admin()
+    listed = [(row['host'], row['id']) for row in admin.get('/os-services').json['services']]
+    assert len({number for _, number in listed}) == 2 < len(listed) == 3
+    both = dict(listed)['third-0']
+    answer = admin.delete(f'/os-services/{both}')
+    assert answer.status == 400 and 'by its uuid' in answer.fault[2]
+    assert [(row['host'], row['id']) for row in admin.get('/os-services').json['services']] == listed
+    assert admin.delete(f'/os-services/{dict(listed)["second-1"]}').status == 204

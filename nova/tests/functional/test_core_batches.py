@@ -214,15 +214,33 @@ def test_all_numbers_are_read_when_their_sums_differ_alone(cloud, monkeypatch):
 
 
 def test_heartbeats_reach_the_view_without_making_it_anew(cloud):
-    table = host_table.HostTable(cloud.cells, heartbeat_s=0.01)
+    table = host_table.HostTable(cloud.cells)
     before = table.hosts()
     known = before.values('host')
-    time.sleep(0.05)
     cloud.heartbeat('host2')
+    table._heard = float('-inf')
     table.follow()
     after = table.hosts()
     moved = [host for host, one, other in zip(after.host, before.seen, after.seen) if one != other]
     assert moved == ['host2'] and after.values('host') is known
+
+
+def test_what_is_known_of_a_claim_does_not_hide_what_came_after_it(cloud):
+    """Another scheduler claimed, and was seen to, before this one told its table of its own claim."""
+    table = host_table.HostTable(cloud.cells)
+    position = table.hosts().positions('host2')[0]
+    node = int(table.hosts().ids[position])
+    older = {'used_changed': utils.change_number(), 'memory_mb_used': 512, 'running_vms': 1}
+    newer = {'used_changed': older['used_changed'] + 1, 'memory_mb_used': 1024, 'running_vms': 2}
+    nodes = tables_cell.compute_nodes
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(nodes).where(nodes.c.id == node).values(newer))
+    time.sleep(0.01)
+    assert table.hosts().used['memory_mb'][position] == 1024
+    table.note(cloud.cells.default, {node: older})
+    assert table.hosts().used['memory_mb'][position] == 1024
+    table.note(cloud.cells.default, {node: {**newer, 'used_changed': newer['used_changed'] + 1, 'running_vms': 3}})
+    assert table.hosts().running_vms[position] == 3
 
 
 def test_a_host_that_goes_is_noticed(cloud, monkeypatch):
@@ -277,5 +295,52 @@ def test_a_cell_that_is_away_is_left_out(cloud, other_cell):
     table = cloud.scheduler._table
     table.follow()
     cloud.cells.get(other_cell)._db = engine.Database('sqlite:////nowhere/other.sqlite')
+    table.follow()
+    assert sorted(table.hosts().host) == list(HOSTS)
+
+
+def test_the_default_cell_is_followed_when_a_claim_there_has_failed(cloud):
+    """It was taken for one of the others that are left alone for a while."""
+    table = cloud.scheduler._table
+    table.follow()
+    table.leave_out(cloud.cells.default)
+    table.follow()
+    assert sorted(table.hosts().host) == list(HOSTS)
+
+
+def at_next(database, text, function):
+    """Call ``function()`` once, behind the database's next statement that has this text."""
+    left = [function]
+
+    def call(_conn, _cursor, statement, *_more):
+        if text in statement and left:
+            left.pop()()
+    sa.event.listen(database.engine, 'after_cursor_execute', call)
+
+
+def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, other_cell, monkeypatch):
+    monkeypatch.setattr(host_table, 'ELSEWHERE_S', 3600)
+    table, cell = cloud.scheduler._table, cloud.cells.get(other_cell)
+    table.follow()
+    table.touched(cell)
+
+    def claim():
+        with cell.db.writer() as conn:
+            conn.execute(sa.update(tables_cell.compute_nodes).values(
+                running_vms=5, used_changed=utils.change_number()))
+        table.touched(cell)
+    at_next(cell.db, 'changed >=', claim)
+    time.sleep(0.01)
+    assert sorted(table.hosts().running_vms) == [0] * 6
+    assert sorted(table.hosts().running_vms) == [0, 0, 0, 5, 5, 5]
+
+
+def test_a_cell_that_is_left_out_while_it_is_followed_stays_so(cloud, other_cell):
+    table, cell = cloud.scheduler._table, cloud.cells.get(other_cell)
+    table.follow()
+    with cell.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(last_seen_at=utils.utcnow()))
+    table._heard = float('-inf')
+    at_next(cell.db, 'last_seen_at', lambda: table.leave_out(cell))
     table.follow()
     assert sorted(table.hosts().host) == list(HOSTS)

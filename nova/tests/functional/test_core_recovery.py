@@ -12,6 +12,7 @@ from nova import utils
 from nova.compute import recover
 from nova.conductor import manager as conductor_manager
 from nova.conductor import reconcile
+from nova.db import instance_actions
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.tests import core
@@ -54,6 +55,43 @@ def test_killed_while_building(cloud):
     cloud.settle()
     assert cloud.row(uuids[0])['vm_state'] == states.ACTIVE
     cloud.check()
+
+
+@pytest.mark.parametrize('recorded, told', [('The guest failed.', False), (None, True)], ids=['failed', 'ended'])
+def test_an_end_that_was_not_written_is_not_taken_for_one(cloud, recorded, told):
+    """A build that was sent twice: the first run failed and the server went elsewhere, the second one made a guest
+    and was told that all was written. The guest stayed.
+    """
+    uuid, = cloud.insert()
+    with cloud.db.writer() as conn:
+        instance_actions.add_event(conn, uuid, 'compute_build_instance', host='host1', error=recorded)
+
+    def end():
+        cloud.conductor.end_task(cloud.ctx, uuid, 'compute_build_instance', 'host1', {'task_state': None},
+                                 expect={'host': ['host1']})
+    if told:
+        end()
+    else:
+        with pytest.raises(exception.InstanceChanged):
+            end()
+
+
+def test_the_hosts_do_not_go_down_with_the_database(tmp_path):
+    """After a time without any heartbeat a server is placed where one could be before, and nowhere else."""
+    cloud = core.Cloud(tmp_path, hosts=('dead', 'alive'))
+    services, now = tables_cell.services, utils.utcnow()
+    for host, ago in (('dead', 400), ('alive', 305)):
+        with cloud.db.writer() as conn:
+            conn.execute(sa.update(services).where(services.c.host == host).values(
+                last_seen_at=now - datetime.timedelta(seconds=ago)))
+    assert cloud.row(cloud.boot())['host'] == 'alive'
+    before = {host: cloud.node(host)['changed'] for host in ('dead', 'alive')}
+    cloud.conductor._heartbeats._written_at = float('-inf')
+    cloud.conductor.report_service(None, host='controller', binary='nova-conductor', topic='conductor', version=1)
+    assert {host for host in before if cloud.node(host)['changed'] != before[host]} == {'alive'}
+    assert cloud.row(cloud.boot())['host'] == 'alive'
+    cloud.check()
+    cloud.close()
 
 
 def test_killed_between_the_guest_and_its_row(cloud):
@@ -363,6 +401,10 @@ def test_lost_mappings_are_removed(cloud):
         table = tables_api.instance_mappings
         conn.execute(sa.update(table).where(table.c.instance_uuid != young).values(
             created_at=utils.utcnow() - datetime.timedelta(hours=1)))
+    services = tables_cell.services
+    assert cloud.conductor.remove_lost_mappings() == 0, 'a database that is younger than the server is not its own'
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(services).values(created_at=utils.utcnow() - datetime.timedelta(hours=2)))
     assert cloud.conductor.remove_lost_mappings() == 1
     with cloud.api_db.reader() as conn:
         assert set(conn.execute(sa.select(table.c.instance_uuid)).scalars()) == {uuid, young}

@@ -1,4 +1,10 @@
 """A service is up when its own queue answers: full workers, a consumer that stopped, names that are taken."""
+import datetime
+import errno
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -8,6 +14,7 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import identity_file
+from nova import utils
 from nova.conductor import heartbeats
 from nova.db import engine
 from nova.db import heartbeats as heartbeats_db
@@ -37,6 +44,12 @@ def state(client, binary='nova-compute'):
     return client.get('/os-services?binary=' + binary).json()['services'][0]['state']
 
 
+def placeable(running):
+    """Whether the compute counts as up for the scheduler, at most a heartbeat longer than it is shown."""
+    with running.cell_db.reader() as conn:
+        return services.any_up(conn, services.list(conn, topic='compute'), 3)
+
+
 def test_a_compute_whose_workers_are_all_busy_is_down_until_they_are_not(running, monkeypatch):
     admin, client = running.admin(), running.client()
     image = client.upload_image(b'\0' * 4096)
@@ -44,6 +57,7 @@ def test_a_compute_whose_workers_are_all_busy_is_down_until_they_are_not(running
     monkeypatch.setattr(service._server._rpc._work_executor._main, '_max_workers', 4)
     busy = [service._server._rpc._work_executor._main.submit(release.wait, 60) for _ in range(80)]
     wait_for(lambda: state(admin) == 'down', 15)
+    wait_for(lambda: not placeable(running))
     made = client.boot(image, networks='none', version='2.37')
     wait_for(lambda: client.get(f'/servers/{made["id"]}').json()['server']['status'] == 'ERROR')    # no host is up
     release.set()
@@ -153,12 +167,70 @@ def test_the_identity_of_a_host_is_kept_and_is_one_process_s(tmp_path):
         tmp_path / 'services'] * 2
 
 
+@pytest.mark.parametrize('content', [b'\0' * 37, b'\xff\xfe', b'not an identity'])
+def test_a_broken_identity_is_a_sentence_and_never_another_one(tmp_path, content):
+    conf = nova_conf.new(files=[], state_path=str(tmp_path))
+    mine = identity_file.IdentityFile(conf, 'nova-compute', 'h')
+    mine.take()
+    mine.release()
+    with open(mine.path, 'wb') as file:
+        file.write(content)
+    with pytest.raises(exception.InvalidInput, match='nova-compute.h'):
+        mine.take()
+    with open(mine.path, 'rb') as file:
+        assert file.read() == content
+
+
+def test_a_file_system_without_locks_is_not_another_service(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, 'No locks available')
+    monkeypatch.setattr(identity_file.fcntl, 'flock', refuse)
+    with pytest.raises(exception.InvalidInput, match='No locks'):
+        identity_file.IdentityFile(nova_conf.new(files=[], state_path=str(tmp_path)), 'nova-compute', 'h').take()
+
+
+def test_a_process_that_was_killed_leaves_its_name_at_once(tmp_path):
+    script = ('import sys; from nova import conf, identity_file; made = identity_file.IdentityFile('
+              'conf.new(files=[], state_path=sys.argv[1]), "nova-compute", "h"); made.take(); '
+              'import subprocess; helper = subprocess.Popen(["sleep", "60"]); print(made.text, flush=True); '
+              'helper.wait()')
+    held = subprocess.Popen([sys.executable, '-W', 'ignore', '-c', script, str(tmp_path)], stdout=subprocess.PIPE,
+                            text=True, start_new_session=True)
+    conf = nova_conf.new(files=[], state_path=str(tmp_path))
+    try:
+        text = held.stdout.readline().strip()
+        with pytest.raises(exception.ServiceExists):
+            identity_file.IdentityFile(conf, 'nova-compute', 'h').take()
+        held.kill()                      # what it has begun goes on, as helpers of guests do
+        held.wait(10)
+        mine = identity_file.IdentityFile(conf, 'nova-compute', 'h')
+        mine.take()
+        assert mine.text == text
+        mine.release()
+    finally:
+        os.killpg(held.pid, signal.SIGKILL)
+        held.stdout.close()
+
+
+def test_what_waits_is_written_when_a_conductor_stops(db):
+    gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
+    gathered.add('h', 'nova-compute', 'compute', 2, 'nova', 'one')
+    gathered.flush()
+    with db.reader() as conn:
+        row, = services.list(conn)
+    assert row['identity'] == 'one' and row['last_seen_at'] is not None
+    seen = []
+    gathered.write = seen.append
+    wait_for(lambda: not gathered._at_work)
+    assert seen == []                    # nothing is left for later, when the databases are closed
+
+
 def test_heartbeats_of_many_are_one_update(db):
     statements = []
     import sqlalchemy as sa
     for number in range(300):
         register(db, f'h{number}', f'i{number}')
-    gathered = heartbeats.Heartbeats(db)
+    gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
     beats = {(f'h{number}', 'nova-compute'): {'topic': 'compute', 'version': 2, 'zone': 'nova',
                                               'identity': f'i{number}'} for number in range(300)}
     assert gathered.write(beats) == 300
@@ -169,7 +241,7 @@ def test_heartbeats_of_many_are_one_update(db):
 
 
 def test_a_heartbeat_makes_a_row_that_was_removed_and_not_another_s(db, caplog):
-    gathered = heartbeats.Heartbeats(db)
+    gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
     mine = {('h', 'nova-compute'): {'topic': 'compute', 'version': 2, 'zone': 'nova', 'identity': 'one'}}
     assert gathered.write(mine) == 1
     with db.reader() as conn:
@@ -187,6 +259,42 @@ def test_a_heartbeat_makes_a_row_that_was_removed_and_not_another_s(db, caplog):
     assert row['identity'] == 'two' and row['last_seen_at'] is None
     gathered.write(mine)
     assert 'A second nova-compute' in caplog.text
+
+
+def silent(db, **seconds):
+    """Rows of computes, and of a conductor, that were heard of so many seconds ago: {host: number}."""
+    for host, ago in seconds.items():
+        binary = f'nova-{"conductor" if host == "controller" else "compute"}'
+        row = db.run(services.report, host, binary, binary[5:], 'nova', 2)
+        db.run(services.update, row['id'], {'last_seen_at': utils.utcnow() - datetime.timedelta(seconds=ago)})
+
+
+def judged(db, host):
+    """(shown as up, counts as up for who decides)."""
+    with db.reader() as conn:
+        row, = services.list(conn, host=host)
+        return services.is_up(row, 60, utils.utcnow()), services.any_up(conn, [row], 60)
+
+
+def test_nobody_goes_down_while_no_heartbeat_could_be_written(db):
+    silent(db, controller=300, near=309, before=340, dead=365)
+    assert [judged(db, host) for host in ('controller', 'near', 'before', 'dead')] == [
+        (False, True), (False, True), (False, True), (False, False)]
+    gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
+    assert gathered.write({('controller', 'nova-conductor'): {
+        'topic': 'conductor', 'version': 2, 'zone': 'internal', 'identity': None}}) == 1
+    assert [judged(db, host) for host in ('controller', 'near', 'before', 'dead')] == [
+        (True, True), (True, True), (True, True), (False, False)]
+
+
+@pytest.mark.parametrize('others, grace', [(25, 0), (35, 3)])
+def test_a_service_that_is_silent_alone_goes_down(db, others, grace):
+    """A gap of the length of three report intervals tells that nobody could report; less is nothing."""
+    silent(db, controller=others, near=others, alone=55)
+    assert db.run(services.resume, 60, 30) == grace
+    assert db.run(services.resume, 60, 30) == 0                     # another conductor at the same time
+    silent(db, controller=0, near=5, alone=61)
+    assert [judged(db, host) for host in ('near', 'alone')] == [(True, True), (False, False)]
 
 
 def test_a_running_service_whose_name_was_given_away_stops(running, monkeypatch):

@@ -1,5 +1,6 @@
 """Idempotency-Key: the same request twice is one request."""
 import datetime
+import sqlite3
 import threading
 
 import pytest
@@ -9,6 +10,8 @@ from nova import exception
 from nova import utils
 from nova.api import idempotency
 from nova.api.resources import server_create
+from nova.db import engine
+from nova.db import instances
 from nova.db import tables_api
 from nova.tests.functional import servers
 
@@ -162,6 +165,48 @@ def test_what_a_dead_process_had_stored_in_part_is_made_whole(cloud, monkeypatch
     answer = create(cloud, 'one')
     assert answer.status == 202 and uuids(cloud) == half == {answer.json['server']['id']}
     assert cloud.row(half.pop())['vm_state'] == 'building'
+
+
+def lose_an_answer(database, committed):
+    """The database's next commit is made, or not, and its connection lost."""
+    dialect, commit = database.engine.dialect, database.engine.dialect.do_commit
+
+    def lose(connection):
+        dialect.do_commit = commit
+        if committed:
+            commit(connection)
+        raise sqlite3.OperationalError('database system is shutting down')
+    dialect.do_commit = lose
+
+
+@pytest.mark.parametrize('committed', [True, False], ids=['committed', 'not'])
+def test_a_server_whose_commit_nobody_answered_is_made_once(cloud, committed):
+    """Its mapping was taken back, and the row, if it was there, was a server that its list alone knew; the key was
+    free, and asking again made another one.
+    """
+    lose_an_answer(cloud.cell_db, committed)
+    assert create(cloud, 'one').status == 503
+    made, = uuids(cloud)
+    with cloud.cell_db.reader() as conn:
+        assert bool(instances.existing(conn, [made])) is committed
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.update(KEYS).values(
+            tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+    answer = create(cloud, 'one')
+    assert answer.status == 202 and {answer.json['server']['id']} == {made} == uuids(cloud)
+    assert cloud.row(made)['vm_state'] == 'building'
+
+
+def test_a_server_that_was_certainly_not_stored_is_not_counted(cloud, monkeypatch):
+    monkeypatch.setattr(engine, 'RECONNECT_PAUSES_S', ())
+
+    def lose(_cursor, statement, _parameters, _context):
+        if statement.startswith('INSERT INTO instances '):
+            raise sqlite3.OperationalError('database system is shutting down')
+    sa.event.listen(cloud.cell_db.engine, 'do_execute', lose)
+    sa.event.listen(cloud.cell_db.engine, 'do_executemany', lose)
+    assert create(cloud, 'one').status == 503
+    assert uuids(cloud) == set() and rows(cloud) == []
 
 
 def test_keys_expire(cloud):

@@ -47,6 +47,9 @@ def test_every_row_is_told(samples):
 def test_fields_are_those_of_the_sample(samples, name):
     path = notifications.SAMPLES / name
     written, told = json.loads(path.read_text()), samples[path]
+    if 'live_migration_abort' in name or 'force_complete' in name:        # the migration ends meanwhile, or has
+        for document in (written, told):
+            document['payload']['nova_object.data']['task_state'] = None
     assert shape(told) == shape(written), 'run: python -m nova.tests.functional.notifications'
     assert (told['event_type'], told['priority']) == (written['event_type'], written['priority'])
     assert told['publisher_id'].rstrip('123') == written['publisher_id'].rstrip('123')

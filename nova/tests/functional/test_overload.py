@@ -67,29 +67,61 @@ def test_what_was_refused_uses_nothing(cloud):
 def test_the_wait_follows_from_the_rate():
     now, waiting = [0.0], [0]
 
-    class Cell:
-        class db:
-            @staticmethod
-            @contextlib.contextmanager
-            def reader():
-                yield None
+    cells = Cells(lambda: waiting[0])
     builds = admission.Builds(100, lambda: now[0])
-    admission_count = admission.instances.count_building
-    admission.instances.count_building = lambda conn, most: min(waiting[0], most)
-    try:
-        waiting[0] = 150
-        with pytest.raises(exception.TooManyBuilds) as caught:
-            for _ in range(200):
-                builds.admit(Cell, 1)
-        assert caught.value.kwargs['retry_after'] == 30          # no rate is known
-        now[0], waiting[0] = 10.0, 110
-        with pytest.raises(exception.TooManyBuilds) as caught:
-            builds.admit(Cell, 1)
-        assert 2 <= caught.value.kwargs['retry_after'] <= 10
-        now[0], waiting[0] = 20.0, 0
-        builds.admit(Cell, 1)
-    finally:
-        admission.instances.count_building = admission_count
+    waiting[0] = 150
+    with pytest.raises(exception.TooManyBuilds) as caught:
+        for _ in range(200):
+            builds.admit(cells, 1)
+    assert caught.value.kwargs['retry_after'] == 30          # no rate is known
+    now[0], waiting[0] = 10.0, 110
+    with pytest.raises(exception.TooManyBuilds) as caught:
+        builds.admit(cells, 1)
+    assert 2 <= caught.value.kwargs['retry_after'] <= 10
+    now[0], waiting[0] = 20.0, 0
+    builds.admit(cells, 1)
+
+
+class Cells:
+    """As db.cells.Cells; ``numbers`` are the servers that wait in each of them."""
+
+    def __init__(self, *numbers):
+        self._numbers = numbers
+
+    def scatter(self, function):
+        return [(None, number()) for number in self._numbers], []
+
+
+def test_servers_wait_in_every_cell():
+    builds = admission.Builds(100)
+    with pytest.raises(exception.TooManyBuilds):
+        for _ in range(101):
+            builds.admit(Cells(lambda: 0, lambda: 60, lambda: 60), 1)
+
+
+def test_a_count_that_takes_long_holds_up_nobody_else():
+    builds, entered, release = admission.Builds(10), threading.Event(), threading.Event()
+
+    def slow():
+        entered.set()
+        release.wait(20)
+        return 0
+    builds.admit(Cells(), 10)
+    counting = threading.Thread(target=builds.admit, args=(Cells(slow), 1))
+    counting.start()
+    assert entered.wait(20)
+    begun = time.monotonic()
+    with pytest.raises(exception.TooManyBuilds):
+        builds.admit(Cells(slow), 1)
+    assert time.monotonic() - begun < 5
+    release.set()
+    counting.join(20)
+    builds.admit(Cells(slow), 1)
+
+
+def test_all_servers_that_a_request_may_make_are_counted(cloud):
+    assert post(cloud, min_count=1, max_count=6).status == 202
+    assert cloud.services.builds._accepted == 6
 
 
 @contextlib.contextmanager

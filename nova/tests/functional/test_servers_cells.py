@@ -226,6 +226,26 @@ def test_a_cell_that_hangs_is_waited_for_once(tmp_path):
     cloud.close()
 
 
+class New(Cells):
+    """The process has just read that there is one cell; then came the others."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        cells = self.services.cells
+        for cell in cells.all()[1:]:
+            del cells._known[cell.uuid]
+
+
+def test_a_server_in_a_cell_that_is_new(tmp_path):
+    cloud = New(tmp_path)
+    uuid = cloud.add('second', 1)
+    assert len(cloud.services.cells.all()) == 1
+    assert cloud.client().get(f'/servers/{uuid}/metadata').status == 200
+    assert len(cloud.services.cells.all()) == 3
+    assert cloud.client().get('/servers/00000000-0000-0000-0000-00000000000f').status == 404
+    cloud.close()
+
+
 def test_the_only_cell_is_down(tmp_path):
     fixture = servers.Servers(tmp_path)
     uuid, cell = fixture.add_server(1), fixture.services.cells.default

@@ -1,5 +1,4 @@
 """Attaches, detaches and swaps whose messages or workers were lost: done again, or taken back."""
-import datetime
 import uuid
 
 import pytest
@@ -7,6 +6,7 @@ import sqlalchemy as sa
 
 from nova import context
 from nova import exception
+from nova import utils
 from nova.db import block_devices
 from nova.db import instance_actions
 from nova.db import tables_api
@@ -173,7 +173,7 @@ def test_a_server_that_was_never_stored_holds_no_volume(cloud):
     with cloud.api_db.writer() as conn:
         conn.execute(sa.insert(tables_api.instance_mappings).values(
             instance_uuid=server_id, cell_uuid=cloud.cells.default.uuid, project_id=user.project_id, user_id='u',
-            vcpus=1, memory_mb=1, created_at=datetime.datetime(2020, 1, 1)))
+            vcpus=1, memory_mb=1, created_at=utils.utcnow()))
     assert half.conductor().remove_lost_mappings(0) == 1
     assert volumes.show(user, volume_id)['status'] == 'available'
 

@@ -4,24 +4,16 @@ Identity and images are the embedded ones: what they need is made here, in the t
 """
 import contextlib
 import json
-import os
-import pathlib
 import random
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 
-from nova import compose
-from nova import conf as nova_conf
-from nova import context
-from nova.embedded import bootstrap
-from nova.embedded.identity import bootstrap as identity_bootstrap
 from nova.tests import loaded
+from nova.tests.integration import prepared
 from nova.tests.integration import servers
 
-BIN = pathlib.Path(sys.executable).parent
 START_S, STOP_S = 240, 60             # on a machine that does much else
 SHARED = '''
 [DEFAULT]
@@ -46,17 +38,8 @@ connection = {cell}
 connection = {api}
 [http]
 port = {port}
-[quota]
-instances = -1
-cores = -1
-ram = -1
-'''
-COMPUTE = '''
-[image]
-backend = glance
-[glance]
-endpoint_override = http://127.0.0.1:9/
-auth_type = none
+''' + prepared.UNLIMITED
+COMPUTE = prepared.NO_IMAGES + '''
 [fake]
 state_dir = {state}/{host}
 delays = spawn:0.05,destroy:0.03
@@ -68,14 +51,15 @@ class Daemon:
 
     def __init__(self, directory, name):
         self.name, self._log = name, directory / f'{name}.log'
-        self._command = [BIN / f'nova-{name.rstrip("0123456789")}', '--config-file', directory / f'{name}.conf']
+        self._command = [prepared.BIN / f'nova-{name.rstrip("0123456789")}', '--config-file',
+                         directory / f'{name}.conf']
         self._process = None
 
     def start(self):
         with open(self._log, 'ab') as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={key: value for key, value in os.environ.items() if not key.startswith('OS_')})
+                env=prepared.environment())
 
     def kill(self):
         self._process.kill()
@@ -118,30 +102,14 @@ class Fleet:
             (directory / f'{name}.conf').write_text(f'{shared}{own}[DEFAULT]\nhost = {host}\n')
             self.daemons[name] = Daemon(directory, name)
             stack.callback(self.daemons[name].end)
-        self._prepare(f'http://127.0.0.1:{port}')
+        first = prepared.prepare(directory / 'conductor1.conf', f'http://127.0.0.1:{port}')
+        self._token, self.image = first.token, first.image
+        first.close()
         for daemon in self.daemons.values():
             daemon.start()
-        self._wait(f'http://127.0.0.1:{port}/v2.1/')
         self.load = self._clients(f'http://127.0.0.1:{port}/v2.1')
         stack.callback(self.load.close)
-
-    def _prepare(self, url):
-        """Schemas, users, network, image."""
-        config = self._directory / 'conductor1.conf'
-        for command in ('db', 'api_db'):
-            subprocess.run([BIN / 'nova-manage', command, 'sync', '--config-file', config], check=True)
-        conf = nova_conf.new(files=[str(config)])
-        api_db, cell_db = compose.open_databases(conf)
-        identity = compose.identity(conf, api_db, url)
-        passwords = identity_bootstrap.bootstrap(identity)
-        self._token, _ = identity.login('admin', passwords['admin'], 'admin')
-        bootstrap.bootstrap(conf, api_db)
-        store, ctx = compose.image_store(conf, api_db), context.admin_context()
-        self.image = store.create(ctx, {'name': 'small', 'disk_format': 'raw', 'container_format': 'bare',
-                                        'visibility': 'public'})['id']
-        store.upload(ctx, self.image, [b'\0' * 4096])
-        api_db.dispose()
-        cell_db.dispose()
+        self._wait(f'http://127.0.0.1:{port}/v2.1/')
 
     def _wait(self, url):
         deadline = time.monotonic() + START_S
@@ -158,9 +126,7 @@ class Fleet:
         until(lambda: self._up() >= len(self.daemons) - 1, 'not every service is up')
 
     def _up(self):
-        out = subprocess.run([BIN / 'nova-manage', 'service', 'list', '--config-file',
-                              self._directory / 'conductor1.conf'], check=True, capture_output=True, text=True).stdout
-        return sum(' up ' in line for line in out.splitlines())
+        return len(self.load.rows('cell1', 'SELECT id FROM services WHERE last_seen_at IS NOT NULL'))
 
     def _clients(self, url):
         load, fleet = loaded.tool(), self

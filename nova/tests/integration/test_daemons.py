@@ -1,18 +1,14 @@
 """The daemons as processes of their own, over a real broker: no process but nova-compute lacks a database."""
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 import requests
 
-from nova import conf as nova_conf
-from nova.embedded import bootstrap
-from nova.embedded.identity import bootstrap as identity_bootstrap
+from nova.tests.integration import prepared
 from nova.tests.integration import servers
 
 CONFIG = '''
@@ -30,12 +26,7 @@ driver = fake
 [identity]
 password_hash_rounds = 4
 '''
-GLANCE = '''
-[image]
-backend = glance
-[glance]
-endpoint_override = http://127.0.0.1:9/
-auth_type = none
+GLANCE = prepared.NO_IMAGES + '''
 [database]
 connection = sqlite:////nonexistent/none.sqlite
 [api_database]
@@ -47,36 +38,27 @@ connection = sqlite:////nonexistent/none.sqlite
 def deployment(tmp_path_factory):
     """(URL of nova-api, password of demo, {daemon: process}); computes are host1."""
     directory = tmp_path_factory.mktemp('daemons')
-    bin_directory = pathlib.Path(sys.executable).parent
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(servers.rabbitmq())
         port = servers.free_port()
         text = CONFIG.format(url=broker.url, state=directory, host='host1', port=port)
         (directory / 'nova.conf').write_text(text)
         (directory / 'compute.conf').write_text(text + GLANCE)
-        for command in ('db', 'api_db'):
-            subprocess.run([bin_directory / 'nova-manage', command, 'sync', '--config-file', directory / 'nova.conf'],
-                           check=True)
-        from nova import compose
-        conf = nova_conf.new(files=[str(directory / 'nova.conf')])
-        api_db, cell_db = compose.open_databases(conf)
-        passwords = identity_bootstrap.bootstrap(compose.identity(conf, api_db, f'http://127.0.0.1:{port}'))
-        bootstrap.bootstrap(conf, api_db)
-        api_db.dispose()
-        cell_db.dispose()
+        first = prepared.prepare(directory / 'nova.conf', f'http://127.0.0.1:{port}')
+        first.close()
         running = {}
         for name in ('conductor', 'scheduler', 'network', 'compute', 'api'):
             config = 'compute.conf' if name == 'compute' else 'nova.conf'
             log = stack.enter_context(open(directory / f'{name}.log', 'wb'))
-            running[name] = subprocess.Popen([bin_directory / f'nova-{name}', '--config-file', directory / config],
+            running[name] = subprocess.Popen([prepared.BIN / f'nova-{name}', '--config-file', directory / config],
                                              stdout=log, stderr=log, env=dict(os.environ))
             stack.callback(running[name].wait)
             stack.callback(running[name].kill)
-        yield f'http://127.0.0.1:{port}', passwords, running, directory
+        yield f'http://127.0.0.1:{port}', first.passwords, running, directory
 
 
 def _services(directory):
-    out = subprocess.run([pathlib.Path(sys.executable).parent / 'nova-manage', 'service', 'list', '--config-file',
+    out = subprocess.run([prepared.BIN / 'nova-manage', 'service', 'list', '--config-file',
                           directory / 'nova.conf'], check=True, capture_output=True, text=True).stdout
     return {line.split()[0] for line in out.splitlines()[1:] if ' up ' in line}
 
@@ -101,7 +83,7 @@ def test_daemons_find_each_other_and_stop(deployment):
 def test_a_daemon_without_a_schema_says_what_to_do(tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text(CONFIG.format(url='rabbit://127.0.0.1:9/', state=tmp_path, host='h', port=0))
-    done = subprocess.run([pathlib.Path(sys.executable).parent / 'nova-conductor', '--config-file', config],
+    done = subprocess.run([prepared.BIN / 'nova-conductor', '--config-file', config],
                           capture_output=True, text=True, timeout=30)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith('run: nova-manage api_db sync')
@@ -110,6 +92,6 @@ def test_a_daemon_without_a_schema_says_what_to_do(tmp_path):
 def test_a_daemon_without_a_broker_says_so(tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text('[DEFAULT]\ncompute_driver = fake\n[image]\nbackend = glance\n')
-    done = subprocess.run([pathlib.Path(sys.executable).parent / 'nova-compute', '--config-file', config],
+    done = subprocess.run([prepared.BIN / 'nova-compute', '--config-file', config],
                           capture_output=True, text=True, timeout=30)
     assert done.returncode == 1 and 'transport_url is not set' in done.stderr.splitlines()[-1]

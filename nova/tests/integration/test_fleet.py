@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from nova.tests.integration import prepared
+
 pytest.importorskip('pymysql')
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 sys.path[:0] = [str(TOOLS), str(TOOLS / 'bench')]
@@ -35,7 +37,7 @@ def second_compute(fleet):
     """A compute with the first one's name, from another machine as it were; its process."""
     text = fleet_module.COMPUTE.format(state=fleet.directory / 'second')
     path = fleet._file('second', text, 'compute1')
-    return subprocess.run([fleet_module.BIN / 'nova-compute', '--config-file', path], capture_output=True, text=True,
+    return subprocess.run([prepared.BIN / 'nova-compute', '--config-file', path], capture_output=True, text=True,
                           timeout=60)
 
 

@@ -1,9 +1,6 @@
 """Servers that move between computes in processes of their own, over a real broker; one of them is killed."""
 import contextlib
-import os
-import pathlib
 import subprocess
-import sys
 import time
 
 import pytest
@@ -11,6 +8,7 @@ import pytest
 from nova.db import claims
 from nova.rpc import bus
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.integration import prepared
 from nova.tests.integration import servers
 
 CONFIG = '''
@@ -21,11 +19,7 @@ host = {host}
 compute_driver = fake
 report_interval = 1
 graceful_shutdown_timeout = 5
-[image]
-backend = glance
-[glance]
-endpoint_override = http://127.0.0.1:9/
-auth_type = none
+''' + prepared.NO_IMAGES + '''
 [fake]
 state_dir = {state}/fake
 delays = {delays}
@@ -43,8 +37,8 @@ class Computes:
         config.write_text(CONFIG.format(url=self._url, state=self._directory, host=host, delays=delays))
         with open(self._directory / f'{host}.log', 'ab') as log:
             self._running[host] = subprocess.Popen(
-                [pathlib.Path(sys.executable).parent / 'nova-compute', '--config-file', config], stdout=log,
-                stderr=log, env={name: value for name, value in os.environ.items() if not name.startswith('OS_')})
+                [prepared.BIN / 'nova-compute', '--config-file', config], stdout=log,
+                stderr=log, env=prepared.environment())
 
     def kill(self, host):
         process = self._running.pop(host)

@@ -17,6 +17,7 @@ import time
 import requests
 
 from nova import conf as nova_conf
+from nova.tests.integration import prepared
 from nova.tests.integration import servers as parts
 from nova.tests.older_release import tree
 
@@ -49,13 +50,6 @@ DATABASES = '''
 connection = {cell}
 [api_database]
 connection = {api}
-'''
-NO_DATABASE = '''
-[image]
-backend = glance
-[glance]
-endpoint_override = http://127.0.0.1:9/
-auth_type = none
 '''
 # Run by the old release: its schema, its first rows.
 SETUP = '''
@@ -135,7 +129,7 @@ class Fleet:
     def _config(self, name, host, port=0):
         path = self._directory / f'{name}.conf'
         text = CONFIG.format(broker=self._broker, state=self._directory / 'state', host=host, port=port)
-        path.write_text(text + (NO_DATABASE if name.startswith('compute') else DATABASES.format(**self._urls)))
+        path.write_text(text + (prepared.NO_IMAGES if name.startswith('compute') else DATABASES.format(**self._urls)))
         return path
 
     def _start(self, kind, name, host=None, release=None, port=0):

@@ -11,6 +11,7 @@ from nova import exception
 from nova.db import cells
 from nova.db import engine
 from nova.db import tables_api
+from nova.db import tables_cell
 from nova.rpc import clients
 from nova.rpc.interface import Interface
 
@@ -98,6 +99,17 @@ def test_a_row_without_urls_is_home_where_no_other_is(deployment):
     assert deployment.process('new').default.name == 'new'
 
 
+def test_another_password_makes_no_other_cell(deployment):
+    """The [database] of a process has got a new one; the row is not changed yet."""
+    url = 'mysql+pymysql://nova:%s@db.example/%s'
+    deployment.add('one', database_url=url % ('old', 'nova_one'))
+    deployment.add('two', database_url=url % ('old', 'nova_two'))
+    for name in ('one', 'two'):
+        db = engine.Database(url % ('new', f'nova_{name}'), wait=False)
+        assert cells.Cells(deployment.conf, deployment.api_db, db).default.name == name
+        deployment.opened.append(db)
+
+
 def test_a_database_of_no_cell(deployment):
     deployment.add('cell1')
     with pytest.raises(exception.InvalidInput, match='of no cell'):
@@ -113,9 +125,17 @@ def test_rows_that_change(deployment):
     deployment.update('one', disabled=True)
     known.refresh()
     assert known.all()[1] is one and one.disabled
+    assert one.rpc.compute and deployment.connected == ['rabbit://one']
+    assert len(known.scatter(_name)[0]) == 2
     deployment.update('one', transport_url='rabbit://elsewhere')
     known.refresh()
     assert known.all()[1].rpc.compute == ('rabbit://elsewhere', 'compute')
+    assert deployment.connected == ['rabbit://elsewhere']          # nothing stays open of what it was
+    assert one._db is None and one._executor is None
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.delete(tables_api.cells).where(tables_api.cells.c.name == 'one'))
+    known.refresh()
+    assert [cell.name for cell in known.all()] == ['cell0'] and deployment.connected == []
 
 
 def _name(cell):
@@ -133,7 +153,7 @@ def test_a_cell_that_refuses_connections_is_not_waited_for(deployment, monkeypat
         for _ in range(20):
             found, down = known.scatter(lambda cell: (asked.append(cell.name), _name(cell)))
             assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['away']
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 5          # three attempts, a second apart, twice: 6
         # a second time at once, in case it was a connection that had been kept open
         assert asked.count('away') == 2 and asked.count('cell0') == 20
         away = known.get('away'.ljust(36, '0'))
@@ -142,6 +162,34 @@ def test_a_cell_that_refuses_connections_is_not_waited_for(deployment, monkeypat
         assert known.scatter(_name)[1] == [away]
         away.rest(0)
         assert known.scatter(_name)[1] == []
+    known.close()
+
+
+def test_a_cell_whose_schema_is_not_there_yet(deployment, caplog):
+    """``map_cell0`` comes before ``db sync``: whoever asks all cells meanwhile goes on with the others."""
+    deployment.add('cell0', cells.CELL0_UUID)
+    deployment.add('bare')
+    known = deployment.process('cell0')
+    tables_cell.metadata.create_all(known.default.db.engine)
+
+    def ask(cell):
+        with cell.db.reader() as conn:
+            return conn.execute(sa.select(tables_cell.services.c.host)).all()
+    found, down = known.scatter(ask)
+    assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['bare']
+    said = caplog.messages[-1]
+    assert 'no such table: services' in said and 'SELECT' not in said
+    known.close()
+
+
+@pytest.mark.parametrize('url', ['no url', 'foo://broker/nova', 'mysql+pymysql://nova:secret@host:port/nova'])
+def test_a_cell_whose_url_is_none_is_away(deployment, caplog, url):
+    deployment.add('cell0', cells.CELL0_UUID)
+    deployment.add('wrong', database_url=url)
+    known = deployment.process('cell0')
+    found, down = known.scatter(_name)
+    assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['wrong']
+    assert 'is no URL of a database' in caplog.messages[-1] and 'secret' not in caplog.text
     known.close()
 
 

@@ -64,7 +64,7 @@ def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commi
     def refuse(dbapi_connection):
         del made.engine.dialect.do_commit
         raise sqlite3.OperationalError(READ_ONLY[0])
-    with pytest.raises(db_exc.DBConnectionError):
+    with pytest.raises(engine.CommitUnanswered):
         made.run(lost)
     assert calls == [1]
 

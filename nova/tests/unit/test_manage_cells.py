@@ -281,6 +281,7 @@ def test_a_setup_needs_a_broker(tmp_path, capsys):
     for command in ('simple_cell_setup', 'map_cell_and_hosts'):
         assert '--transport-url' in deployment.cell(1, command)
         deployment.cell(1, command, '--transport-url', 'no url')
+        assert deployment.rows() == []               # a half of it would be a cell without a schema
     deployment.host('cell1', 'host1')
     assert deployment.cell(0, 'simple_cell_setup', '--transport-url', RABBIT) == ''
     deployment.close()

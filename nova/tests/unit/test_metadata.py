@@ -10,11 +10,15 @@ import uuid
 import pytest
 import webob
 
+from nova import compose
 from nova import conf as nova_conf
+from nova import health
 from nova import objects
 from nova.api.metadata import app
+from nova.cmd import api_metadata
 from nova.db import engine
 from nova.db import instances
+from nova.db import migration
 from nova.db import request_specs
 from nova.db import tables_api
 from nova.db import tables_cell
@@ -198,3 +202,13 @@ def test_a_password_is_left_once(service):
     assert get(service, path).body == b'encrypted'
     assert get(service, path, method='POST', body=b'again').status_int == 409
     assert get(service, '/latest/meta-data', method='PUT').status_int == 405
+
+
+def test_the_daemon_for_proxies_is_ready_while_its_databases_are_there(tmp_path):
+    conf = nova_conf.new(files=[], state_path=str(tmp_path), metadata__shared_secret='proxy secret')
+    for database, branch in zip(compose.open_databases(conf), ('api', 'cell')):
+        migration.sync(database, branch)
+        database.dispose()
+    parts = api_metadata.parts(conf)
+    found = health.ready(parts)
+    assert found.keys() == {'database api', 'database cell'} and health.well(found)

@@ -178,7 +178,7 @@ def test_a_message_that_nobody_takes_is_unavailable():
     assert value('nova_rpc_sent_total', topic='nobody', method='job', result='unavailable') == 1
 
 
-def test_transactions_connections_and_lost_deadlocks_are_counted(tmp_path):
+def test_transactions_connections_and_lost_deadlocks_are_counted(tmp_path, monkeypatch):
     from oslo_db import exception as db_exc
     database = engine.Database(f'sqlite:///{tmp_path}/x.sqlite', name='counted')
 
@@ -193,6 +193,16 @@ def test_transactions_connections_and_lost_deadlocks_are_counted(tmp_path):
         if len(tries) < 3:
             raise db_exc.DBDeadlock()
     database.run(write)
+    monkeypatch.setattr(engine, 'RECONNECT_PAUSES_S', (0, 0))
+    reconnects, left = value('nova_db_reconnects_total', database='counted'), [2]
+
+    def lose(conn):
+        if left[0]:
+            left[0] -= 1
+            raise db_exc.DBConnectionError()
+    database.run(lose)
+    assert value('nova_db_reconnects_total', database='counted') == reconnects + 2
+    before = before[0], before[1] + 1, before[2]
     with database.reader():
         assert value('nova_db_connections', database='counted', state='in_use') == 1
     assert after == [3]                      # that of the transaction that was committed alone
@@ -201,3 +211,12 @@ def test_transactions_connections_and_lost_deadlocks_are_counted(tmp_path):
     assert value('nova_db_connections', database='counted', state='idle') == 1
     database.dispose()
     assert not [labels for labels in samples('nova_db_connections') if ('database', 'counted') in labels]
+
+
+def test_the_daemons_of_a_fleet_on_one_machine_have_ports_of_their_own(monkeypatch):
+    monkeypatch.syspath_prepend(str(pathlib.Path(nova.__file__).parents[1] / 'tools'))
+    from cluster import settings
+    ports = [settings.monitoring_port(name) for name in settings.DAEMONS]
+    assert len({*ports, *settings.PORTS.values()}) == len(ports) + len(settings.PORTS)
+    assert {'api1', 'api2', 'scheduler2', 'network', 'cell2-conductor', 'cell2-network'} <= set(settings.DAEMONS)
+    assert settings.monitoring_port('manage') == 0

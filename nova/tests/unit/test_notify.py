@@ -161,3 +161,31 @@ def test_every_row_names_a_payload_and_every_never_has_a_reason():
     assert len(events.EVENTS) == len(events.ROWS)
     for name, reason in {**events.NEVER, **events.SILENT}.items():
         assert name not in events.EVENTS and reason
+
+
+def test_the_thread_ends_when_nothing_is_told_and_begins_again(monkeypatch):
+    monkeypatch.setattr(notify, 'IDLE_S', 0.05)
+    notifier, senders = made('versioned')
+    for number in range(3):
+        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+        until(lambda: notifier.counts['sent'] == number + 1 and notifier._thread is None)
+    assert not [thread for thread in threading.enumerate() if thread.name == 'notifications' and thread.is_alive()
+                and thread._target == notifier._send_all]
+
+
+def test_what_is_told_while_the_thread_ends_is_sent(monkeypatch):
+    monkeypatch.setattr(notify, 'IDLE_S', 0)
+    notifier, senders = made('versioned')
+    row = server_rows.row()
+
+    def work():
+        for _ in range(50):
+            notifier.tell(CTX, 'instance.lock', None, row)
+            time.sleep(0)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    until(lambda: not notifier.waiting)
+    assert len(senders['versioned'].sent) == 200

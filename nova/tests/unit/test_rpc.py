@@ -13,6 +13,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova.rpc import bus
+from nova.rpc import inprocess
 from nova.rpc import serializer
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
@@ -289,3 +290,17 @@ def test_the_serializer_refuses_what_json_lacks():
 def test_a_bad_transport_url_is_a_sentence():
     with pytest.raises(exception.InvalidInput, match='nosuch'):
         bus.Bus(nova_conf.new(files=[]), 'nosuch://host/')
+
+
+def test_a_probe_that_finds_no_broker_says_so(monkeypatch):
+    """What kombu lets through of a connection that hangs is no error of the service."""
+    from kombu import exceptions
+    made = make_bus()
+    server = made.serve(ECHO, Manager(), 'one')
+    for error, raised in ((exceptions.OperationalError('timed out'), exception.ServiceUnavailable),
+                          (ConnectionRefusedError(), exception.ServiceUnavailable), (KeyError('x'), KeyError)):
+        def fail(*_args, error=error, **_more):
+            raise error
+        monkeypatch.setattr(inprocess.Driver, 'send', fail)
+        with pytest.raises(raised):
+            server.probe(CONTEXT, 'token')

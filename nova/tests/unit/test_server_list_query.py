@@ -138,3 +138,11 @@ def test_merge_keeps_the_order(conn):
     whole = instances_list.page(conn, query, ('uuid',))
     assert len(whole) == 20
     assert instances_list.merge([whole[::2], whole[1::2]], dataclasses.replace(query, limit=7)) == whole[:7]
+
+
+def test_merge_shows_a_server_once_that_moved_while_the_cells_were_asked(conn):
+    query = Query(several=True)
+    whole = instances_list.page(conn, query, ('uuid', 'host'))
+    arrived = {**whole[3], 'host': 'its own now'}
+    merged = instances_list.merge([whole, [arrived]], query)
+    assert [row['uuid'] for row in merged] == [row['uuid'] for row in whole] and merged[3]['host'] == 'its own now'

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from oslo_config import cfg
 from oslo_context import context
 
 from nova import conf as nova_conf
@@ -252,6 +253,23 @@ def test_sighup_reads_the_configuration_again(process):
     assert running.stdout.readline() == 'reloaded True 10\n'
 
 
+@pytest.mark.parametrize('text', ['[DEFAULT]\ndebug = perhaps\n', '[DEFAULT', ''])
+def test_a_mistake_in_the_configuration_does_not_end_the_process(process, text):
+    """Bug: an option that is one of the command line, too, ended it when it had a wrong value."""
+    running, config = process()
+    if text:
+        config.write_text(text)
+    else:
+        config.unlink()
+    running.send_signal(signal.SIGHUP)
+    time.sleep(1)
+    config.write_text('[DEFAULT]\ndebug = true\n')
+    running.send_signal(signal.SIGHUP)
+    assert running.stdout.readline() == 'reloaded True 10\n'
+    running.send_signal(signal.SIGTERM)
+    assert 'reload failed' in running.communicate(timeout=10)[1] and running.returncode == 0
+
+
 def test_sigusr1_writes_a_report_without_secrets(process):
     running, _config = process()
     running.send_signal(signal.SIGUSR1)
@@ -279,3 +297,128 @@ def test_systemd_hears_of_start_and_stop(process, tmp_path):
         while (word := listener.recv(100)) == b'WATCHDOG=1':
             pass
         assert word == b'STOPPING=1'
+
+
+HEART_SCRIPT = '''
+from nova import concurrency
+concurrency.setup()
+import sys, tempfile
+from nova import conf, exception, log, service
+from nova.rpc import bus
+from nova.rpc.interface import Interface, Method
+made = conf.new(files=[], state_path=tempfile.mkdtemp(dir=sys.argv[2]), report_interval=1)
+log.setup(made, 'nova-test')
+class Manager:
+    def start(self):
+        print('manager started', flush=True)
+    def job(self, context):
+        pass
+class Conductor:
+    asked = 0
+    def register_service(self, context, **who):
+        self.asked += 1
+        if sys.argv[1] == 'away':
+            print('asked', flush=True)
+            raise exception.ServiceUnavailable(service='conductor')
+        if self.asked > 1:
+            raise exception.ServiceExists(host='h', binary='nova-test')
+        return {}
+    def report_service(self, context, **who):
+        part._heart._ask_s = 0.1
+        return {}
+    service_alive = report_service
+part = service.Service(made, 'nova-test', 'h', Interface('compute', '1.0', Method('job')), Manager(),
+                       bus.Bus(made, 'nova-inprocess:///heart'), Conductor())
+class Around:
+    """As the all-in-one holds its services."""
+    def __init__(self):
+        self.parts = [part]
+        self.start, self.stop = part.start, part.stop
+sys.exit(service.Process(made, 'nova-test', [Around()] if sys.argv[3] == 'within' else [part]).run())
+'''
+
+
+def heart(tmp_path, conductor, where='alone'):
+    return subprocess.Popen([sys.executable, '-W', 'ignore', '-c', HEART_SCRIPT, conductor, str(tmp_path), where],
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize('where', ['alone', 'within'])
+def test_a_process_whose_name_was_given_away_ends_with_1(tmp_path, where):
+    running = heart(tmp_path, 'gives away', where)
+    try:
+        out, err = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert out == 'manager started\n' and running.returncode == 1
+    assert 'nova-test stops:' in err
+
+
+def test_a_compute_that_waits_for_a_conductor_can_be_stopped(tmp_path):
+    running = heart(tmp_path, 'away')
+    try:
+        assert running.stdout.readline() == 'asked\n'
+        running.send_signal(signal.SIGTERM)
+        out, _err = running.communicate(timeout=15)
+    finally:
+        running.kill()
+    assert 'manager started' not in out and running.returncode == 0
+
+
+def test_a_part_that_cannot_read_its_configuration_keeps_nobody_from_it(tmp_path, monkeypatch):
+    class Part:
+        def __init__(self, fails):
+            self.fails, self.reloaded = fails, False
+
+        def reload(self):
+            self.reloaded = True
+            if self.fails:
+                raise OSError('the database is away')
+    parts, said = [Part(True), Part(False)], []
+    config = tmp_path / 'test.conf'
+    config.write_text('[DEFAULT]\n')
+    monkeypatch.setattr(service, 'notify', said.append)
+    process = service.Process(nova_conf.new(files=[str(config)]), 'nova-test', parts)
+    process._reload()
+    assert all(part.reloaded for part in parts) and said[0].startswith('RELOADING=1') and said[-1] == 'READY=1'
+    config.write_text('no option')
+    with pytest.raises(cfg.ConfigFileParseError):
+        process._reload()
+    assert said[-1] == 'READY=1'
+
+
+def test_a_configuration_that_is_read_again_brings_the_versions_of_others():
+    conductor = Conductor()
+    made, _client = make(Manager(), conductor, report_interval=5)
+    made.start()
+    made.reload()
+    assert [name for name, _ in conductor.told] == ['register_service', 'report_service', 'register_service',
+                                                    'service_alive']
+    assert made.stop(5)
+
+
+def test_two_heartbeats_at_once_do_not_take_each_others_answer(caplog):
+    conductor = Conductor()
+    made, _client = make(Manager(), conductor, report_interval=5)
+    made.start()
+    before = len(conductor.heartbeats())
+    begun = time.monotonic()
+    threads = [threading.Thread(target=made.reload) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(conductor.heartbeats()) == before + 8 and time.monotonic() - begun < 5
+    assert made.stop(5)
+    assert 'does not take a message' not in caplog.text
+
+
+def test_a_service_that_has_stopped_does_not_subscribe_again(caplog):
+    made, client = make(Manager(), Conductor())
+    made.start()
+    assert made.stop(5)
+    before = made._server._rpc
+    made._server.subscribe_again()
+    assert made._server._rpc is before
+    made._heart._wait_s = 0.1
+    assert not made._heart.beat() and 'does not take a message' not in caplog.text

@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import json
+import logging
 import socket
 import threading
 import time
@@ -149,6 +150,30 @@ def _ask_in_vain(server):
         ask(server)
 
 
+def test_who_comes_while_it_stops_is_answered_or_refused(served):
+    """Bug: connections that were made, but had no thread yet, were broken off with their requests."""
+    server, found = served(echo), []
+
+    def client():
+        while True:
+            try:
+                found.append(ask(server)[0])
+            except ConnectionRefusedError:
+                return
+            except (OSError, http.client.HTTPException) as error:
+                found.append(repr(error))
+            time.sleep(0)
+    clients = [threading.Thread(target=client) for _ in range(8)]
+    for thread in clients:
+        thread.start()
+    while len(found) < 50:
+        time.sleep(0.01)
+    assert server.stop(10) is True
+    for thread in clients:
+        thread.join(20)
+    assert set(found) == {200}
+
+
 def test_an_idle_connection_does_not_delay_stop(served):
     server = served(echo)
     connection = http.client.HTTPConnection('127.0.0.1', server.port, timeout=10)
@@ -220,3 +245,9 @@ def test_an_undeclared_body_over_the_bound_raises(served):
     status, _body, _response = ask(server, 'POST', '/a', (b'q' * 600 for _ in range(3)), encode_chunked=True,
                                    headers={'Transfer-Encoding': 'chunked'})
     assert (status, seen) == (413, [413])
+
+
+def test_a_server_that_has_stopped_is_forgotten(served):
+    server = served(echo)
+    assert ask(server)[0] == 200
+    assert not logging.statistics            # cheroot's table, by which servers would stay for ever
