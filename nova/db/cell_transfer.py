@@ -34,7 +34,11 @@ class Transfer:
             self.source.db.run(cell_move_steps.retarget, self.id, known, dest.uuid)
         if fresh:
             mine = self._api_db.run(cell_move_steps.register, self.id, self.source.uuid, fresh)
-            left = self.source.db.run(cell_move_steps.leave, self.id, list(mine), dest.uuid) if mine else {}
+            try:
+                left = self.source.db.run(cell_move_steps.leave, self.id, list(mine), dest.uuid) if mine else {}
+            except db_cells.UNREACHABLE:
+                self._api_db.run(cell_move_steps.cancel, self.id, list(mine))       # who asks next need not wait
+                raise
             self._pictures.update(left)
             refused = list(mine - left.keys())
             if refused:

@@ -23,9 +23,11 @@ import time
 
 from oslo_messaging._drivers import base
 from stevedore import driver
+from stevedore import extension
 
 PLUGINS = pathlib.Path(__file__).parent / 'plugins'
 INNER = {'nova-disorder': 'nova-inprocess', 'nova-disorder-rabbit': 'rabbit'}
+DRIVERS = 'oslo.messaging.drivers'
 DEFAULTS = {'doubled': '0.2', 'late': '0.2', 'longest': '0.5', 'seed': '0'}
 
 
@@ -34,6 +36,7 @@ def register():
     if str(PLUGINS) not in sys.path:
         sys.path.append(str(PLUGINS))
         importlib.invalidate_caches()
+        extension.ExtensionManager.ENTRY_POINT_CACHE.pop(DRIVERS, None)      # whoever looked before found less
 
 
 class Driver(base.BaseDriver):
@@ -53,7 +56,7 @@ class Driver(base.BaseDriver):
         inner.transport = INNER[url.transport]
         inner.query = {name: value for name, value in url.query.items() if name not in DEFAULTS}
         self._driver = driver.DriverManager(
-            'oslo.messaging.drivers', inner.transport, invoke_on_load=True, invoke_args=(conf, inner), invoke_kwds={
+            DRIVERS, inner.transport, invoke_on_load=True, invoke_args=(conf, inner), invoke_kwds={
                 'default_exchange': default_exchange, 'allowed_remote_exmods': allowed_remote_exmods}).driver
 
     def _happens(self, what):

@@ -3,6 +3,7 @@ import orjson
 
 from nova import exception
 from nova import utils
+from nova.api import formats
 from nova.api import params
 from nova.api.params import Object
 from nova.api.params import Param
@@ -34,11 +35,14 @@ DELETE = Query(Param('delete_info', params.STRING), closed=75)
 
 def create(req):
     wanted = req.body['snapshot']
+    snapshot_id = wanted['create_info'].get('id')
+    if snapshot_id is not None and not formats.is_uuid(snapshot_id):
+        raise exception.BadRequest(f'{snapshot_id!r} is not the UUID of a snapshot.')
     cell, row = _server_of(req, wanted['volume_id'], exception.BadRequest)
     server_create.send(cell.rpc.compute.create_volume_snapshot, req.context, server=row['host'],
                        instance=server_lookup.to_object(row), volume_id=wanted['volume_id'],
                        create_info=wanted['create_info'])
-    return {'snapshot': {'id': wanted['create_info'].get('id'), 'volumeId': wanted['volume_id']}}
+    return {'snapshot': {'id': snapshot_id, 'volumeId': wanted['volume_id']}}
 
 
 def delete(req, id):

@@ -242,6 +242,7 @@ def test_what_happened_in_a_cell_that_was_down_is_told_later(api, second):
     api.add_servers(late)
     assert [row['uuid'] for row in feed.new()] == [late['uuid']] and feed.new() == []
     other._db = opened
+    other.rest(0)
     with second.writer() as conn:
         servers.server_rows.insert(conn, [early])
     assert [row['uuid'] for row in feed.new()] == [early['uuid']] and feed.new() == []

@@ -14,6 +14,7 @@ from nova.db import tables_cell
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
+SNAPSHOT = '0f0a8a5e-6c53-4d0a-9d1c-5d9b6c8f7e21'
 VOLUME = '70a599e0-31e7-49b7-b260-868f441e8633'
 UNKNOWN = '70a599e0-31e7-49b7-b260-868f441e8699'
 
@@ -370,8 +371,8 @@ def remove(client, info):
 
 def test_assisted_snapshots(cloud, uuid):
     attach(cloud, uuid)
-    answer = snapshot(admin(cloud), id='i')
-    assert answer.status == 200 and answer.json == {'snapshot': {'id': 'i', 'volumeId': VOLUME}}
+    answer = snapshot(admin(cloud), id=SNAPSHOT)
+    assert answer.status == 200 and answer.json == {'snapshot': {'id': SNAPSHOT, 'volumeId': VOLUME}}
     assert snapshot(admin(cloud)).json['snapshot']['id'] is None
     assert remove(admin(cloud), {'volume_id': VOLUME, 'file_to_merge': 'f'}).status == 204
     assert [(name, host, sorted(arguments)) for name, host, arguments in cloud.compute.sent] == [
@@ -384,6 +385,7 @@ def test_what_assisted_snapshots_refuse(cloud, uuid):
     assert remove(admin(cloud), {'volume_id': VOLUME}).status == 404
     attach(cloud, uuid)
     assert snapshot(manager(cloud)).status == 403
+    assert snapshot(admin(cloud), id='i').status == 400              # the answer would not be as documented
     for info in ('', 'x', '[]', '{}', '{"volume_id": 1}', r'{"volume_id": "\u0000"}', r'{"volume_id": "\ud800"}'):
         assert remove(admin(cloud), info).status == 400
     assert admin(cloud).delete('/os-assisted-volume-snapshots/s').status == 400
