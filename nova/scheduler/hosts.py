@@ -425,6 +425,7 @@ class HostTable:
     def _forget(self, cell):
         """A cell is away: nothing can be placed there; the lock is held."""
         if self._followers.pop(cell.uuid, None):
+            self._looked = float('-inf')         # if it is the default one: the next view looks there again
             self._show()
 
     def _show(self):
