@@ -9,6 +9,7 @@ ON_THE_HOST = ('test_clients', 'test_crash', 'test_libvirt', 'test_libvirt_numa'
                'test_libvirt_resize', 'test_network_linux')
 
 
+@pytest.hookimpl(tryfirst=True)           # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     """pytest-xdist's ``--dist loadgroup`` gives all tests of a group to one process, in their order."""
     for item in items:
