@@ -67,18 +67,9 @@ class Guest:
             script.unlink()
 
     def pings(self, address):
-        return bool(
-            self(
-                'ping' if shutil.which('ping') else 'busybox',
-                *([] if shutil.which('ping') else ['ping']),
-                '-c',
-                '1',
-                '-W',
-                '1',
-                address,
-                check=False,
-            )
-        )
+        """Twice, with patience: on a busy machine a new bridge port may take a moment to forward."""
+        program = ['ping', '-i', '0.2'] if shutil.which('ping') else ['busybox', 'ping']
+        return bool(self(*program, '-c', '2', '-W', '2', address, check=False))
 
     def python(self, code):
         return self('python3', '-c', code, check=False).strip()
