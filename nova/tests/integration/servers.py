@@ -182,12 +182,18 @@ class RabbitMQ:
             'ERL_EPMD_ADDRESS': '127.0.0.1'}
         self._directory = directory
         self._stack = None
+        self._group = None
 
     def start(self):
         self._stack = contextlib.ExitStack()
         process = self._stack.enter_context(_running([self._server], self._log, env=self._environment,
                                                      cwd=self._directory, **_as('rabbitmq')))
+        self._group = process.pid
         _wait(lambda: _accepts(self.port), process, self._log)
+
+    def kill(self):
+        """End the broker without a word."""
+        os.killpg(self._group, signal.SIGKILL)
 
     def stop(self):
         if self._stack is not None:

@@ -1,7 +1,5 @@
 """A cluster of brokers: one dies without a word, and services go on; and what a broker holds of ours."""
 import collections
-import os
-import signal
 import time
 
 import pytest
@@ -71,7 +69,7 @@ def test_services_go_on_without_the_broker_that_they_used(nodes, capsys):
     victim = max(nodes, key=lambda node: used[str(node.port)])
     assert used[str(victim.port)]
     left = next(node for node in nodes if node is not victim)
-    os.killpg(_group(victim), signal.SIGKILL)
+    victim.kill()
 
     server = made.serve(ECHO, manager, 'one')
     server.start()
@@ -84,16 +82,3 @@ def test_services_go_on_without_the_broker_that_they_used(nodes, capsys):
     server.wait(10)
     made.close()
     other.close()
-
-
-def _group(node):
-    """The process group of a node's server."""
-    for pid in filter(str.isdigit, os.listdir('/proc')):
-        try:
-            with open(f'/proc/{pid}/environ', 'rb') as file:
-                mine = f'RABBITMQ_NODENAME={node.name}'.encode() in file.read().split(b'\0')
-        except OSError:
-            continue
-        if mine:
-            return os.getpgid(int(pid))
-    raise AssertionError(f'{node.name} does not run')
