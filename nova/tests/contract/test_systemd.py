@@ -1,4 +1,4 @@
-"""The units of etc/nova/systemd: one a daemon, valid, and closed as far as what it does allows."""
+"""The units of etc/systemd: one a daemon, valid, and closed as far as what it does allows."""
 import configparser
 import pathlib
 import re
@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-UNITS = TREE / 'etc' / 'nova' / 'systemd'
+UNITS = TREE / 'etc' / 'systemd'
 # name: the exposure that systemd-analyze finds at most, of 10
 DAEMONS = {'nova-api': 1.5, 'nova-api-metadata': 1.5, 'nova-conductor': 1.5, 'nova-scheduler': 1.5,
            'nova-network': 4.5, 'nova-compute': 6.0, 'nova-all': 6.0}
