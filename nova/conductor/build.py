@@ -31,6 +31,10 @@ class Builder:
     """
 
     def build_instances(self, ctx, instance_uuids, spec=None):
+        self._place_and_send(ctx, instance_uuids, spec)
+
+    def _place_and_send(self, ctx, instance_uuids, spec=None, tried=None):
+        """:param tried: the fault of the attempts before, which says more than that no other host will do"""
         specs = self.specs(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
         uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
@@ -44,8 +48,10 @@ class Builder:
         except exception.NovaException as error:
             LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
             fault = faults.fault(error)
+            if tried:
+                fault = {**tried, 'details': f'{tried["details"]}\n{fault["details"]}'}
             for uuid in uuids:
-                self.fail_build(uuid, fault)
+                self.fail_build(uuid, fault, waiting=True)
             return
         for uuid, chosen in zip(uuids, selections, strict=True):
             if chosen:
@@ -89,15 +95,21 @@ class Builder:
         tried = len(spec.retry_hosts)
         if fault.get('final') or spec.force_host or spec.force_node:
             self.fail_build(instance_uuid, fault)
-        elif tried >= self._conf.scheduler.max_attempts:
-            message = f'The build was tried on {tried} {"host" if tried == 1 else "hosts"}. {fault["message"]}'
-            self.fail_build(instance_uuid, {**fault, 'message': message[:255]})
+            return
+        message = f'The build was tried on {tried} {"host" if tried == 1 else "hosts"}. {fault["message"]}'
+        fault = {**fault, 'message': message[:255]}
+        if tried >= self._conf.scheduler.max_attempts:
+            self.fail_build(instance_uuid, fault)
         else:
-            LOG.info('Server %s could not be built on %s; attempt %d follows.', instance_uuid, host, tried + 1)
-            self.build_instances(ctx, [instance_uuid])
+            LOG.info('Server %s could not be built on %s; attempt %d follows. %s', instance_uuid, host, tried + 1,
+                     message)
+            self._place_and_send(ctx, [instance_uuid], tried=fault)
 
-    def fail_build(self, uuid, fault):
-        """A server that is being built ends in ERROR, its host and claim given back; False when a delete has won."""
+    def fail_build(self, uuid, fault, waiting=False):
+        """A server that is being built ends in ERROR, its host and claim given back; False when a delete has won.
+
+        :param waiting: only while it waits for a host: who asks for one a second time finds no room, because it is taken
+        """
         fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
 
         def write(conn):
@@ -106,8 +118,9 @@ class Builder:
             instances.update(conn, uuid, {
                 'vm_state': states.ERROR, 'task_state': None, 'host': None, 'node': None, 'fault': fault,
                 'power_state': states.NOSTATE, 'network_info': [], 'volumes': []},
-                expect={'vm_state': states.BUILDING, 'task_state': BUILDING_TASKS, 'host': row['host'],
-                        'cell_move': None})
+                expect={'vm_state': states.BUILDING, 'cell_move': None, **(
+                    {'task_state': states.SCHEDULING, 'host': None} if waiting else
+                    {'task_state': BUILDING_TASKS, 'host': row['host']})})
             instance_actions.finish(conn, uuid, 'conductor_build_instance', error=fault['message'],
                                     traceback=fault['details'])
         try:
@@ -133,7 +146,10 @@ class Builder:
             else:
                 self._delete_elsewhere(ctx, instance_uuid)
         elif alive:
-            self._compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
+            try:
+                self._compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
+            except exception.Unavailable as error:
+                self.wait_for(error, instance_uuid)
         else:
             try:
                 self._deallocate(ctx, instance_uuid, row['host'])

@@ -121,6 +121,19 @@ def test_build_fails_everywhere(cloud):
 
 
 @many(hosts=('host1', 'host2'))
+def test_where_no_other_host_is_left_the_fault_is_what_went_wrong(cloud):
+    """It said alone that each host had failed to build the server before."""
+    for compute in cloud.computes.values():
+        compute.driver.failures['spawn'] = exception.VirtError(operation='spawn', reason='/secret/path')
+    uuid, = cloud.create()
+    cloud.settle()
+    fault = cloud.row(uuid)['fault']
+    assert fault['message'].startswith('The build was tried on 2 hosts. The host could not')
+    assert '/secret/path' in fault['details'] and 'RetryFilter removed 2' in fault['details']
+    cloud.check()
+
+
+@many(hosts=('host1', 'host2'))
 def test_what_no_other_host_can_mend_is_not_tried_again(cloud):
     cloud.network.failure = exception.NoMoreFixedIps(network_id='n')
     uuid, = cloud.create()
@@ -137,6 +150,22 @@ def test_deleted_while_scheduling(cloud):
     cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
     cloud.settle()
     assert cloud.gone(uuid)
+    cloud.check()
+
+
+def test_who_asks_for_a_host_once_more_fails_no_build(cloud):
+    """A server that is being built already finds no second host: that is no reason to give up the first."""
+    cloud.computes['host1'].driver.delays['spawn'] = 0.5
+    uuid, = cloud.create()
+    deadline = time.monotonic() + 10
+    while cloud.row(uuid)['task_state'] != states.SPAWNING:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    cloud.force_down('host1')
+    cloud.conductor.build_instances(cloud.ctx, [uuid])
+    cloud.force_down('host1', down=False)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE, cloud.row(uuid)['fault']
     cloud.check()
 
 
