@@ -1,4 +1,4 @@
-"""A machine of its own for a test: a living systemd in a container over a copy-on-write view of this machine's files."""
+"""A machine of its own for a test: a living systemd in a container over a copy-on-write view of these files."""
 import contextlib
 import os
 import pathlib
@@ -16,7 +16,8 @@ NAME = 'nova-test-machine'
 # What the units may not see in a home directory (ProtectHome) stands in /opt, where an operator would install it.
 PYTHON, PACKAGES, SOURCE = '/opt/nova/python', '/opt/nova/packages', '/opt/nova/source'
 PROGRAM = f'''#!/bin/sh
-export LD_LIBRARY_PATH={PYTHON}/lib PYTHONHOME={PYTHON} PYTHONPATH={SOURCE}:{PACKAGES} PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore
+export PYTHONHOME={PYTHON} LD_LIBRARY_PATH={PYTHON}/lib PYTHONPATH={SOURCE}:{PACKAGES}
+export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore
 exec {PYTHON}/bin/python3 {{what}} "$@"
 '''
 
