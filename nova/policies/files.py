@@ -6,6 +6,7 @@ every operation of os-services that has no rule of its own there. What gives mor
 (``policies.EXTRAS``) is never given so.
 """
 import dataclasses
+import functools
 import os
 import re
 
@@ -89,7 +90,13 @@ def _in_force(name, text, written, known):
         if extension in written:
             return dataclasses.replace(written[extension], by=extension)
         extension = _extension(extension, known)
-    return Rule(text, oslo_policy.RuleDefault(name, text).check, DEFAULT)
+    return Rule(text, _check(text), DEFAULT)
+
+
+@functools.cache
+def _check(text):
+    """The check of a default, parsed: many rules have the same one."""
+    return oslo_policy.RuleDefault(DEFAULT, text).check
 
 
 def _extension(name, known):
