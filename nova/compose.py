@@ -14,6 +14,7 @@ from nova import service
 from nova.conductor import interface as conductor_interface
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
+LATE_INTERVAL = 20                  # seconds between two looks whether one is due after messages that came late
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
 
 
@@ -48,12 +49,8 @@ def follow_versions(conf, bus, cells):
 
     known = {}
 
-    def lowest(cell):
-        with cell.db.reader() as conn:
-            return services.lowest_versions(conn, conf.service_down_time)
-
     def look():
-        found, down = cells.scatter(lowest)
+        found, down = cells.read(lambda conn: services.lowest_versions(conn, conf.service_down_time))
         seen = {cell.uuid: versions for cell, versions in found}
         seen.update((cell.uuid, known[cell.uuid]) for cell in down if cell.uuid in known)
         known.update(seen)
@@ -103,12 +100,11 @@ def conductor(conf, bus, host, api_db, cells, images):
     from nova.conductor import manager as conductor_manager
     from nova.image import api as image_api
     from nova.network import interface as network_interface
-    from nova.volume import api as volume_api
 
     manager = conductor_manager.ConductorManager(
         conf, api_db, cells, cells.top.rpc.scheduler, bus.client(compute_interface.INTERFACE),
         bus.client(network_interface.INTERFACE), image_api.BoundImages(images, context.admin_context()),
-        volume_api.new(conf, api_db, images))
+        volumes(conf, api_db, images))
     manager.versions = bus.pins.lowest
     manager.tell_with(notify.new(conf, 'nova-conductor'))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
@@ -138,8 +134,13 @@ def network(conf, bus, host, api_db):
         with api_db.reader() as conn:
             live = mappings.uuids(conn)
         manager.audit(live)
+
+    def audit_late():
+        if manager.audit_is_due():
+            audit()
     return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus), tasks=[
-        ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit)])
+        ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit),
+        ('audit_late', LATE_INTERVAL, audit_late)])
 
 
 def compute(conf, bus, host, images):
@@ -154,9 +155,11 @@ def compute(conf, bus, host, images):
 
     images = image_api.BoundImages(images, context.admin_context())
     driver = virt_driver(conf, host, images)
+    # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
+    plumbed = conf.compute_driver != 'fake' and conf.network.driver == 'linux'
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
-        images)
+        images, network_server=host if plumbed else None)
     return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
@@ -182,11 +185,40 @@ def _image_check(conf):
     return lambda path, disk_format: inspector.verify(inspector.inspect_file(path), disk_format, limit)
 
 
+def images(conf, api_db, store=None):
+    """The Images that [image] backend names.
+
+    :param store: the embedded store, where it is there already
+    """
+    if conf.image.backend != 'embedded':
+        return remote_images(conf)
+    from nova.image import api
+    return api.EmbeddedImages(store or image_store(conf, api_db))
+
+
 def image_store(conf, api_db):
     """The embedded image store."""
     from nova.db import cells
-    from nova.image import api
-    return api.new_store(conf, api_db, os.path.join(cells.state_path(conf), 'images'))
+    from nova.image import embedded
+    options = conf.image
+    return embedded.Store(api_db, options.directory or os.path.join(cells.state_path(conf), 'images'),
+                          max_size=options.max_size * embedded.GIB,
+                          max_virtual_size=options.max_virtual_size * embedded.GIB)
+
+
+def volumes(conf, api_db, images):
+    """The Volumes that [volume] backend names.
+
+    :param images: nova.image.api.Images, what the embedded volumes are made from
+    """
+    if conf.volume.backend == 'embedded':
+        from nova.volume import embedded
+        return embedded.EmbeddedVolumes(conf, api_db, images)
+    if conf.volume.backend == 'cinder':
+        from nova.volume import cinder
+        return cinder.CinderVolumes(conf)
+    from nova.volume import api
+    return api.NoVolumes()
 
 
 def identity(conf, api_db, base_url):
@@ -205,14 +237,13 @@ def api_services(conf, bus, api_db, cells, images, rules):
     from nova.network import api as network_api
     from nova.network import interface as network_interface
     from nova.scheduler import interface as scheduler_interface
-    from nova.volume import api as volume_api
 
     return app.Services(
         conf=conf, api_db=api_db, cells=cells, policy=rules,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=network_api.API(api_db, conf),
-        volumes=volume_api.new(conf, api_db, images), notifier=notify.new(conf))
+        volumes=volumes(conf, api_db, images), notifier=notify.new(conf))
 
 
 def api(conf, bus, api_db, cells, images, rules, identity_service=None):
@@ -267,12 +298,11 @@ def remote_images(conf):
 
     :raises InvalidInput: the images are the all-in-one's own, without an address in [glance]
     """
-    from nova.image import api
-
     if conf.image.backend == 'embedded':
         raise exception.InvalidInput('This service has no image store of its own: set backend in [image] to glance, '
                                      'and in [glance] the address and the account of the Image service.')
-    return api.new(conf)
+    from nova.image import glance
+    return glance.GlanceImages(conf)
 
 
 def _conductor(bus):

@@ -44,6 +44,9 @@ class Heart:
         self._beating = threading.Lock()         # SIGHUP brings one between those of the periodic task
         self.told = {}
         self.on_new_row = None       # called when the service's row was removed and made anew
+        self.on_return = None        # called after a time in which others may have thought that the service is down
+        self._reported_at = None
+        self.on_lost = None          # called when its queues were declared anew: what was in them may be lost
         if server is not None:
             server.on_probe(self._on_probe)
 
@@ -79,7 +82,7 @@ class Heart:
         with self._beating:
             if ask:
                 self._asked_at = None
-            return self._answers() and self._reported()
+            return self._answers() and self._reported() and self._told_of_lost()
 
     def _reported(self):
         try:
@@ -90,6 +93,17 @@ class Heart:
             self._asked_at = None
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
+        before, self._reported_at = self._reported_at, time.monotonic()
+        # somewhat less than what others wait: a cast is written later than it is sent
+        if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
+            self.on_return()
+        return True
+
+    def _told_of_lost(self):
+        """True; queues that were declared anew are reported to the manager once it can do something about it."""
+        if self.on_lost is not None and self._server is not None and self._server.declared_again():
+            LOG.warning('The queues of %s were declared anew: what nobody has begun is sent again soon.', self._binary)
+            self.on_lost()
         return True
 
     # ---- the proof

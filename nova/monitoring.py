@@ -6,6 +6,7 @@
 
 Nobody is authenticated: the answers hold no secret, and their details are told to callers on this host alone.
 """
+import functools
 import ipaddress
 import logging
 
@@ -74,18 +75,8 @@ class Application:
         self._paths = {'/metrics': self._metrics, '/healthz': self._healthz, '/readyz': self._readyz}
 
     def __call__(self, environ, start_response):
-        answer = self._paths.get(environ.get('PATH_INFO', ''))
-        if answer is None:
-            status, kind, body = '404 Not Found', 'text/plain', b'There are /metrics, /healthz and /readyz.\n'
-        elif environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-            status, kind, body = '405 Method Not Allowed', 'text/plain', b'GET and HEAD alone.\n'
-        else:
-            status, kind, body = answer(environ)
-        headers = [('Content-Type', kind), ('Content-Length', str(len(body))), ('Cache-Control', 'no-store')]
-        if status.startswith('405'):
-            headers.append(('Allow', 'GET, HEAD'))
-        start_response(status, headers)
-        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+        answer = self._paths.get(environ.get('PATH_INFO', ''), _nothing)
+        return wsgi.read_only(environ, start_response, functools.partial(answer, environ))
 
     def _metrics(self, environ):
         body, kind = metrics.exposed(environ.get('HTTP_ACCEPT', ''))
@@ -96,6 +87,10 @@ class Application:
 
     def _readyz(self, environ):
         return _told(environ, self._process.ready())
+
+
+def _nothing(environ):
+    return '404 Not Found', 'text/plain', b'There are /metrics, /healthz and /readyz.\n'
 
 
 def _told(environ, found):

@@ -33,8 +33,8 @@ class Service:
     """One service of a process: its queue, its periodic tasks, its heartbeat.
 
     A manager has the interface's methods, and may have ``start()`` (before the first message), ``stop()``,
-    ``reload()`` and ``periodic_tasks()`` -> [(name, seconds, function)]; a function runs with a fresh
-    administrator's context as the thread's current one.
+    ``reload()``, ``messages_lost()`` (its queues were declared anew) and ``periodic_tasks()`` -> [(name, seconds,
+    function)]; a function runs with a fresh administrator's context as the thread's current one.
 
     :param binary: name in the service list: nova-compute, …
     :param interface: rpc.interface.Interface of the manager, or None for a service without a queue
@@ -56,6 +56,8 @@ class Service:
                                                     self._stopping)
         if self._heart is not None:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
+            self._heart.on_return = getattr(manager, 'came_back', None)
+            self._heart.on_lost = getattr(manager, 'messages_lost', None)
         self.refused = None              # why it must not go on: its name belongs to another service
         self._threads = []
 

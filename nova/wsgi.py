@@ -254,10 +254,26 @@ class _Capped:
         return iter(self.readline, b'')
 
 
-def _json(environ, start_response, status, document, headers=()):
-    body = orjson.dumps(document)
-    start_response(status, [('Content-Type', 'application/json'), ('Content-Length', str(len(body))), *headers])
+def read_only(environ, start_response, answer):
+    """Serve what can only be read, and is never stored on the way.
+
+    :param answer: function that gives (status, content type, body); it is not called for other methods
+    """
+    if environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
+        (status, kind, body), headers = answer(), ()
+    else:
+        status, kind, body = '405 Method Not Allowed', 'text/plain', b'GET and HEAD alone.\n'
+        headers = (('Allow', 'GET, HEAD'),)
+    return _answer(environ, start_response, status, kind, body, (('Cache-Control', 'no-store'), *headers))
+
+
+def _answer(environ, start_response, status, kind, body, headers):
+    start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+
+def _json(environ, start_response, status, document, headers=()):
+    return _answer(environ, start_response, status, 'application/json', orjson.dumps(document), headers)
 
 
 def _error(environ, start_response, status, message, headers=()):

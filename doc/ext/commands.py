@@ -2,13 +2,9 @@
 
 That of nova-manage is made of the rows of its commands.
 """
-import pathlib
-
 import rst
 
 from nova.cmd import manage
-from nova.cmd import manage_archive
-from nova.cmd import manage_upgrade
 
 # command: (what it is, description)
 DAEMONS = {
@@ -63,12 +59,7 @@ def setup(app):
 
 
 def write(app):
-    folder = pathlib.Path(app.srcdir, 'cli')
-    folder.mkdir(exist_ok=True)
-    for name, lines in pages().items():
-        page, text = folder / f'{name}.rst', '\n'.join(lines) + '\n'
-        if not page.exists() or page.read_text() != text:
-            page.write_text(text)
+    rst.write(app, 'cli', pages())
 
 
 def pages():
@@ -143,7 +134,7 @@ def _command(name, function):
              f'    {rst.escaped(" ".join((function.__doc__ or "").split()))}', '']
     for option, given in options.items():
         lines += [f'    ``{option}``', f'        {rst.escaped(_sentence(given.get("help")))}', '']
-    codes = manage_archive.EXIT_CODES.get(function) or manage_upgrade.EXIT_CODES.get(function)
+    codes = manage.EXIT_CODES.get(function)
     if codes:
         lines += ['    Exit codes:', '', *(f'    * {code}: {rst.escaped(text)}' for code, text in codes.items()), '']
     return lines

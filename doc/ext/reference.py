@@ -1,6 +1,4 @@
 """A Sphinx extension that writes doc/source/reference from the tables of the code, before the sources are read."""
-import pathlib
-
 import reference_api
 import reference_metrics
 import reference_notifications
@@ -37,20 +35,13 @@ def setup(app):
 
 
 def write(app):
-    folder = pathlib.Path(app.srcdir, 'reference')
-    folder.mkdir(exist_ok=True)
     pages = {**reference_api.pages(), 'states': reference_states.page(),
              'placement': reference_placement.page(), 'metrics': reference_metrics.page(),
              'notifications': reference_notifications.page(), 'options': options(),
              'index': [INDEX]}
-    for old in folder.glob('*.rst'):
+    for old in rst.write(app, 'reference', pages).glob('*.rst'):
         if old.stem not in pages:
             old.unlink()
-    for name, lines in pages.items():
-        text = '\n'.join(lines) + '\n'
-        page = folder / f'{name}.rst'
-        if not page.exists() or page.read_text() != text:
-            page.write_text(text)
 
 
 def options():

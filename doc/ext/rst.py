@@ -1,5 +1,18 @@
-"""reStructuredText of tables and texts."""
+"""reStructuredText of tables and texts, and the files that it stands in."""
+import pathlib
 import re
+
+
+def write(app, name, pages):
+    """Write {name of a page: lines} into a folder of the sources: only what has changed, which is read anew; its path.
+    """
+    folder = pathlib.Path(app.srcdir, name)
+    folder.mkdir(exist_ok=True)
+    for page, lines in pages.items():
+        path, text = folder / f'{page}.rst', '\n'.join(lines) + '\n'
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+    return folder
 
 
 def escaped(text):

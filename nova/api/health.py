@@ -7,7 +7,10 @@
 503 while the file is there, by which an operator drains a node, and while the process stops and still answers. It asks
 no database, so that a database that is away does not look like all APIs being away; /readyz of [monitoring] does.
 """
+import functools
 import os
+
+from nova import wsgi
 
 PATH = '/healthcheck'
 
@@ -29,19 +32,12 @@ class HealthCheck:
     def __call__(self, environ, start_response):
         if environ.get('PATH_INFO') != PATH:
             return self._app(environ, start_response)
-        status, text = self._state(environ)
-        if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-            status, text = '405 Method Not Allowed', b'GET and HEAD alone'
-        headers = [('Content-Type', 'text/plain'), ('Content-Length', str(len(text))), ('Cache-Control', 'no-store')]
-        if status.startswith('405'):
-            headers.append(('Allow', 'GET, HEAD'))
-        start_response(status, headers)
-        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [text]
+        return wsgi.read_only(environ, start_response, functools.partial(self._state, environ))
 
     def _state(self, environ):
         stopping = environ.get('nova.stopping')
         if stopping is not None and stopping.is_set():
-            return '503 Service Unavailable', b'STOPPING'
+            return '503 Service Unavailable', 'text/plain', b'STOPPING'
         if self._disabled_by and os.path.exists(self._disabled_by):
-            return '503 Service Unavailable', b'DISABLED BY FILE'
-        return '200 OK', b'OK'
+            return '503 Service Unavailable', 'text/plain', b'DISABLED BY FILE'
+        return '200 OK', 'text/plain', b'OK'

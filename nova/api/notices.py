@@ -1,7 +1,8 @@
-"""Notifications of the API: what it does by itself, after it is committed.
+"""Notifications of the API: what it does by itself, after it is committed. No operation fails because of them.
 
 What begins a task is told where the task begins, by a conductor; see conductor/notices.py.
 """
+from nova import exception
 from nova.db import instance_actions
 from nova.db import notices
 from nova.notify import events
@@ -10,11 +11,11 @@ from nova.notify import events
 def tell(req, name, row, **about):
     """All phases of an event that is done in one transaction.
 
-    :param row: the columns of what it is of
+    :param row: the columns of what it is of; None: nothing is told
     :param about: host and by, of the publisher, where they are others than this service's
     """
     notifier = req.services.notifier
-    if notifier.on:
+    if notifier.on and row is not None:
         for phase in events.EVENTS[name].phases:
             notifier.tell(req.context, name, phase, row, **about)
 
@@ -24,23 +25,39 @@ def told(req, **about):
     return {instance_actions.TOLD: about} if req.services.notifier.on else {}
 
 
-def before(req, database, get, *args):
-    """What ``get(conn, *args)`` gives before it is removed, where somebody is told; else None."""
+def read(req, database, get, *args):
+    """What ``get(conn, *args)`` gives, for an event; None where nobody is told, nothing is there, or it cannot be read.
+    """
     if not req.services.notifier.on:
         return None
-    with database.reader() as conn:
-        return get(conn, *args)
+
+    def ask():
+        with database.reader() as conn:
+            return get(conn, *args)
+    return _tried(req, ask)
 
 
 def updated(req, cell, row, **about):
     """A server has another name, other tags, or is new.
 
+    :param row: its columns; None: nothing is told
     :param about: old_state, old_task_state, old_display_name: what was
     """
     notifier = req.services.notifier
-    if notifier.on:
-        about = {'old_state': row['vm_state'], 'old_task_state': row['task_state'], **about}
-        if notifier.devices or notifier.shares:
-            with cell.db.reader() as conn:
-                about.update(notices.attached(conn, row['uuid'], notifier))
+    if not notifier.on or row is None:
+        return
+    attached = _tried(req, notices.read_attached, cell.db, row['uuid'], notifier)
+    if attached is not None:
+        about = {'old_state': row['vm_state'], 'old_task_state': row['task_state'], **about, **attached}
         notifier.tell(req.context, 'instance.update', None, row, by=events.API, **about)
+
+
+def _tried(req, function, *args):
+    """What a function gives; None when it fails."""
+    try:
+        return function(*args)
+    except exception.NotFound:
+        return None
+    except Exception:
+        req.services.notifier.failed(f'{req.method} {req.route.path}')
+        return None

@@ -22,13 +22,12 @@ def application(conf, bus=None, api_db=None, cells=None):
     """
     from nova import compose
     from nova import policy
-    from nova.image import api as image_api
     from nova.rpc import bus as rpc_bus
 
     if bus is None:
         bus = rpc_bus.Bus(conf)
         api_db, cells = compose.checked_databases(conf, bus)
-    images = image_api.new(conf, compose.image_store(conf, api_db))
+    images = compose.images(conf, api_db)
     url = conf.http.public_url or f'http://{conf.my_ip}:{conf.http.port}'
     identity = compose.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
     return compose.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity)

@@ -4,12 +4,11 @@ from nova.cmd import common
 
 def parts(conf):
     from nova import compose
-    from nova.image import api as image_api
     from nova.rpc import bus as rpc_bus
 
     bus = rpc_bus.Bus(conf)
     api_db, cells = compose.checked_databases(conf, bus)
-    images = image_api.new(conf, compose.image_store(conf, api_db))
+    images = compose.images(conf, api_db)
     return [compose.needs(bus, api_db, cells), compose.conductor(conf, bus, conf.host, api_db, cells, images)]
 
 

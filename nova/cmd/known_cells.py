@@ -3,11 +3,6 @@
 CELL = {'required': True, 'metavar': 'UUID', 'help': 'of the cell'}         # of --cell_uuid
 
 
-def flag(text):
-    """An option of a command that is there or not."""
-    return {'action': 'store_true', 'help': text}
-
-
 def _api_database(conf):
     """The API database.
 
@@ -110,7 +105,11 @@ def check_urls(known, transport, database):
     return filled
 
 
-def say(sentence, code):
-    """Print it; the exit code."""
+def outcome(sentence, code):
+    """Print what a command ends with; its exit code."""
     print(sentence)
     return code
+
+
+def no_such_cell(uuid):
+    return outcome(f'Cell with uuid {uuid} was not found.', 1)

@@ -1,10 +1,10 @@
 """nova-manage: schemas, and a look into the databases without the API."""
 import argparse
-import itertools
 import sys
 import warnings
 
 from nova import concurrency
+from nova.cmd import command_line
 from nova.cmd import common
 from nova.cmd import manage_archive
 from nova.cmd import manage_cells
@@ -16,9 +16,13 @@ from nova.cmd import manage_shell
 from nova.cmd import manage_upgrade
 from nova.cmd import tables
 
+UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
+
 
 def main(arguments=None):
-    """Runs one command; returns what it says, 1 with a sentence on stderr, or 2 for a wrong command line."""
+    """Runs one command; returns what it says, 1 (or its own code) with a sentence on stderr, or 2 for a wrong command
+    line.
+    """
     warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # of libraries that could use it
     concurrency.setup()
     from oslo_config import cfg
@@ -27,45 +31,30 @@ def main(arguments=None):
     from nova import conf as nova_conf
     from nova import exception
 
-    before, command = _parted(_joined(sys.argv[1:] if arguments is None else list(arguments),
-                                      nova_conf.valued_options()))
+    before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, COMMANDS)
     parser = _parser()
     given, rest = parser.parse_known_args(command)
     if 'function' not in given:           # without a category, or an action: what there is
         getattr(given, 'parser', parser).print_help()
         return 2
+    unexpected = UNEXPECTED if UNEXPECTED in EXIT_CODES.get(given.function, ()) else 1
     try:
         options = {name: value for name, value in vars(given).items() if name not in ('function', 'parser')}
         return given.function(nova_conf.new(before + rest), **options) or 0
+    except command_line.Refused as refused:
+        return common.failed('nova-manage', refused, refused.code)
     except exception.NovaException as error:
-        return common.failed('nova-manage', error)
+        return common.failed('nova-manage', error, unexpected)
     except cfg.Error as error:
         return common.failed('nova-manage', error, 2)
     except BrokenPipeError:              # the reader of our output has seen enough
         sys.stdout = None
         return 1
     except OSError as error:
-        return common.failed('nova-manage', error)
+        return common.failed('nova-manage', error, unexpected)
     except db_exc.DBError as error:
         from nova.db import errors
-        return common.failed('nova-manage', f'The database cannot be used: {errors.reason(error)}')
-
-
-def _joined(arguments, valued):
-    """``--config-file nova.conf`` as one word, lest a command takes the value for an argument of its own."""
-    joined, rest = [], iter(arguments)
-    for word in rest:
-        value = next(rest, None) if word in valued else None
-        joined.append(word if value is None else f'{word}={value}')
-    return joined
-
-
-def _parted(arguments):
-    """(options before the command, the rest): ``--config-file nova.conf db sync`` is what other tools write."""
-    for number, (word, action) in enumerate(itertools.pairwise([*arguments, None])):
-        if word in COMMANDS and (callable(COMMANDS[word]) or action is None or action in COMMANDS[word]):
-            return arguments[:number], arguments[number:]
-    return [], arguments
+        return common.failed('nova-manage', f'The database cannot be used: {errors.reason(error)}', unexpected)
 
 
 def _database(branch):
@@ -92,11 +81,8 @@ def _services(conf, topic=None):
     """([(Cell, row)], [cells that are down])"""
     from nova import compose
     from nova.db import services
-
-    def rows(cell):
-        with cell.db.reader() as conn:
-            return services.list(conn, topic=topic)
-    found, down = compose.checked_databases(conf)[1].scatter(rows)
+    _api_db, cells = compose.checked_databases(conf)
+    found, down = cells.read(lambda conn: services.list(conn, topic=topic))
     return [(cell, row) for cell, listed in found for row in listed], down
 
 
@@ -131,6 +117,16 @@ def _assign_vpn(conf):
     api_db, cells = compose.checked_databases(conf)
     for cell in cells.all():
         print(f'{cell.name}: {categories.assign(api_db, cell.db, conf.vpn_image_id, conf.instance_cat_vpn)} servers')
+
+
+def _create_network(conf):
+    """Make the network that [network] describes, shared by all projects; nothing when it is there. Once for a cloud of
+    daemons, before nova-network starts.
+    """
+    from nova import compose
+    from nova.network import setup
+    api_db, _cells = compose.checked_databases(conf)
+    print(setup.bootstrap(conf, api_db))
 
 
 def _teardown_network(conf):
@@ -177,7 +173,7 @@ COMMANDS = {
     'service': {'list': _list_services, **manage_servers.COMMANDS},
     'host': {'list': _list_hosts},
     'instance_category': {'assign_vpn': _assign_vpn},
-    'network': {'teardown': _teardown_network},
+    'network': {'create': _create_network, 'teardown': _teardown_network},
     'config': {'sample': _config_sample},
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
@@ -200,6 +196,8 @@ OPTIONS = {
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
+# function: {exit code: when}, also for the man page
+EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_cells.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 
 
 def _parser():

@@ -1,19 +1,20 @@
 """nova-manage cell_v2: the hosts and the servers of cells; manage_cells has the cells themselves."""
+from nova.cmd import command_line
 from nova.cmd import known_cells
 from nova.cmd import tables
+from nova.cmd.command_line import flag
 from nova.cmd.known_cells import CELL
-from nova.cmd.known_cells import flag
-from nova.cmd.known_cells import say as _say
+from nova.cmd.known_cells import no_such_cell
+from nova.cmd.known_cells import outcome
 
 BATCH = 50                    # servers that are mapped in one transaction
-INVALID, UNEXPECTED = 127, 255
 
 _ANY_CELL = {**CELL, 'required': False}
 
 
 # ---- hosts -------------------------------------------------------------------
 
-def map_hosts(known, cell, by_service=False, say=lambda sentence: None, thing='compute host'):
+def map_hosts(known, cell, by_service=False, report=lambda sentence: None):
     """Map the hosts that report in a cell; the names of those that were not mapped before.
 
     :raises HostInAnotherCell: a host of this name is in another cell
@@ -27,17 +28,17 @@ def map_hosts(known, cell, by_service=False, say=lambda sentence: None, thing='c
     finally:
         database.dispose()
     with known.api_db.reader() as conn:
-        known_cells = cell_rows.cells_of_hosts(conn)
-    say(f'Found {len(hosts)} computes in cell: {cell["uuid"]}')
-    new = []
+        mapped = cell_rows.cells_of_hosts(conn)
+    report(f'Found {len(hosts)} computes in cell: {cell["uuid"]}')
+    thing, new = 'service' if by_service else 'compute host', []
     for host, uuid in hosts.items():
-        say(f"Checking host mapping for {thing} '{host}': {uuid}")
-        if known_cells.get(host) == cell['uuid']:
+        report(f"Checking host mapping for {thing} '{host}': {uuid}")
+        if mapped.get(host) == cell['uuid']:
             continue
         place = known.api_db.run(cell_rows.map_host, host, cell['uuid'])
         if place != cell['uuid']:
             raise exception.HostInAnotherCell(host=host, cell=(known.get(place) or {'name': place})['name'])
-        say(f"Creating host mapping for {thing} '{host}': {uuid}")
+        report(f"Creating host mapping for {thing} '{host}': {uuid}")
         new.append(host)
     return new
 
@@ -47,24 +48,22 @@ def discover_hosts(conf, cell_uuid, verbose, strict, by_service):
     from nova import exception
     from nova.db import cells
     known = known_cells.Known(conf)
-    say = print if verbose else lambda sentence: None
+    report = print if verbose else lambda sentence: None
+    chosen = [row for row in known.rows if cell_uuid in (None, row['uuid'])]
     if cell_uuid is None:
-        chosen = known.rows
-        say(f'Found {len(chosen)} cell mappings.')
-    elif known.get(cell_uuid) is None:
-        return _say(f'Cell with uuid {cell_uuid} was not found.', 1)
-    else:
-        chosen = [known.get(cell_uuid)]
+        report(f'Found {len(chosen)} cell mappings.')
+    elif not chosen:
+        return no_such_cell(cell_uuid)
     new = []
     for row in chosen:
         if row['uuid'] == cells.CELL0_UUID:
-            say('Skipping cell0 since it does not contain hosts.')
+            report('Skipping cell0 since it does not contain hosts.')
             continue
-        say(f"Getting {'services' if by_service else 'computes'} from cell '{row['name']}': {row['uuid']}")
+        report(f"Getting {'services' if by_service else 'computes'} from cell '{row['name']}': {row['uuid']}")
         try:
-            new += map_hosts(known, row, by_service, say, 'service' if by_service else 'compute host')
+            new += map_hosts(known, row, by_service, report)
         except exception.HostInAnotherCell as error:
-            return _say(error.message, 2)
+            return outcome(error.message, 2)
     return 1 if strict and not new else 0
 
 
@@ -73,7 +72,7 @@ def list_hosts(conf, cell_uuid):
     from nova.db import cell_rows
     known = known_cells.Known(conf)
     if cell_uuid is not None and known.get(cell_uuid) is None:
-        return _say(f'Cell with uuid {cell_uuid} was not found.', 1)
+        return no_such_cell(cell_uuid)
     with known.api_db.reader() as conn:
         tables.print_framed(('Cell Name', 'Cell UUID', 'Hostname'), cell_rows.hosts(conn, cell_uuid))
     return 0
@@ -85,16 +84,16 @@ def delete_host(conf, cell_uuid, host):
     known = known_cells.Known(conf)
     cell = known.get(cell_uuid)
     if cell is None:
-        return _say(f'Cell with uuid {cell_uuid} was not found.', 1)
+        return no_such_cell(cell_uuid)
     with known.api_db.reader() as conn:
         place = cell_rows.cell_of_host(conn, host)
     if place is None:
-        return _say(f'The host {host} was not found.', 2)
+        return outcome(f'The host {host} was not found.', 2)
     if place != cell_uuid:
-        return _say(f'The host {host} was not found in the cell {cell_uuid}.', 3)
+        return outcome(f'The host {host} was not found in the cell {cell_uuid}.', 3)
     with known.open(cell).reader() as conn:
         if cell_rows.has_servers(conn, host):
-            return _say(f'There are instances on the host {host}.', 4)
+            return outcome(f'There are instances on the host {host}.', 4)
     known.api_db.run(cell_rows.forget_host, host)
     return 0
 
@@ -103,24 +102,12 @@ def delete_host(conf, cell_uuid, host):
 
 def map_instances(conf, cell_uuid, max_count, reset):
     """Map the servers of a cell's database, the oldest first: 1 when more are left than --max-count."""
-    from oslo_db import exception as db_exc
-
-    from nova import exception
-    from nova.cmd import common
-    from nova.db import errors
-    if max_count is not None and not (max_count.isascii() and max_count.isdigit() and int(max_count) > 0):
-        return _say('Must supply a positive value for max-count', INVALID)
-    try:
-        return _map_instances(known_cells.Known(conf), cell_uuid, max_count and int(max_count))
-    except (exception.NovaException, db_exc.DBError) as error:
-        return common.failed('nova-manage', errors.reason(error), UNEXPECTED)
-
-
-def _map_instances(known, cell_uuid, left):
     from nova.db import cell_rows
+    left = command_line.count(max_count)
+    known = known_cells.Known(conf)
     cell = known.get(cell_uuid)
     if cell is None:
-        return _say(f'Cell with uuid {cell_uuid} was not found.', 1)
+        return no_such_cell(cell_uuid)
     place, database = None, known.open(cell)
     while True:
         with database.reader() as conn:
@@ -142,23 +129,28 @@ def verify_instance(conf, uuid, quiet):
     with known.api_db.reader() as conn:
         mapping = mappings.get(conn, uuid)
 
-    def say(sentence, code):
-        return code if quiet else _say(sentence, code)
+    def outcome(sentence, code):
+        return code if quiet else known_cells.outcome(sentence, code)
     if mapping is None:
-        return say(f'Instance {uuid} is not mapped to a cell (upgrade is incomplete) or instance does not exist', 1)
+        return outcome(f'Instance {uuid} is not mapped to a cell (upgrade is incomplete) or instance does not exist', 1)
     cell = known.get(mapping['cell_uuid'])
     if cell is None:
-        return say(f'Instance {uuid} maps to a cell that does not exist: {mapping["cell_uuid"]}', 2)
+        return outcome(f'Instance {uuid} maps to a cell that does not exist: {mapping["cell_uuid"]}', 2)
     with known.open(cell).reader() as conn:
         place = cell_rows.place_of_server(conn, uuid)
     where = f'cell: {cell["name"]} ({cell["uuid"]})'
     if place == 'live':
-        return say(f'Instance {uuid} is in {where}', 0)
+        return outcome(f'Instance {uuid} is in {where}', 0)
     if place == 'deleted':
-        return say(f'The instance {uuid} in {where} has been deleted, and has a mapping still', 3)
-    return say(f'The instance {uuid} is in no row of {where}, and has a mapping still', 4)
+        return outcome(f'The instance {uuid} in {where} has been deleted, and has a mapping still', 3)
+    return outcome(f'The instance {uuid} is in no row of {where}, and has a mapping still', 4)
 
 
+# function: {exit code: when}, also for the man page
+EXIT_CODES = {
+    map_instances: {0: 'Every server of the cell is mapped.', 1: 'More are left, or there is no such cell.',
+                    command_line.NOT_USABLE: '--max-count is not usable.', 255: 'Anything else that failed.'},
+}
 COMMANDS = {function.__name__: function for function in (
     discover_hosts, list_hosts, delete_host, map_instances, verify_instance)}
 OPTIONS = {

@@ -8,15 +8,17 @@ import uuid as uuidlib
 from nova.cmd import known_cells
 from nova.cmd import manage_cell_contents as contents
 from nova.cmd import tables
+from nova.cmd.command_line import flag
 from nova.cmd.known_cells import CELL
-from nova.cmd.known_cells import flag
-from nova.cmd.known_cells import say
+from nova.cmd.known_cells import no_such_cell
+from nova.cmd.known_cells import outcome
 
 _NAME = {'metavar': 'NAME', 'help': 'of the cell'}
 _TRANSPORT = {'metavar': 'URL', 'help': "of the cell's broker; the configured transport_url unless given. It may have "
                                         'variables such as {username}, filled from that one by who uses it'}
 _DATABASE = {'metavar': 'URL', 'help': "of the cell's database; the configured [database] connection unless given. It "
                                        'may have variables, as the other one'}
+_TAKEN = 'Cell with the specified transport_url and/or database_connection combination already exists'
 
 
 # ---- cells -------------------------------------------------------------------
@@ -36,9 +38,8 @@ def list_cells(conf, verbose):
 def map_cell0(conf, database_connection, transport_url):
     """Make cell0 known, where servers stay that no host was found for."""
     known = known_cells.Known(conf)
-    if _make_cell0(known, database_connection, transport_url):
-        return
-    print('Cell0 is already setup')
+    if not _make_cell0(known, database_connection, transport_url):
+        print('Cell0 is already setup')
 
 
 def _make_cell0(known, database=None, transport=None):
@@ -100,9 +101,7 @@ def create_cell(conf, name, transport_url, database_connection, verbose, disable
     transport, database = transport_url or known.transport, database_connection or known.database
     used = known.using(*known_cells.check_urls(known, transport, database))
     if used is not None:
-        print(f'Cell with the specified transport_url and/or database_connection combination already exists: '
-              f'{used["name"]}')
-        return 2
+        return outcome(f'{_TAKEN}: {used["name"]}', 2)
     if name and any(row['name'] == name for row in known.rows):
         known_cells.refuse(f'There is a cell {name} already.')
     row = known.add({'uuid': str(uuidlib.uuid4()), 'name': name or known.free_name(), 'database_url': database,
@@ -119,11 +118,11 @@ def update_cell(conf, cell_uuid, name, transport_url, database_connection, disab
     known = known_cells.Known(conf)
     row = known.get(cell_uuid)
     if row is None:
-        return say(f'Cell with uuid {cell_uuid} was not found.', 1)
+        return no_such_cell(cell_uuid)
     if disable and enable:
-        return say('Cell cannot be disabled and enabled at the same time.', 4)
+        return outcome('Cell cannot be disabled and enabled at the same time.', 4)
     if (disable or enable) and cell_uuid == cells.CELL0_UUID:
-        return say('Cell0 cannot be disabled.', 5)
+        return outcome('Cell0 cannot be disabled.', 5)
     values = {'name': name, 'transport_url': transport_url, 'database_url': database_connection,
               'disabled': True if disable else False if enable else None}
     values = {key: value for key, value in values.items() if value is not None}
@@ -135,13 +134,13 @@ def update_cell(conf, cell_uuid, name, transport_url, database_connection, disab
             known_cells.check_urls(known, both['transport_url'] or known.transport,
                                    both['database_url'] or known.database)
     except exception.InvalidInput as error:
-        return say(error.message, 2)
+        return outcome(error.message, 2)
     transport, database = known.urls(both)
     if known.using(transport if 'transport_url' in values and cell_uuid != cells.CELL0_UUID else None,
                    database if 'database_url' in values else None, but=cell_uuid):
-        return say('Cell with the specified transport_url and/or database_connection combination already exists.', 3)
+        return outcome(_TAKEN + '.', 3)
     if any(other['name'] == both['name'] and other is not row for other in known.rows):
-        return say(f'There is a cell {name} already.', 2)
+        return outcome(f'There is a cell {name} already.', 2)
     known.api_db.run(cell_rows.update, cell_uuid, values)
     return 0
 
@@ -152,20 +151,20 @@ def delete_cell(conf, cell_uuid, force):
     known = known_cells.Known(conf)
     row = known.get(cell_uuid)
     if row is None:
-        return say(f'Cell with uuid {cell_uuid} was not found.', 1)
+        return no_such_cell(cell_uuid)
     with known.api_db.reader() as conn:
         hosts = cell_rows.hosts(conn, cell_uuid)
     if hosts and not force:
-        return say(f'There are existing hosts mapped to cell with uuid {cell_uuid}.', 2)
-    any_mapped = False
+        return outcome(f'There are existing hosts mapped to cell with uuid {cell_uuid}.', 2)
+    any_mapped, database = False, known.open(row)
     for uuids in _mapped(known, cell_uuid):
         any_mapped = True
-        with known.open(row).reader() as conn:
+        with database.reader() as conn:
             if cell_rows.any_exists(conn, uuids):
-                return say(f'There are existing instances mapped to cell with uuid {cell_uuid}.', 3)
+                return outcome(f'There are existing instances mapped to cell with uuid {cell_uuid}.', 3)
     if any_mapped and not force:
-        return say(f'There are instance mappings to cell with uuid {cell_uuid}, but all instances have been deleted '
-                    'in the cell. Use --force to delete them, too.', 4)
+        return outcome(f'There are instance mappings to cell with uuid {cell_uuid}, but all instances have been '
+                       'deleted in the cell. Use --force to delete them, too.', 4)
     known.api_db.run(cell_rows.delete, cell_uuid)
     return 0
 
@@ -196,8 +195,8 @@ def simple_cell_setup(conf, transport_url):
         return 0
     with known.api_db.reader() as conn:
         if cell_rows.hosts(conn):
-            return say('All hosts are already mapped to cell(s).', 0)
-    return say('No hosts found to map to cell, exiting.', 1)
+            return outcome('All hosts are already mapped to cell(s).', 0)
+    return outcome('No hosts found to map to cell, exiting.', 1)
 
 
 def map_cell_and_hosts(conf, name, transport_url, verbose):
@@ -223,7 +222,7 @@ def _own_cell(known, name, transport):
 
 
 # of nova-manage db sync
-SYNC = {'--local_cell': {'action': 'store_true', 'help': 'leave cell0 as it is'}}
+SYNC = {'--local_cell': flag('leave cell0 as it is')}
 COMMANDS = {function.__name__: function for function in (
     simple_cell_setup, map_cell0, map_cell_and_hosts, create_cell, update_cell, list_cells, delete_cell)}
 COMMANDS.update(contents.COMMANDS)
@@ -242,3 +241,4 @@ OPTIONS = {
     delete_cell: {'--cell_uuid': CELL, '--force': flag('with its hosts, and with mappings of servers that are gone')},
     **contents.OPTIONS,
 }
+EXIT_CODES = contents.EXIT_CODES

@@ -3,6 +3,8 @@ import json
 import os
 import pathlib
 
+from nova.cmd.command_line import flag
+
 _OWNER = {'metavar': 'OWNER', 'help': 'id of the project whose image it is'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
 _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # the words of the Bexar format
@@ -70,11 +72,10 @@ def _bexar(path):
 
 def _images(conf):
     from nova import compose
-    from nova.image import api
     if conf.image.backend != 'embedded':
-        return api.new(conf)
+        return compose.remote_images(conf)
     api_db, _cells = compose.checked_databases(conf)
-    return api.new(conf, compose.image_store(conf, api_db))
+    return compose.images(conf, api_db)
 
 
 def _format_of(path):
@@ -105,7 +106,7 @@ def _register(images, path, owner, disk_format, container_format, name, properti
 COMMANDS = {'image_register': image_register, 'kernel_register': kernel_register,
             'ramdisk_register': ramdisk_register, 'all_register': all_register, 'convert': convert}
 _NAME = {'help': "the image's name; that of the file unless given"}
-_PRIVATE = {'action': 'store_true', 'help': "for the owner's project alone; images are public unless given"}
+_PRIVATE = flag("for the owner's project alone; images are public unless given")
 _ONE = {'path': _FILE, 'owner': _OWNER, '--name': _NAME, '--private': _PRIVATE}
 OPTIONS = {
     image_register: {

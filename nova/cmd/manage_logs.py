@@ -8,8 +8,6 @@ import subprocess
 # The level stands behind time and process id, as nova.log and oslo.log write lines.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
 SYSLOGS = ('/var/log/syslog', '/var/log/messages')
-DAEMONS = ('nova-all', 'nova-api', 'nova-api-metadata', 'nova-compute', 'nova-conductor', 'nova-network',
-           'nova-scheduler')
 
 
 def errors(conf):
@@ -40,6 +38,9 @@ def _files(conf):
 def syslog(conf, number):
     """Print the newest lines that daemons of ours have written to the system's log."""
     from nova import exception
+    from nova import monitoring
+    if number < 1:
+        raise exception.InvalidInput(reason=f'{number} lines cannot be shown.')
     for path in SYSLOGS:
         if os.path.exists(path):
             with open(path, encoding='utf-8', errors='replace') as file:
@@ -48,7 +49,7 @@ def syslog(conf, number):
     else:
         if not shutil.which('journalctl'):
             raise exception.InvalidInput(reason=f'there is neither {" nor ".join(SYSLOGS)} nor a journal.')
-        tags = [word for name in DAEMONS for word in ('--identifier', name)]
+        tags = [word for name in monitoring.PORTS for word in ('--identifier', name)]
         words = ['journalctl', '--quiet', '--no-pager', '--output', 'short', '--lines', str(number), *tags]
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode and done.stderr:

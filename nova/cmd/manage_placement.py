@@ -7,6 +7,7 @@ import json
 
 from nova.cmd import inner
 from nova.cmd import tables
+from nova.cmd.command_line import flag
 
 NO_HOST = 3                  # exit code
 OPTIONS = {
@@ -16,7 +17,7 @@ OPTIONS = {
     '--seed': {'metavar': 'UUID', 'help': 'the uuid that breaks ties: that of a server repeats its decision'},
     '--limit': {'metavar': 'N', 'type': int, 'default': 20, 'help': 'hosts that each list names; 20 unless given'},
     '--microversion': {'metavar': '2.N', 'default': 'latest', 'help': 'of the body; the newest unless given'},
-    '--json': {'action': 'store_true', 'dest': 'as_json', 'help': 'print what the operation answers'},
+    '--json': {**flag('print what the operation answers'), 'dest': 'as_json'},
 }
 
 
@@ -69,16 +70,14 @@ def _application(conf, api_db, cells):
     from nova import compose
     from nova import policy
     from nova.api import app
-    from nova.image import api as image_api
     from nova.network import api as network_api
     from nova.scheduler import driver
-    from nova.volume import api as volume_api
 
-    images = image_api.new(conf, compose.image_store(conf, api_db))
+    images = compose.images(conf, api_db)
     return app.Application(app.Services(
         conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
         scheduler=_Here(driver.load(conf, api_db, cells)), images=images,
-        networks=network_api.API(api_db, conf), volumes=volume_api.new(conf, api_db, images)))
+        networks=network_api.API(api_db, conf), volumes=compose.volumes(conf, api_db, images)))
 
 
 def _tell(found):

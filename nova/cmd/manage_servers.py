@@ -23,11 +23,8 @@ def list_servers(conf, host):
     asked = sa.select(*columns).order_by(c.created_at, c.id)
     if host:
         asked = asked.where(c.host == host)
-
-    def rows(cell):
-        with cell.db.reader() as conn:
-            return conn.execute(asked).all()
-    found, down = compose.checked_databases(conf)[1].scatter(rows)
+    _api_db, cells = compose.checked_databases(conf)
+    found, down = cells.read(lambda conn: conn.execute(asked).all())
     tables.print_table(
         ('Instance', 'UUID', 'Node', 'Type', 'State', 'Launched', 'Image', 'Kernel', 'Ramdisk', 'Project', 'User',
          'Zone', 'Index'),
@@ -42,14 +39,12 @@ def live_migrate(conf, server, host):
     from nova import policy
     from nova.api import app
     from nova.cmd import inner
-    from nova.image import api as image_api
     from nova.rpc import bus as rpc_bus
 
     bus = rpc_bus.Bus(conf)
     api_db, cells = compose.checked_databases(conf, bus)
     row = _server(cells, server)
-    services = compose.api_services(conf, bus, api_db, cells, image_api.new(conf, compose.image_store(conf, api_db)),
-                                    policy.Policy(conf))
+    services = compose.api_services(conf, bus, api_db, cells, compose.images(conf, api_db), policy.Policy(conf))
     try:
         inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action',
                   {'os-migrateLive': {'host': host, 'block_migration': 'auto'}})
@@ -110,25 +105,19 @@ def _set_disabled(conf, host, binary, value):
 
 def describe_resource(conf, host):
     """Show what a compute host has, what its servers use, and what each project uses there."""
-    import sqlalchemy as sa
-
     from nova import compose
     from nova import exception
-    from nova.db.tables_cell import compute_nodes
-    from nova.db.tables_cell import instances
-    c = instances.c
+    from nova.db import compute_nodes
+    from nova.db import hosts
     _api_db, cells = compose.checked_databases(conf)
     rows = []
     for cell in cells.all():
         with cell.db.reader() as conn:
-            nodes = conn.execute(sa.select(compute_nodes).where(compute_nodes.c.host == host)).mappings().all()
-            used = conn.execute(sa.select(
-                c.project_id, *(sa.func.sum(column) for column in (c.vcpus, c.memory_mb, c.root_gb + c.ephemeral_gb)))
-                .where(c.host == host).group_by(c.project_id).order_by(c.project_id)).all()
+            nodes, used = compute_nodes.by_host(conn, host), hosts.usage_by_project(conn, host)
         for node in nodes:
             rows.append((node['node'], '(total)', node['vcpus'], node['memory_mb'], node['local_gb']))
             rows.append((node['node'], '(used now)', node['vcpus_used'], node['memory_mb_used'], node['local_gb_used']))
-        rows += [(host, *row) for row in used]
+        rows += [(host, *row.values()) for row in used]
     if not rows:
         raise exception.ComputeHostNotFound(host=host)
     tables.print_table(('Host', 'Project', 'VCPUs', 'Memory (MB)', 'Disk (GB)'), rows)

@@ -57,10 +57,9 @@ def _interact(conf, wanted):
 def _names(conf):
     from nova import compose
     from nova import context
-    from nova.image import api as image_api
     api_db, cells = compose.checked_databases(conf)
     return {'conf': conf, 'api_db': api_db, 'cells': cells, 'db': cells.default.db, 'ctx': context.admin_context(),
-            'images': image_api.new(conf, compose.image_store(conf, api_db))}
+            'images': compose.images(conf, api_db)}
 
 
 COMMANDS = {'bpython': bpython, 'ipython': ipython, 'python': python, 'run': run, 'script': script}

@@ -4,9 +4,9 @@ Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whol
 """
 import sys
 
+from nova.cmd import command_line
 from nova.cmd import tables
 
-WRONG_COUNT = 127
 OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None, 'help': (
     'rows that are converted at most; all unless given. While the exit code is 1, run it again')}}
 
@@ -16,17 +16,12 @@ def online_data_migrations(conf, max_count):
     from nova import compose
     from nova.db import online
 
-    limit = None
-    if max_count is not None:
-        if not (max_count.isascii() and max_count.isdigit() and int(max_count) > 0):
-            print('--max-count must be a whole number above zero.', file=sys.stderr)
-            return WRONG_COUNT
-        limit = int(max_count)
+    limit = command_line.count(max_count)
     api_db, cells = compose.checked_databases(conf)
     print(f'Running batches of {min(online.BATCH, limit or online.BATCH)} until '
           + ('complete.' if limit is None else f'{limit} rows are converted.'))
     totals = {migration.name: [0, 0] for migration in online.ROWS}
-    found, done, failed = _run(online, api_db, cells, totals, limit)
+    done, failed = _run(online, api_db, cells, totals, limit)
     tables.print_table(('Migration', 'Total Needed', 'Completed'),
                        [(name, *counts) for name, counts in sorted(totals.items())])
     if failed and not done:
@@ -35,12 +30,15 @@ def online_data_migrations(conf, max_count):
 
 
 def _run(online, api_db, cells, totals, limit):
-    """(rows found, rows converted, whether one failed) of the last batches that found something, or of all of them."""
+    """(rows converted, whether a migration failed) of all batches; when one failed, of the last batches alone.
+
+    :param totals: {migration: [rows found, rows converted]}, added to
+    """
     from nova.db import errors
 
-    all_found = all_done = 0
+    all_done = 0
     while True:
-        found, done, failed = 0, 0, False
+        done, failed = 0, False
         for migration in online.ROWS:
             left = online.BATCH if limit is None else min(online.BATCH, limit - all_done)
             if left <= 0:
@@ -54,10 +52,9 @@ def _run(online, api_db, cells, totals, limit):
             if counts[0]:
                 print(f'{migration.name}: {counts[0]} rows found, {counts[1]} converted')
             totals[migration.name] = [old + new for old, new in zip(totals[migration.name], counts)]
-            found, done = found + counts[0], done + counts[1]
-            all_found, all_done = all_found + counts[0], all_done + counts[1]
+            done, all_done = done + counts[1], all_done + counts[1]
         if not done or limit is not None and all_done >= limit:
-            return all_found, done if failed else all_done, failed
+            return done if failed else all_done, failed
 
 
 def contract(branch):
@@ -97,10 +94,7 @@ def older_services(conf, cells, alive=True):
     from nova.db import services
     from nova.rpc import versions
 
-    def rows(cell):
-        with cell.db.reader() as conn:
-            return services.list(conn)
-    answers, down = cells.scatter(rows)
+    answers, down = cells.read(services.list)
     if down:
         raise exception.InvalidInput(reason='these cells cannot be asked: ' + ', '.join(cell.name for cell in down))
     now = utils.utcnow()
@@ -109,10 +103,10 @@ def older_services(conf, cells, alive=True):
             and not (alive and not services.is_up({**row, 'forced_down': False}, conf.service_down_time, now))]
 
 
-# function: {exit code: when}, for the man page
+# function: {exit code: when}, also for the man page
 EXIT_CODES = {
     online_data_migrations: {0: 'Nothing is left to be converted.',
                              1: 'Rows were converted, and there may be more: run it again.',
                              2: 'Some migrations fail, and no other one made progress.',
-                             WRONG_COUNT: '--max-count is not usable.'},
+                             command_line.NOT_USABLE: '--max-count is not usable.'},
 }

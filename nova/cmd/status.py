@@ -12,6 +12,7 @@ import traceback
 import warnings
 
 from nova import concurrency
+from nova.cmd import command_line
 from nova.cmd import common
 
 UNEXPECTED = 255
@@ -203,11 +204,10 @@ def main(arguments=None):
     commands = parser.add_subparsers(metavar='COMMAND', required=True)
     actions = commands.add_parser('upgrade', help='check').add_subparsers(metavar='ACTION', required=True)
     actions.add_parser('check', help=check.__doc__)
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    known, rest = _parted(words)
-    parser.parse_args(known)
+    before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, {'upgrade': ('check',)})
+    _given, rest = parser.parse_known_args(command)
     try:
-        return int(check(nova_conf.new(rest)))
+        return int(check(nova_conf.new(before + rest)))
     except Exception as error:
         from oslo_config import cfg
         from oslo_db import exception as db_exc
@@ -216,13 +216,3 @@ def main(arguments=None):
             traceback.print_exc()
         common.failed('nova-status', str(error).splitlines()[0] if str(error) else type(error).__name__)
         return UNEXPECTED
-
-
-def _parted(words):
-    """(the command, options of nova.conf): they may stand before it or behind it."""
-    if '-h' in words or '--help' in words:
-        return words, []
-    for number in range(len(words) - 1):
-        if words[number:number + 2] == ['upgrade', 'check']:
-            return ['upgrade', 'check'], words[:number] + words[number + 2:]
-    return words, []

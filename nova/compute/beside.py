@@ -58,6 +58,8 @@ class BesideTasks:
     def beside(self, ctx, instance, event):
         """Frame what the request of the context does to a server; a failure is recorded and raised again.
 
+        Not where somebody does not answer, and it cannot be taken back: see ``keep``.
+
         :raises InstanceChanged, InstanceNotFound: it is over, or overtaken by the server's deletion
         """
         server = self.conductor.begin_beside(
@@ -70,7 +72,8 @@ class BesideTasks:
             except Exception as error:
                 LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
                             exc_info=not isinstance(error, exception.NovaException))
-                current.unwind()
+                if not current.unwind() and isinstance(error, exception.Unavailable):
+                    raise                    # it stays open, and is taken up until what the guest has is written
                 trace = faults.trace(error)
                 self._end_beside(ctx, current, {}, error=faults.fault(error)['message'], traceback=trace)
                 raise

@@ -59,12 +59,13 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
     :param driver: a virt.driver.ComputeDriver
     :param conductor_client, network_client: RPC clients
     :param images: a virt.driver.ImageSource that can ``delete(image_id)`` as well
+    :param network_server: host of the network service that is asked; None: any
     """
 
-    def __init__(self, conf, host, driver, conductor_client, network_client, images):
+    def __init__(self, conf, host, driver, conductor_client, network_client, images, network_server=None):
         self.conf, self.host, self.driver = conf, host, driver
         self.conductor = patience.Patient(conductor_client, 'conductor')
-        self.network = patience.Patient(network_client, 'network')
+        self.network = patience.Patient(network_client, 'network', network_server)
         self.images = images
         self.dhcp_domain = conf.metadata.dhcp_domain
         self.pci_specs = pci_spec.configured(pci_spec.device_specs, conf.pci.device_spec)

@@ -1,8 +1,10 @@
 """One task at a time for each server, without threads that wait: tasks of a busy server stand in its queue."""
 import collections
 import concurrent.futures
+import functools
 import logging
 import threading
+import time
 
 from nova import concurrency
 from nova import exception
@@ -40,7 +42,7 @@ class TaskQueue:
                 self._waiting[uuid].append((build, function, args))
                 return
             self._waiting[uuid] = collections.deque()
-        self._pools[build].submit(self._run, uuid, function, args)
+        self._begin(build, uuid, function, args)
 
     def run(self, uuid, function, *args):
         """``submit``, and wait for it: the function's result.
@@ -85,14 +87,26 @@ class TaskQueue:
                 del self._waiting[uuid]
                 return
             build, function, args = waiting.popleft()
-        self._pools[build].submit(self._run, uuid, function, args)
+        self._begin(build, uuid, function, args)
+
+    def _begin(self, build, uuid, function, args):
+        self._pools[build].submit(self._run, uuid, function, args).add_done_callback(
+            functools.partial(self._cancelled, uuid))
+
+    def _cancelled(self, uuid, future):
+        """Where no thread was free before the queue has stopped, nothing is under way."""
+        if future.cancelled():
+            with self._lock:
+                self._waiting.pop(uuid, None)
 
     def stop(self, timeout):
         """Begin nothing more and wait for what runs; True when all has ended in time."""
+        deadline = time.monotonic() + timeout
         with self._lock:
             self._stopped = True
-        done = [pool.stop(timeout) for pool in self._pools.values()]
-        return all(done)
+        for pool in self._pools.values():
+            pool.stop(0)
+        return all([pool.stop(max(0, deadline - time.monotonic())) for pool in self._pools.values()])
 
 
 class Turns:

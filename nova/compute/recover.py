@@ -3,6 +3,7 @@ import datetime
 import logging
 import time
 
+from nova import concurrency
 from nova import context
 from nova import exception
 from nova import objects
@@ -130,6 +131,16 @@ class Recovery:
 
     def _recover_align(self, ctx, server, arguments):
         self.queue.submit(server.uuid, self._report_power, server.uuid)
+
+    def came_back(self):
+        """Others may have thought that this host was down, and have deleted its servers, or taken them elsewhere."""
+        def look():
+            try:
+                self.sync_power_states()
+                self.clean_evacuated()
+            except exception.NovaException as error:
+                LOG.warning('Guests are compared with servers later: %s', error.message)
+        concurrency.spawn(f'came-back-{self.host}', look)
 
     def _remove_strays(self, ctx, uuids):
         """Remove guests of servers that are known to be deleted, or to live elsewhere; leave any other alone."""

@@ -62,13 +62,14 @@ class Sync:
             LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
 
     def sync_power_states(self):
-        """Compare every server with its guest; the number of those that differ."""
-        guests = self.driver.guests()
+        """Compare every server with its guest; the number of those that differ. Guests of deleted servers go."""
+        ctx, guests = context.admin_context(), self.driver.guests()
+        servers = [entry['instance'] for entry in self.conductor.instances_on_host(ctx, host=self.host)]
         different = 0
-        for entry in self.conductor.instances_on_host(context.admin_context(), host=self.host):
-            server = entry['instance']
+        for server in servers:
             found = guests.get(server.uuid, states.NOSTATE)
             if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
                 self.queue.submit(server.uuid, self._report_power, server.uuid)
                 different += 1
+        self._remove_strays(ctx, guests.keys() - {server.uuid for server in servers})
         return different

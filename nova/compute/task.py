@@ -26,7 +26,7 @@ class Undo:
 
     def __init__(self, event, instance):
         self.event, self.instance = event, instance
-        self._undo = []
+        self._undo, self._kept = [], False
 
     def undo(self, function, *args, **kwargs):
         """Call this, last one first, when the task does not end well."""
@@ -35,14 +35,19 @@ class Undo:
     def keep(self):
         """What was done so far stays, whatever comes."""
         self._undo.clear()
+        self._kept = True
 
     def unwind(self):
+        """Whether all of it could be undone."""
+        undone = not self._kept
         while self._undo:
             function, args, kwargs = self._undo.pop()
             try:
                 function(*args, **kwargs)
             except Exception:
                 LOG.exception('Undoing %s of server %s: %s failed.', self.event, self.instance.uuid, function)
+                undone = False
+        return undone
 
 
 class Task(Undo):

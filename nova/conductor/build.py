@@ -108,7 +108,7 @@ class Builder:
     def fail_build(self, uuid, fault, waiting=False):
         """A server that is being built ends in ERROR, its host and claim given back; False when a delete has won.
 
-        :param waiting: only while it waits for a host: who asks for one a second time finds no room, because it is taken
+        :param waiting: only while it waits for a host: who asks once more finds no room, because it is taken
         """
         fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
 

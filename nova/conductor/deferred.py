@@ -9,6 +9,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.db import console_tokens
+from nova.db import instance_actions
 from nova.db import instances
 from nova.db import mappings
 from nova.db import tasks
@@ -66,6 +67,7 @@ class Deferred:
             go_on(ctx, row)
         except exception.Unavailable as error:
             LOG.warning('%s of server %s waits for a reconciler: %s', action.name, row['uuid'], error.message)
+            self._cell_db.run(instance_actions.unsent, ctx.request_id)
         return True
 
     def count_soft_deleted(self):

@@ -87,7 +87,7 @@ class Evacuator:
                 ctx, server=row['host'], instance=objects.Instance.from_row(row),
                 spec=self.get_request_spec(ctx, row['uuid']), migration=objects.Migration.from_row(migration))
         except exception.Unavailable as error:
-            LOG.warning('The evacuation of server %s waits for host %s: %s', row['uuid'], row['host'], error.message)
+            self.wait_for(error, row['uuid'])
 
     # ---- what the destination calls ----
 

@@ -18,10 +18,11 @@ class Heartbeats:
     """
     :param db: Database of the cell
     :param conf: the configuration
+    :param after_silence: called without arguments when none could be written for a while
     """
 
-    def __init__(self, db, conf):
-        self._db = db
+    def __init__(self, db, conf, after_silence=lambda: None):
+        self._db, self._after_silence = db, after_silence
         self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
         self._written_at = float('-inf')
         self._lock = threading.Lock()
@@ -92,6 +93,7 @@ class Heartbeats:
         if count:
             LOG.warning('No heartbeat was written for over %d s: %d services that were up before are given %d s to '
                         'report.', self._quiet_s, count, self._down_time)
+            self._after_silence()
 
     def _of(self, name, beat):
         """The number of the row that is this service's, None when there is none or it belongs to another one."""

@@ -34,7 +34,8 @@ _SOURCE = ('queued', 'preparing', 'running')          # it is the source's to go
 class LiveMigrator:
     """The part of the conductor's manager that migrates servers live; mixed into it.
 
-    Needs ``self._cell_db``, ``self._conf``, ``self._scheduler``, ``self._compute`` and ``self._volumes``.
+    Needs ``self._cell_db``, ``self._conf``, ``self._scheduler``, ``self._compute``, ``self._volumes`` and
+    ``self._together``.
     """
 
     def continue_live_migration(self, ctx, instance_uuid):
@@ -218,7 +219,7 @@ class LiveMigrator:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             instance_actions.take(conn, migration['instance_uuid'], f'compute:{host}', deadline_s)
             return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}
-        return self._cell_db.run(write)
+        return self._together.run(migration_id, write)           # hosts tell it every second
 
     def _noted(self, conn, migration_id, values):
         migration = server_migrations.get(conn, migration_id)
@@ -364,7 +365,7 @@ class LiveMigrator:
         try:
             getattr(self._compute, method)(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
         except exception.Unavailable as error:
-            LOG.warning('The migration of server %s waits for host %s: %s', row['uuid'], host, error.message)
+            self.wait_for(error, row['uuid'])
 
 
 def _object(migration):

@@ -14,11 +14,13 @@ from nova.conductor import maintenance
 from nova.conductor import migrate
 from nova.conductor import move_watch
 from nova.conductor import notices
+from nova.conductor import power_states
 from nova.conductor import rebuild
 from nova.conductor import reconcile
 from nova.conductor import shares
 from nova.conductor import shelve
 from nova.conductor import state
+from nova.conductor import together
 from nova.conductor import upgrade
 from nova.conductor import usage
 from nova.conductor import volumes
@@ -55,7 +57,9 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         self._images = images
         self._volumes = block_storage or volume_api.NoVolumes()
         self._shares = share_api.NoShares()
-        self._heartbeats = heartbeats.Heartbeats(self._cell_db, conf)
+        self._heartbeats = heartbeats.Heartbeats(self._cell_db, conf, self.messages_lost)
+        self._power_states = power_states.PowerStates(self._cell_db)
+        self._together = together.Together(self._cell_db)
         self._data_migrations = online.Background(api_db, cells)
         self.drift = 0           # differences that the audit has mended: should stay 0
 
@@ -63,6 +67,13 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         """What waits for a conductor may have waited for one that died, or was given to it: it is looked after soon.
 
         Not at once, because after a restart of everything the hosts need a moment to report.
+        """
+        self.messages_lost()
+
+    def messages_lost(self):
+        """So it is after queues had to be declared anew: what was in them, and in the queues of hosts, nobody has
+        begun. And after a database was away, or nobody could report: what was written in the first moment of that
+        nobody was told of.
         """
         soon = utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S)
         self._cell_db.run(instance_actions.hasten, soon, untaken=True)

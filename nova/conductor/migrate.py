@@ -341,7 +341,7 @@ class Migrator:
             if method == 'prep_resize':
                 self.move_refused(ctx, migration['id'], host, faults.fault(error))
             else:
-                LOG.warning('The move of server %s waits for host %s: %s', row['uuid'], host, error.message)
+                self.wait_for(error, row['uuid'])
 
     def _is_up(self, host):
         with self._cell_db.reader() as conn:

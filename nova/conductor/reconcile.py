@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 MAPPING_AGE_S = 120          # a mapping whose server's row is not there after so long: the API died in between
 NEW_MAPPING_S = 1800         # those that are looked at every minute
 PAGE = 1000
+SEND_AGAIN_S = 1
 
 # task state -> action that set it; of actions that share one, the method and its arguments are the same
 RUNNING = {action.running: action for action in states.ACTIONS.values()
@@ -108,6 +109,8 @@ class Reconciler:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
             up = {host: self.host_is_up(conn, host) for host in {row['host'] for row in rows.values()} if host}
+        if self._cell_db.broke_off():                # it answers by now
+            self.messages_lost()
         later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         taken = 0
         for action in overdue:
@@ -122,6 +125,11 @@ class Reconciler:
             metrics.RECONCILED.labels(what).inc()
             try:
                 getattr(self, '_' + what)(action, row)
+            except exception.Unavailable as error:           # nobody was told: the next look tells
+                LOG.warning('Task %s of server %s is sent later: %s', action['action'], action['instance_uuid'],
+                            error.message)
+                self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},
+                                  utils.utcnow() + datetime.timedelta(seconds=SEND_AGAIN_S))
             except exception.NovaException as error:
                 LOG.warning('Task %s of server %s goes on waiting: %s', action['action'],
                             action['instance_uuid'], error)

@@ -59,7 +59,7 @@ class Shelver:
             self._compute.unshelve_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row),
                                             spec=spec)
         except exception.Unavailable as error:
-            LOG.warning('The unshelving of server %s waits for its host: %s', instance_uuid, error.message)
+            self.wait_for(error, instance_uuid)
 
     def _is_alive(self, row):
         with self._cell_db.reader() as conn:

@@ -5,6 +5,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.conductor import power_states
 from nova.db import block_devices
 from nova.db import cell_rows
 from nova.db import cell_move_steps
@@ -15,6 +16,7 @@ from nova.db import heartbeats as heartbeats_db
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import live_migrations
 from nova.db import mappings
 from nova.db import pci_devices
 from nova.db import request_specs
@@ -26,28 +28,15 @@ from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
 
-# What a power state makes of a server that nothing works on: (vm state, power state) -> vm state.
-_SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
-_FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
-            states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
-
-# A console's port may be another guest's when this one does not run any more, or runs anew.
-_WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
+# A console's port may be another guest's when this one runs anew, or does not run any more.
 _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'compute_rescue_instance',
                        'compute_unrescue_instance'})
-
-
-def vm_state_for(vm_state, power_state):
-    """The vm state of a server whose guest is found in this power state; most are left as they are."""
-    if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
-        return vm_state
-    return _FOLLOWS.get(power_state, vm_state)
 
 
 class StateWriter:
     """The part of the conductor's manager that writes for others; mixed into it.
 
-    Needs ``self._cell_db``, ``self._api_db``, ``self._conf`` and ``self._images``.
+    Needs ``self._cell_db``, ``self._api_db``, ``self._conf``, ``self._images`` and ``self._power_states``.
     """
 
     def update_instance(self, ctx, instance_uuid, values, expect=None):
@@ -70,7 +59,7 @@ class StateWriter:
             instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect)
             instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
                                     error=fault and fault['message'], beside=False)
-            if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in _WITH_CONSOLE:
+            if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in power_states.WITH_CONSOLE:
                 console_tokens.delete(conn, instance_uuid)
         self.once(write, ctx, instance_uuid, event, host, failed=fault is not None)
         if values.get('vm_state') == states.SOFT_DELETED:
@@ -188,8 +177,10 @@ class StateWriter:
             # one that comes or goes: who looks after the move decides about its guest
             moving = {uuid for uuid, move in server_migrations.open_of_many(conn, list(rows)).items()
                       if host in (move['source_compute'], move['dest_compute'])}
+            # their disks may be those of the new guest
+            moving.update(entry['instance_uuid'] for entry in live_migrations.evacuated_from(conn, host))
         return [uuid for uuid in uuids
-                if uuid in gone or uuid in rows and rows[uuid]['host'] != host and uuid not in moving]
+                if (uuid in gone or uuid in rows and rows[uuid]['host'] != host) and uuid not in moving]
 
     def get_request_spec(self, ctx, instance_uuid):
         found = self.specs([instance_uuid])
@@ -213,19 +204,7 @@ class StateWriter:
 
     def report_power_states(self, ctx, host, states):
         """See interface.py; JSON has no integer keys, but uuids are none."""
-        with self._cell_db.reader() as conn:
-            rows = instances.get_many(conn, list(states))
-        for uuid, row in rows.items():
-            vm_state = vm_state_for(row['vm_state'], states[uuid])
-            idle = row['host'] == host and row['task_state'] is None
-            if idle and (vm_state != row['vm_state'] or states[uuid] != row['power_state']):
-                if vm_state != row['vm_state']:
-                    LOG.info('Server %s is %s: its guest has power state %s.', uuid, vm_state, states[uuid])
-                self._cell_db.run(
-                    instances.set_where, uuid, {'vm_state': vm_state, 'power_state': states[uuid]},
-                    {'host': host, 'task_state': None, 'vm_state': row['vm_state']})
-                if states[uuid] not in _WITH_CONSOLE:
-                    self._cell_db.run(console_tokens.delete, uuid)
+        self._power_states.report(host, states)
 
     def report_service(self, ctx, host, binary, topic, version):
         self._heartbeats.resume()
@@ -274,7 +253,8 @@ def _update(conn, uuid, values, expect, owner=None):
 
     :param owner: who begins a task, None: it goes on with one
     """
-    row = instances.update_where(conn, uuid, instances.merged(conn, uuid, values), expect)
+    values = instances.merged(conn, uuid, values)
+    row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         row = instances.get(conn, uuid)
         mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())

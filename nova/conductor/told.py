@@ -63,10 +63,8 @@ class Told:
         """An event of the server."""
         row = row or self.after or self.before
         arguments = self.action().get('arguments') or {}
-        about = {'image_id': arguments.get('image_id'), **about}
-        if self.notifier.devices or self.notifier.shares:
-            with self._manager._cell_db.reader() as conn:
-                about.update(notices.attached(conn, self.uuid, self.notifier))
+        about = {'image_id': arguments.get('image_id'), **about,
+                 **notices.read_attached(self._manager._cell_db, self.uuid, self.notifier)}
         if self.migration is not None:
             about['new_flavor'] = self.migration['new_flavor']
         self.notifier.tell(self.ctx, 'instance.' + name, phase, row, host, by, **about)

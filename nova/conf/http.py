@@ -15,8 +15,9 @@ OPTIONS = [
     cfg.IntOpt('drain_time', default=0, min=0, max=600,
                help='Seconds for which a stopping nova-api still takes requests while /healthcheck answers 503, so '
                     'that a load balancer sends the next ones elsewhere: more than it takes to notice. They are part '
-                    'of graceful_shutdown_timeout. 0 suits a balancer that tries another server when a connection is '
-                    'refused.'),
+                    'of graceful_shutdown_timeout. 0 suits a balancer that keeps no connections to its servers, and '
+                    'tries another one when a connection is refused: a request over a connection that ends in that '
+                    'moment gets no answer.'),
     cfg.StrOpt('paste_config', default='api-paste.ini',
                help='File with the pipelines of the compute API, below /etc/nova or with its whole path.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],

@@ -311,9 +311,10 @@ def carry(conn, uuid, base, picture):
     if here is None:
         return
     mine, theirs = here.plain()['row'], picture.plain()['row']
-    values = {name: _merged(base['row'][name], theirs[name], mine[name], picture.row[name])
-              for name in _CARRIED if theirs[name] != base['row'][name] and theirs[name] != mine[name]
-              and (mine[name] == base['row'][name] or isinstance(theirs[name], dict))}
+    before = {**theirs, **base['row']}               # an older release knew fewer columns
+    values = {name: _merged(before[name], theirs[name], mine[name], picture.row[name])
+              for name in _CARRIED if theirs[name] != before[name] and theirs[name] != mine[name]
+              and (mine[name] == before[name] or isinstance(theirs[name], dict))}
     if theirs['task_state'] in _DELETES and mine['task_state'] not in _DELETES:
         values['task_state'] = theirs['task_state']             # whatever else is done to it
     if values:

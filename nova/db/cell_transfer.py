@@ -163,7 +163,9 @@ def _settled(api_db, cells, cell, uuid):
         return settle(api_db, cells, cell, uuid)
     except db_cells.UNREACHABLE as error:
         LOG.warning('The way of server %s from or to cell %s is settled later: %s', uuid, cell.name, error)
-        return False
+    except Exception:                        # the others need not wait until somebody has seen to this one
+        LOG.exception('The way of server %s from or to cell %s cannot be settled.', uuid, cell.name)
+    return False
 
 
 def settle(api_db, cells, cell, uuid):

@@ -5,6 +5,7 @@ setup: its row makes itself, with URLs that are empty, which means what the conf
 several, the API, the schedulers and their conductor are at home in cell0, where what never landed stays.
 """
 import logging
+import math
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from nova import exception
 from nova.db import cell_urls
 from nova.db import engine
 from nova.db import errors
+from nova.db import mappings
 from nova.db.tables_api import cells
 
 LOG = logging.getLogger(__name__)
@@ -169,12 +171,14 @@ class Cells:
 
         :raises InvalidInput: there are other cells only
         """
-        with self._lock:
-            if self._default is None:
-                row = self._api_db.run(self._register)
-                self._default = Cell(row, lambda: self._db, lambda: self._connect(''))
-                self._known = {self._default.uuid: self._default}
-            return self._default
+        if self._default is None:            # it is known even while the rows of all are read, which may take long
+            with self._lock:
+                if self._default is None:
+                    row = self._api_db.run(self._register)
+                    made = Cell(row, lambda: self._db, lambda: self._connect(''))
+                    self._known = {made.uuid: made}
+                    self._default = made
+        return self._default
 
     @property
     def top(self):
@@ -186,6 +190,22 @@ class Cells:
         if self.default.uuid == uuid:
             return self._default
         return self._known.get(uuid) or self._read().get(uuid)
+
+    def of_server(self, uuid):
+        """The cell that has a server.
+
+        :raises InstanceNotFound: there are several, and its mapping names none of them
+        """
+        cell = self.default if len(self.all()) == 1 else self.mapped(uuid)
+        if cell is None:
+            raise exception.InstanceNotFound(instance_id=uuid)
+        return cell
+
+    def mapped(self, uuid):
+        """The cell that the mapping of a server names; None: it has none."""
+        with self._api_db.reader() as conn:
+            mapping = mappings.get(conn, uuid)
+        return mapping and self.get(mapping['cell_uuid'])
 
     def all(self):
         """Every cell, the default one first."""
@@ -207,9 +227,19 @@ class Cells:
         timeout = self._conf.api.cell_timeout if len(every) > 1 else None
         return _ask([only] if only else every, function, timeout)
 
-    def ask(self, asked, function):
-        """The same of these cells."""
-        return _ask(asked, function, self._conf.api.cell_timeout)
+    def read(self, function, only=None):
+        """``scatter`` of ``function(conn)``, with a connection that reads."""
+        def ask(cell):
+            with cell.db.reader() as conn:
+                return function(conn)
+        return self.scatter(ask, only)
+
+    def ask(self, asked, function, most_s=None):
+        """The same of these cells.
+
+        :param most_s: seconds that they have, where that is less
+        """
+        return _ask(asked, function, min(self._conf.api.cell_timeout, most_s or math.inf))
 
     def refresh(self):
         """Notice new cells at once."""

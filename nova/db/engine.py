@@ -7,7 +7,9 @@ import collections
 import contextlib
 import functools
 import logging
+import os
 import random
+import socket
 import sqlite3
 import threading
 import time
@@ -32,6 +34,10 @@ POOL_TIMEOUT_S = 30              # a request waits this long for a connection
 MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
 CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
+SQLITE_MODE = 0o600              # of a database's file, whoever makes it: SQLite would go by the umask
+CONNECT_S = 5                    # a server that takes longer to be reached is away
+IDLE_S = 30                      # what a transaction has locked is free when nothing is said in it for so long
+SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
 
 
 class CommitUnanswered(db_exc.DBConnectionError):
@@ -63,6 +69,8 @@ class Database:
             raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
                                          'install nova[mysql] or nova[postgresql].') from None
         self._committed = None if self.sqlite else _frugal(self.engine)
+        self._broken = threading.Event()
+        sa.event.listen(self.engine, 'invalidate', self._note_broken)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
         self._idle = collections.deque()
@@ -147,6 +155,16 @@ class Database:
                 metrics.DB_RETRIES.labels(self.name).inc()
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
 
+    def _note_broken(self, _connection, _record, error):
+        if error is not None:
+            self._broken.set()
+
+    def broke_off(self):
+        """Whether connections broke since this was asked last: who committed at that moment told nobody of it."""
+        found = self._broken.is_set()
+        self._broken.clear()
+        return found
+
     def ping(self):
         """Ask the server something; an error when it is away."""
         with self.reader() as conn:
@@ -165,12 +183,42 @@ class Database:
 
 
 def _server_engine(url, pool_size, max_overflow, wait):
-    if url.get_backend_name() in ('mysql', 'mariadb'):
+    mysql = url.get_backend_name() in ('mysql', 'mariadb')
+    if mysql:
         url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
-    return engines.create_engine(
+    url = url.set(query={'connect_timeout': str(CONNECT_S), **({} if mysql else _LIBPQ_SILENCE), **url.query})
+    engine = engines.create_engine(
         url.render_as_string(hide_password=False), max_pool_size=pool_size, max_overflow=max_overflow,
         pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800, max_retries=CONNECT_RETRIES if wait else 0,
         retry_interval=1, mysql_sql_mode='TRADITIONAL', thread_checkin=False)
+    sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
+    engine.dispose()                         # the connection that oslo.db has tried it with
+    return engine
+
+
+# Without them a statement on a connection whose other end has vanished waits for a quarter of an hour, or for ever.
+_SILENCE = {'TCP_KEEPIDLE': SILENT_S // 2, 'TCP_KEEPINTVL': SILENT_S // 4, 'TCP_KEEPCNT': 2,
+            'TCP_USER_TIMEOUT': SILENT_S * 1000}
+_LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
+    ('keepalives_idle', 'TCP_KEEPIDLE'), ('keepalives_interval', 'TCP_KEEPINTVL'), ('keepalives_count', 'TCP_KEEPCNT'),
+    ('tcp_user_timeout', 'TCP_USER_TIMEOUT'))}
+
+
+def _prepare_postgresql(connection, _record):
+    with connection.cursor() as cursor:
+        cursor.execute(f'SET idle_in_transaction_session_timeout = {IDLE_S * 1000}')
+    connection.commit()
+
+
+def _prepare_mysql(connection, _record):
+    """PyMySQL keeps its sockets alive already. MySQL, unlike MariaDB, waits for an idle transaction for ever."""
+    if 'MariaDB' in connection.get_server_info():
+        with connection.cursor() as cursor:
+            cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
+    sock = getattr(connection, '_sock', None)            # other drivers keep theirs to themselves
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        for name, value in _SILENCE.items():
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _frugal(engine):
@@ -247,6 +295,12 @@ def _sqlite_engine(url, pool_size, max_overflow):
                               connect_args={'factory': _SqliteConnection})
     exc_filters.register_engine(engine)
     engine.dialect.do_begin = _begin
+
+    @sa.event.listens_for(engine, 'do_connect')
+    def make(_dialect, _record, arguments, _options):
+        with contextlib.suppress(OSError):                 # it is there, or SQLite says what is wrong
+            if arguments[0] != ':memory:':
+                os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 
     @sa.event.listens_for(engine, 'connect')
     def configure(dbapi_connection, _record):

@@ -9,7 +9,6 @@ from nova import utils
 from nova.db import engine
 from nova.db import services as services_db
 from nova.db import statements
-from nova.db.tables_cell import compute_nodes
 from nova.db.tables_cell import services
 
 AT_ONCE = 1000               # rows of one statement
@@ -76,7 +75,6 @@ def seen(conn, numbers):
         back = conn.execute(_BACK, {
             **ids, 'before': now - datetime.timedelta(seconds=services_db.AWAY_S)}).scalars().all()
         if back:
-            conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(back)).values(
-                changed=utils.change_number()))
+            services_db.touch_nodes(conn, back)
         count += conn.execute(_SEEN, {**ids, 'now': now}).rowcount
     return count

@@ -236,8 +236,20 @@ def postpone(conn, row, deadline):
     return bool(conn.execute(statement).rowcount)
 
 
-# task states in which a server waits for what a conductor does, or for the first message to its host
-_WAITING = (states.SCHEDULING, states.DELETING, states.RESIZE_PREP, states.UNSHELVING, states.REBUILDING)
+def unsent(conn, request_id):
+    """The message about what a request has begun was not sent: a reconciler sends it at its next look, unless somebody
+    has taken it after all.
+    """
+    now = utils.utcnow()
+    conn.execute(sa.update(instance_actions).where(
+        instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
+        instance_actions.c.request_id == request_id, instance_actions.c.owner.is_(None)).values(deadline=now))
+
+
+# task states in which a server waits for what a conductor does, or for the next message to a host
+_WAITING = (states.SCHEDULING, states.DELETING, states.UNSHELVING, states.REBUILDING, states.MIGRATING,
+            states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH,
+            states.RESIZE_CONFIRMING, states.RESIZE_REVERTING)
 
 
 def hasten(conn, deadline, uuids=None, untaken=False):

@@ -158,13 +158,17 @@ def _is_ours(name, kind, parents):
 
 @contextlib.contextmanager
 def _alone(conn):
-    """One migration at a time; SQLite's write transaction is such a lock by itself."""
+    """One migration at a time; SQLite's write transaction is such a lock by itself.
+
+    :raises Unavailable: another one takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits for it)
+    """
     if conn.dialect.name == 'postgresql':
         conn.execute(sa.text('SELECT pg_advisory_xact_lock(:number)'), {'number': LOCK_NUMBER})
         yield
     elif conn.dialect.name in ('mysql', 'mariadb'):
-        conn.execute(sa.text("SELECT GET_LOCK(CONCAT('nova_migration_', DATABASE()), :timeout)"),
-                     {'timeout': LOCK_TIMEOUT})
+        if not conn.execute(sa.text("SELECT GET_LOCK(CONCAT('nova_migration_', DATABASE()), :timeout)"),
+                            {'timeout': LOCK_TIMEOUT}).scalar():
+            raise exception.Unavailable(f'Another migration of this database has not ended within {LOCK_TIMEOUT} s.')
         try:
             yield
         finally:

@@ -36,10 +36,18 @@ def begun(conn, ctx, action, before, row):
 
 
 def attached(conn, uuid, notifier):
-    """{'devices', 'shares'} of a server, as far as events are configured to name them."""
+    """{'devices': rows, 'shares': rows} of a server, as far as events are configured to name them."""
     found = {}
     if notifier.devices:
         found['devices'] = [device for device in block_devices.by_instance(conn, uuid) if device['volume_id']]
     if notifier.shares:
         found['shares'] = shares.by_instance(conn, uuid)
     return found
+
+
+def read_attached(db, uuid, notifier):
+    """``attached``, read from the database of its cell where there is something to name."""
+    if not (notifier.devices or notifier.shares):
+        return {}
+    with db.reader() as conn:
+        return attached(conn, uuid, notifier)

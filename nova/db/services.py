@@ -31,13 +31,16 @@ def report(conn, host, binary, topic, zone, version):
         statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
     seen = row and row['last_seen_at']
     if topic == 'compute' and (seen is None or (now - seen).total_seconds() > AWAY_S):
-        _touch_nodes(conn, host)
+        touch_nodes(conn, [host])
     return statements.first(conn, services, **mine)
 
 
-def _touch_nodes(conn, host):
-    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host == host)
-                 .values(changed=utils.change_number()))
+def touch_nodes(conn, hosts):
+    """Mark the nodes of hosts as changed, so that the schedulers look at them.
+
+    :param hosts: their names, or a SELECT of them
+    """
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
 
 
 def get(conn, service_id):
@@ -68,7 +71,7 @@ def update(conn, service_id, values):
     row = get(conn, service_id)
     conn.execute(sa.update(services).where(services.c.id == row['id'])
                  .values({'updated_at': utils.utcnow(), **values}))
-    _touch_nodes(conn, row['host'])
+    touch_nodes(conn, [row['host']])
     return {**row, **values}
 
 
@@ -122,8 +125,7 @@ def resume(conn, down_time, quiet_s):
     newest = now - gap
     were_up = sa.and_(services.c.last_seen_at <= newest,
                       services.c.last_seen_at >= newest - datetime.timedelta(seconds=down_time))
-    hosts = sa.select(services.c.host).where(services.c.topic == 'compute', were_up)
-    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
+    touch_nodes(conn, sa.select(services.c.host).where(services.c.topic == 'compute', were_up))
     return conn.execute(sa.update(services).where(were_up).values(last_seen_at=now)).rowcount
 
 

@@ -15,6 +15,10 @@ def _instance_columns():
 
     ``instances_history`` has the same columns: a delete moves the row there.
     """
+    return [*_state_columns(), *_given_columns(), *_found_columns()]
+
+
+def _state_columns():
     text = sa.String(255)
     return [
         sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -39,7 +43,13 @@ def _instance_columns():
         sa.Column('node', text),
         sa.Column('availability_zone', text),
         sa.Column('pinned_availability_zone', text),
-        # what the user gave
+    ]
+
+
+def _given_columns():
+    """What the user gave."""
+    text = sa.String(255)
+    return [
         sa.Column('display_name', text, nullable=False),
         sa.Column('description', text),
         sa.Column('hostname', text, nullable=False),
@@ -67,7 +77,12 @@ def _instance_columns():
         sa.Column('memory_mb', sa.Integer, nullable=False),
         sa.Column('root_gb', sa.Integer, nullable=False),
         sa.Column('ephemeral_gb', sa.Integer, nullable=False),
-        # what the system found out
+    ]
+
+
+def _found_columns():
+    """What the system found out."""
+    return [
         sa.Column('image_properties', types.Json, nullable=False),     # of the image it was made from
         sa.Column('network_info', types.Json, nullable=False),         # list of VIFs: nova/network/model.py
         sa.Column('security_groups', types.Json, nullable=False),      # list of names
@@ -75,7 +90,7 @@ def _instance_columns():
         sa.Column('system_metadata', types.Json, nullable=False),
         sa.Column('fault', types.Json),                      # {code, message, details, created}
         sa.Column('server_group_id', sa.String(36)),
-        sa.Column('category', text, nullable=False, default='regular'),
+        sa.Column('category', sa.String(255), nullable=False, default='regular'),
         # objects.numa: the GuestTopology that it has on its host, or, without a host, asks for; NULL: none
         sa.Column('numa_topology', types.LongText),
         # LEAVING or COMING while the row is on its way to another cell: db/cell_move_steps.py

@@ -26,11 +26,9 @@ from nova.embedded.image import app as image_app
 from nova.embedded.network import app as network_app
 from nova.embedded.volume import app as volume_app
 from nova.identity import auth
-from nova.image import api as image_api
 from nova.network import interface as network_interface
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
-from nova.volume import api as volume_api
 
 LOG = logging.getLogger(__name__)
 
@@ -158,8 +156,8 @@ class Cloud:
         """Databases at the newest schema, first users, flavors and network."""
         conf = self.conf
         self.api_db, self.cell_db = compose.open_databases(conf)
-        migration.sync(self.api_db, 'api')
-        migration.sync(self.cell_db, 'cell')
+        self._migrate(self.api_db, 'api')
+        self._migrate(self.cell_db, 'cell')
         self.cells = db_cells.Cells(conf, self.api_db, self.cell_db,
                                     lambda url: compose.clients(conf, self.bus, url))
         self.identity = compose.identity(conf, self.api_db, self.url)
@@ -167,6 +165,9 @@ class Cloud:
         if not made:
             self._write_clouds_yaml()
         bootstrap.bootstrap(conf, self.api_db)
+
+    def _migrate(self, database, branch):
+        migration.sync(database, branch)
 
     def _write_clouds_yaml(self, passwords=None):
         identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords)
@@ -178,7 +179,7 @@ class Cloud:
         compose.follow_versions(conf, self.bus, self.cells)
         self.store = compose.image_store(conf, self.api_db)
         self.store.recover()
-        self.images = image_api.new(conf, self.store)
+        self.images = compose.images(conf, self.api_db, self.store)
         self.services = [
             compose.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
             compose.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
@@ -211,7 +212,7 @@ class Cloud:
         """The face of the embedded block storage; none where the volumes are elsewhere."""
         if self.conf.volume.backend != 'embedded':
             return []
-        store = volume_api.new(self.conf, self.api_db, self.images)
+        store = compose.volumes(self.conf, self.api_db, self.images)
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(store), rules))]
 
     def _authenticated(self, application, rules):

@@ -134,27 +134,6 @@ class BoundImages:
         self._images.delete(self._ctx, image_id)
 
 
-def new(conf, store=None):
-    """The Images that [image]/backend names.
-
-    :param store: the nova.image.embedded.Store, when the backend is embedded
-    """
-    if conf.image.backend == 'embedded':
-        return EmbeddedImages(store)
-    from nova.image import glance
-    return glance.GlanceImages(conf)
-
-
-def new_store(conf, db, directory):
-    """The embedded store with the bounds of the configuration.
-
-    :param directory: where it keeps its files, unless [image]/directory says otherwise
-    """
-    from nova.image import embedded
-    return embedded.Store(db, conf.image.directory or directory, max_size=conf.image.max_size * GIB,
-                          max_virtual_size=conf.image.max_virtual_size * GIB)
-
-
 # ---- shared by both homes ----------------------------------------------------
 
 def query_pairs(filters, limit, marker, sort):

@@ -4,6 +4,7 @@ import datetime
 import functools
 import logging
 import threading
+import time
 
 from nova import utils
 from nova.db import networks
@@ -34,6 +35,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     def __init__(self, conf, api_db, host, driver):
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._refresh = Combined(functools.partial(driver.refresh, self._load))
+        self._returned_at = None
 
     def start(self):
         """Bring bridges, DHCP and filters of this host in line with the database; guests go on
@@ -98,6 +100,17 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         self._refresh()
 
     # ---- periodic -------------------------------------------------------------------
+
+    def came_back(self):
+        """It was cut off: what was sent to it meanwhile comes late, for servers that may be gone."""
+        self._returned_at = time.monotonic()
+
+    def audit_is_due(self):
+        """Whether what came late is old enough by now for ``audit``; True once."""
+        due = self._returned_at is not None and time.monotonic() - self._returned_at > AUDIT_AGE_S
+        if due:
+            self._returned_at = None
+        return due
 
     def audit(self, live_instances):
         """Give back the ports of servers that no longer exist; return their uuids.

@@ -108,7 +108,7 @@ class Notifier:
         self._senders = senders
         self._waiting = queue.Queue(QUEUE)
         self._thread, self._lock = None, threading.Lock()
-        self._stopped, self._logged = False, 0
+        self._stopped, self._logged = False, float('-inf')
 
     def tell(self, ctx, name, phase, row, host=None, by=None, **about):
         """Queue an event.
@@ -148,17 +148,19 @@ class Notifier:
 
     def failed(self, what):
         """Count and log an event that could not be made: what it is of goes on."""
-        self.counts['failed'] += 1
-        metrics.NOTIFICATIONS.labels('failed').inc()
+        self._count('failed')
         LOG.exception('%s is not told.', what)
+
+    def _count(self, result):
+        self.counts[result] += 1
+        metrics.NOTIFICATIONS.labels(result).inc()
 
     def _put(self, *item):
         try:
             self._waiting.put_nowait(item)
             self._begin()
         except queue.Full:
-            self.counts['dropped'] += 1
-            metrics.NOTIFICATIONS.labels('dropped').inc()
+            self._count('dropped')
             if time.monotonic() > self._logged + LOG_S:
                 self._logged = time.monotonic()
                 LOG.error('Notifications are dropped, %d so far: %d wait for their broker.', self.counts['dropped'],
@@ -191,12 +193,10 @@ class Notifier:
             try:
                 self._send(*item)
             except Exception as error:
-                self.counts['failed'] += 1
-                metrics.NOTIFICATIONS.labels('failed').inc()
+                self._count('failed')
                 LOG.warning('%s could not be sent: %s', item[3], error)
             else:
-                self.counts['sent'] += 1
-                metrics.NOTIFICATIONS.labels('sent').inc()
+                self._count('sent')
             finally:
                 self._waiting.task_done()
 

@@ -19,7 +19,7 @@ MARK = 'nova_object'
 @dataclasses.dataclass(frozen=True)
 class Payload:
     """
-    version  minor and major, as text
+    version  major and minor, as text
     fields   {name: function of a Subject}
     """
 

@@ -4,6 +4,7 @@ The services do a request that comes twice once: an answer that was lost is give
 behind them does not answer, is an answer: it may pass, but a host does not become another one, and a service that was
 waited for already is not waited for eight times.
 """
+import functools
 import time
 
 from nova import exception
@@ -16,13 +17,15 @@ class Patient:
     """
     :param client: rpc client of an interface; its methods are this one's
     :param topic: of the interface
+    :param server: the one that is asked; None: any of the topic
     """
 
-    def __init__(self, client, topic):
+    def __init__(self, client, topic, server=None):
         self.client, self._topic = client, topic
+        self._to = {} if server is None else {'server': server}
 
     def __getattr__(self, name):
-        method = getattr(self.client, name)
+        method = functools.partial(getattr(self.client, name), **self._to)
 
         def send(*args, **kwargs):
             begun = time.monotonic()

@@ -4,13 +4,13 @@ import logging
 import oslo_messaging
 
 from nova import exception
+from nova.rpc import delivery
 from nova.rpc import errors
 from nova.rpc import serializer
 
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'nova.probe'
-RETRIES = 3                         # attempts to reach a broker
 
 
 class Endpoint:
@@ -45,9 +45,8 @@ class Sender:
 
         :raises ServiceUnavailable: there is no broker
         """
-        must_arrive = oslo_messaging.TransportOptions(at_least_once=True)
         try:
-            self._rpc.prepare(retry=RETRIES, transport_options=must_arrive).cast(context, 'arrive', token=token)
+            self._rpc.prepare(**delivery.OPTIONS).cast(context, 'arrive', token=token)
         except oslo_messaging.MessageUndeliverable:
             return False
         except Exception as error:

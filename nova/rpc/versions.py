@@ -93,6 +93,7 @@ class Pins:
         self._look, self._due = None, None
         self._lowest = {} if alone else None         # {topic: VERSION}; None: nobody has said so yet
         self._lock = threading.Lock()
+        self._refused = None                         # what is wrong with the configuration, once said
         self._pins = self._made()
         self._log(self._pins)
 
@@ -155,8 +156,11 @@ class Pins:
             try:
                 made = self._made()
             except exception.InvalidInput as error:          # written there while it runs
-                LOG.error('%s The versions in use stay.', error)
+                if str(error) != self._refused:
+                    LOG.error('%s The versions in use stay.', error)
+                self._refused = str(error)
                 return
+            self._refused = None
             self._log({topic: pin for topic, pin in made.items() if pin != self._pins[topic]})
             self._pins = made
 

@@ -6,6 +6,7 @@ are let in (db/cell_transfer.py). Until then everything can be given back, so th
 nothing.
 """
 import collections
+import contextlib
 import dataclasses
 import logging
 import random
@@ -15,14 +16,12 @@ from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import metrics
-from nova import objects
 from nova import states
 from nova.db import cell_transfer
 from nova.db import cells as db_cells
 from nova.db import claims
 from nova.db import claims_many
 from nova.db import instances
-from nova.scheduler import batch
 from nova.scheduler import claiming
 from nova.scheduler import groups
 
@@ -35,61 +34,40 @@ PAUSE_S = 0.05           # how long at most two requests stand aside that were i
 class Across:
     """The part of the scheduler's manager that places across cells; mixed into it.
 
-    Needs ``self._api_db``, ``self._cells``, ``self._table``, ``self._gathering``, ``self._ranked``, ``self._given``,
-    ``self._claim``, ``self._selections`` and ``self.together``.
+    Needs ``self._api_db``, ``self._cells``, ``self._table``, ``self._several``, ``self._ranked``, ``self._claim``,
+    ``self._take_many`` and ``self._selections``.
     """
 
-    def _place_across(self, request, instance_uuids):
-        """As select_destinations, of servers in any cells.
+    @contextlib.contextmanager
+    def _reaching(self, instance_uuids):
+        """Where there are several cells, one that does not answer may do so later.
 
-        :raises ServiceUnavailable: the cell that they are in does not answer
+        :raises ServiceUnavailable: the cell that the servers are in does not answer
         """
         try:
-            placed = None
-            if self.together(request, instance_uuids):
-                waiting = batch.Waiting(request, instance_uuids)
-                self._gathering.bring(waiting)
-                placed = waiting.placed
-            if placed is None:
-                placed = self._place_in_cells(request, instance_uuids)
-            return self._with_given(instance_uuids, placed)
+            yield
         except db_cells.UNREACHABLE as error:
+            if not self._several():
+                raise
             LOG.warning('%d servers cannot be placed now: %s', len(instance_uuids), error)
             raise exception.ServiceUnavailable(service='database') from None
 
     def _place_in_cells(self, request, instance_uuids):
         placed = {}
-        try:
-            for home, uuids in self._homes(instance_uuids):
-                placed |= self._place_from(home, request, uuids)
-        except exception.NoValidHost:
-            given = self._given_anywhere(instance_uuids)
-            if not given:
-                raise
-            return [given.get(uuid) or placed.get(uuid, []) for uuid in instance_uuids]
+        for home, uuids in self._homes(instance_uuids):
+            placed |= self._place_from(home, request, uuids)
         return [placed.get(uuid, []) for uuid in instance_uuids]
-
-    def _with_given(self, instance_uuids, placed):
-        if all(placed):
-            return placed
-        given = self._given_anywhere([uuid for uuid, chosen in zip(instance_uuids, placed, strict=True) if not chosen])
-        return [chosen or given.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
 
     def _homes(self, instance_uuids):
         """[(Cell, uuids of its servers)]; of those that are deleted, nothing."""
+        if not self._several():
+            return [(self._cells.default, instance_uuids)]
         found = {}
         for uuid, cell_uuid in cell_transfer.settled_homes(self._api_db, self._cells, instance_uuids).items():
             found.setdefault(cell_uuid, []).append(uuid)
         order = {uuid: number for number, uuid in enumerate(instance_uuids)}
         return [(cell, sorted(uuids, key=order.get)) for cell_uuid, uuids in found.items()
                 if (cell := self._cells.get(cell_uuid)) is not None]
-
-    def _given_anywhere(self, instance_uuids):
-        """{uuid: selections} of the servers that have a host on which nobody has begun to build them."""
-        found = {}
-        for cell, uuids in self._homes(instance_uuids):
-            found |= self._given(uuids, cell)
-        return found
 
     def _place_from(self, home, request, instance_uuids):
         """{uuid: selections} of servers of one cell, empty for those that do not wait any more."""
@@ -227,23 +205,10 @@ class Across:
         uuids = [uuid for item, _ in part for uuid in item.uuids]
         leaving = move.leave(uuids, cell)
 
+        ready = [(item, rankings) for item, rankings in part if leaving.keys() >= set(item.uuids)]
+
         def claim(conn):
-            firsts = {int(ranking[0]) for _, rankings in part for ranking in rankings}
-            nodes = claims_many.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
-            zones = claims_many.zones(conn, {hosts.host[position] for position in firsts})
-            places, placed = {}, []
-            for item, rankings in part:
-                request, chosen = item.request, [int(ranking[0]) for ranking in rankings]
-                if (not leaving.keys() >= set(item.uuids) or not places.keys().isdisjoint(item.uuids)
-                        or request.zone is not None and any(
-                            zones.get(hosts.host[position]) not in request.zones for position in chosen)
-                        or not nodes.take([(int(hosts.ids[position]), request.asked) for position in chosen])):
-                    continue
-                for uuid, position in zip(item.uuids, chosen, strict=True):
-                    places[uuid] = {'host': hosts.host[position], 'node': hosts.node[position],
-                                    'availability_zone': zones.get(hosts.host[position])}
-                placed.append((item, [self._selections(hosts, ranking) for ranking in rankings]))
-            nodes.write()
+            places, placed, _ = self._take_many(conn, hosts, ready)
             if places:
                 move.arrive(conn, cell, places)
             return placed, list(places)
@@ -274,9 +239,3 @@ def _unplace(conn, uuids):
         claims.free(conn, row)
         instances.update(conn, uuid, {'host': None, 'node': None, 'availability_zone': None},
                          {'host': row['host'], 'task_state': states.SCHEDULING})
-
-
-def selection(cell_uuid, row):
-    """What is told of a server's place."""
-    return objects.Selection(cell_uuid=cell_uuid, host=row['host'], node=row['node'],
-                             availability_zone=row['availability_zone'])

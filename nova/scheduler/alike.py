@@ -28,7 +28,7 @@ def simple(request, instance_uuids):
 def _shape(request):
     """What decides of a ``simple`` request: equal ones find the same hosts."""
     return (request.asked, request.zone, request.host, request.node, request.forced, request.tried, request.ignored,
-            request.aggregate, request.requirements, request.cell, request.closed,
+            request.aggregate, request.hypervisor, request.requirements, request.cell, request.closed,
             *(getattr(request.spec, name) for name in READ))
 
 

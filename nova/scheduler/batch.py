@@ -8,11 +8,11 @@ import functools
 import logging
 
 from nova import exception
+from nova import gathering
 from nova import metrics
 from nova import states
 from nova.db import claims_many
 from nova.scheduler import alike
-from nova.scheduler import gathering
 from nova.scheduler import pipeline
 
 LOG = logging.getLogger(__name__)
@@ -108,6 +108,16 @@ class Batches:
 
     def _claim_many(self, conn, hosts, plans):
         """([(item, its selections)] of those that are claimed, {node: its usage now})."""
+        places, placed, usage = self._take_many(conn, hosts, plans)
+        if places and claims_many.place(conn, places, states.BUILDING, states.SCHEDULING) != len(places):
+            raise Changed
+        return placed, usage
+
+    def _take_many(self, conn, hosts, plans):
+        """Take of the nodes what those of [(item, its rankings)] ask that find it there, and are where they may be.
+
+        :returns: ({uuid: {'host', 'node', 'availability_zone'}}, [(item, its selections)], {node: its usage now})
+        """
         firsts = {int(ranking[0]) for _, rankings in plans for ranking in rankings}
         nodes = claims_many.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
         zones = claims_many.zones(conn, {hosts.host[position] for position in firsts})
@@ -123,7 +133,4 @@ class Batches:
                 places[uuid] = {'host': hosts.host[position], 'node': hosts.node[position],
                                 'availability_zone': zones.get(hosts.host[position])}
             placed.append((item, [self._selections(hosts, ranking) for ranking in rankings]))
-        usage = nodes.write()
-        if places and claims_many.place(conn, places, states.BUILDING, states.SCHEDULING) != len(places):
-            raise Changed
-        return placed, usage
+        return places, placed, nodes.write()

@@ -33,6 +33,7 @@ CHUNK = 1000                 # rows of one SELECT
 ELSEWHERE_S = 0.5            # other cells are looked at so often; where this scheduler has claimed, at once
 NO_TIME = datetime.timedelta()
 AWAY_S = 30                  # a cell that could not be reached is not asked again for so long
+LOOK_S = 2                   # a look at what has changed takes milliseconds: a cell holds up requests no longer
 
 USED = ('used_changed', *(name + '_used' for name in host_view.RESOURCES), 'running_vms')    # what claims write
 
@@ -303,11 +304,13 @@ class HostTable:
             return self._view
 
     def _look_elsewhere(self, whole):
-        """Look at the other cells, side by side; the lock is held."""
-        now = time.monotonic()
-        due = whole or now - self._looked_elsewhere > ELSEWHERE_S
+        """Look at the other cells, side by side; the lock is held.
+
+        One that was away is looked at by ``follow`` alone, where nobody waits for it.
+        """
+        due = whole or time.monotonic() - self._looked_elsewhere > ELSEWHERE_S
         cells = [cell for cell in self._cells.all()[1:]
-                 if (due or cell.uuid in self._touched) and now >= self._away.get(cell.uuid, 0)]
+                 if (due or cell.uuid in self._touched) and cell.uuid not in self._away]
         if not cells:
             return
         followers = {cell.uuid: self._follower(cell) for cell in cells}
@@ -316,7 +319,7 @@ class HostTable:
         def look(cell):
             follower = followers[cell.uuid]
             return follower.look(whole), follower.heartbeats() if whole else {}
-        found, down = self._cells.ask(cells, look)
+        found, down = self._cells.ask(cells, look, None if whole else LOOK_S)
         for cell, (changes, seen) in found:
             self._merge(followers[cell.uuid], *changes)
             self._hear(followers[cell.uuid], seen)
@@ -356,6 +359,7 @@ class HostTable:
             with self._lock:
                 if self._followers.get(follower.cell.uuid) is not follower:
                     continue                                 # a claim has found it to be away
+                self._away.pop(follower.cell.uuid, None)
                 self._merge(follower, *changes)
                 self._hear(follower, seen)
                 if servers is not None:

@@ -1,5 +1,7 @@
 """Classes that options name: by their path, or by the name of an entry point."""
+import functools
 import importlib.metadata
+import sys
 
 from oslo_utils import importutils
 
@@ -8,6 +10,12 @@ from nova import exception
 
 def entry_points(group):
     """{name: entry point} of what installed packages offer."""
+    return _found(group, tuple(sys.path))
+
+
+@functools.cache
+def _found(group, _path):
+    """The search reads a file of every package, so it is made once for a group and a path of modules."""
     return {point.name: point for point in importlib.metadata.entry_points(group=group)}
 
 

@@ -3,6 +3,7 @@ import dataclasses
 import logging
 
 from nova import exception
+from nova import gathering
 from nova import metrics
 from nova import objects
 from nova import states
@@ -10,14 +11,12 @@ from nova.db import categories
 from nova.db import cells as db_cells
 from nova.db import claims
 from nova.db import instances
-from nova.db import mappings
 from nova.db import zones
 from nova.scheduler import across
 from nova.scheduler import batch
 from nova.scheduler import claiming
 from nova.scheduler import dry_run
 from nova.scheduler import filters
-from nova.scheduler import gathering
 from nova.scheduler import groups
 from nova.scheduler import hosts as host_table
 from nova.scheduler import measured
@@ -75,19 +74,17 @@ class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun
         A server that is not waiting to be placed any more (deleted meanwhile) gets an empty list; one whose host was
         chosen before, and nobody was told, gets that host.
         """
-        request = self._request(spec)
-        if self._several():
-            return self._place_across(request, instance_uuids)
-        try:
-            placed = self._place_new(request, instance_uuids)
-        except exception.NoValidHost:
-            given = self._given(instance_uuids)      # the room that is missing may be what they have themselves
-            if not given:
-                raise
-            return [given.get(uuid, []) for uuid in instance_uuids]
-        if all(placed):
-            return placed
-        given = self._given(instance_uuids)
+        request, refused = self._request(spec), None
+        with self._reaching(instance_uuids):
+            try:
+                placed = self._place_new(request, instance_uuids)
+            except exception.NoValidHost as error:   # the room that is missing may be what they have themselves
+                placed, refused = [[] for _ in instance_uuids], error
+            if all(placed):
+                return placed
+            given = self._given([uuid for uuid, chosen in zip(instance_uuids, placed, strict=True) if not chosen])
+        if refused is not None and not given:
+            raise refused
         return [chosen or given.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
 
     def _place_new(self, request, instance_uuids):
@@ -103,14 +100,17 @@ class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun
         default = self._cells.default
         return any(cell is not default and cell.uuid != db_cells.CELL0_UUID for cell in self._cells.all())
 
-    def _given(self, instance_uuids, cell=None):
-        """{uuid: selections} of the servers of a cell that have a host on which nobody has begun to build them."""
-        cell = cell or self._cells.default
-        with cell.db.reader() as conn:
-            rows = instances.get_many(conn, instance_uuids)
-        return {uuid: [across.selection(cell.uuid, row)] for uuid, row in rows.items()
-                if row['host'] is not None and row['cell_move'] is None
-                and (row['vm_state'], row['task_state']) == (states.BUILDING, states.SCHEDULING)}
+    def _given(self, instance_uuids):
+        """{uuid: selections} of the servers that have a host on which nobody has begun to build them."""
+        found = {}
+        for cell, uuids in self._homes(instance_uuids):
+            with cell.db.reader() as conn:
+                rows = instances.get_many(conn, uuids)
+            found |= {uuid: [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],
+                                               availability_zone=row['availability_zone'])]
+                      for uuid, row in rows.items() if row['host'] is not None and row['cell_move'] is None
+                      and (row['vm_state'], row['task_state']) == (states.BUILDING, states.SCHEDULING)}
+        return found
 
     def _place_alone(self, request, instance_uuids):
         if self._several():
@@ -183,18 +183,8 @@ class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun
         return tuple(cell.uuid for cell in self._cells.all() if cell.disabled)
 
     def _cell_of(self, instance_uuid):
-        """The Cell of a server.
-
-        :raises InstanceNotFound: there is no such server
-        """
-        if not self._several():
-            return self._cells.default
-        with self._api_db.reader() as conn:
-            mapping = mappings.get(conn, instance_uuid)
-        cell = mapping and self._cells.get(mapping['cell_uuid'])
-        if cell is None:
-            raise exception.InstanceNotFound(instance_id=instance_uuid)
-        return cell
+        """See Cells.of_server."""
+        return self._cells.of_server(instance_uuid)
 
     def _limiting(self, forced):
         return tuple(each for each in self._filters if hasattr(each, 'limits') and (each.room or not forced))

@@ -35,10 +35,12 @@ class Moves:
         with cell.db.reader() as conn:
             migration = server_migrations.get(conn, migration_id)
             row = instances.get(conn, migration['instance_uuid'])
+            hypervisor = _hypervisor(conn, migration)
         flavor = migration['new_flavor']
         spec = objects.RequestSpec(**{**spec.as_dict(), 'flavor': flavor})
         request = self._place(cell, spec, {**row, **server_migrations.flavor_values(flavor)}, ignore, target, force)
-        request = dataclasses.replace(request, aggregate=migration['arguments'].get('aggregate'))
+        request = dataclasses.replace(request, hypervisor=hypervisor,
+                                      aggregate=migration['arguments'].get('aggregate'))
 
         def claim(conn, hosts, ranking):
             taker = claiming.Taker(conn, hosts, request, cell.uuid)
@@ -113,6 +115,14 @@ class Moves:
         found = self._choose(cell, request, [uuid], write)
         self._table.touched(cell)
         return found
+
+
+def _hypervisor(conn, migration):
+    """The type of the hypervisor of a guest that moves; None: it is gone, or is made anew."""
+    if migration['migration_type'] == server_migrations.EVACUATION:
+        return None
+    nodes = compute_nodes.by_host(conn, migration['source_compute'])
+    return next((node['hypervisor_type'] for node in nodes if node['node'] == migration['source_node']), None)
 
 
 def _zone(conn, node, request):

@@ -33,6 +33,7 @@ class Request:
     tried       [(host, node)] where building it has failed
     ignored     names of hosts that are out of the question
     aggregate   id of the one aggregate whose hosts are meant, None: any
+    hypervisor  type of the hypervisor that can take over the guest, None: any
     group       scheduler.groups.Group that the server is a member of
     spec        the whole objects.RequestSpec
     facts       {name of a filter: what it asked beside the table}, see filters.facts
@@ -49,6 +50,7 @@ class Request:
     tried: tuple = ()
     ignored: tuple = ()
     aggregate: int | None = None
+    hypervisor: str | None = None
     group: object = None
     spec: object = None
     facts: dict = dataclasses.field(default_factory=dict)

@@ -36,6 +36,7 @@ from nova.network import interface as network_interface
 from nova.rpc import serializer
 from nova.scheduler import interface as scheduler_interface
 from nova.scheduler import manager as scheduler_manager
+from nova.tests import schemas
 from nova.virt import fake
 
 IMAGE = {'id': '70a599e0-31e7-49b7-b260-868f441e862b', 'status': 'active', 'disk_format': 'raw',
@@ -209,8 +210,8 @@ class Cloud:
         self.conf = nova_conf.new(files=[], **options)
         self.api_db = engine.Database(f'sqlite:///{path}/api.sqlite')
         self.db = engine.Database(url or f'sqlite:///{path}/cell.sqlite', max_overflow=100)
-        tables_api.metadata.create_all(self.api_db.engine)
-        tables_cell.metadata.create_all(self.db.engine)
+        schemas.create(self.api_db, 'api')
+        schemas.create(self.db, 'cell')
         self.cells = cells.Cells(self.conf, self.api_db, self.db, lambda url: types.SimpleNamespace(**self.client))
         self.bus, self.network, self.images = Bus(), Network(), Images()
         client = {each.topic: Client(self.bus, each) for each in (

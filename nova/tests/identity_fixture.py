@@ -8,12 +8,12 @@ import webob
 
 from nova import conf as nova_conf
 from nova.db import engine
-from nova.db import tables_api
 from nova.db import tables_identity  # noqa: F401  (its tables belong to the metadata)
 from nova.embedded.identity import app
 from nova.embedded.identity import bootstrap
 from nova.embedded.identity import catalog
 from nova.embedded.identity import service
+from nova.tests import schemas
 
 ROUNDS = 4          # bcrypt's least: the tests log in often
 
@@ -32,7 +32,7 @@ class IdentityCloud:
                                   **{f'identity__{name}': value for name, value in options.items()})
         self.path = path
         self.db = engine.Database(db_url or f'sqlite:///{path}/api.sqlite')
-        tables_api.metadata.create_all(self.db.engine)
+        schemas.create(self.db, 'api')
         self.service = service.IdentityService(self.conf, self.db, str(path / 'keys'),
                                                catalog.for_base(base_url))
         self.passwords = bootstrap.bootstrap(self.service)

@@ -9,9 +9,9 @@ from wsgiref import simple_server
 
 from nova import context
 from nova.db import engine
-from nova.db import tables_image
 from nova.embedded.image.app import Application
 from nova.image import embedded
+from nova.tests import schemas
 
 ADMIN, ALICE, BOB = 'admin-project', 'alice-project', 'bob-project'
 MIB = 2 ** 20
@@ -20,7 +20,7 @@ MIB = 2 ** 20
 def store(path, **bounds):
     """A Store in a directory; called again on the same directory it finds what is there."""
     db = engine.Database(f'sqlite:///{path}/api.sqlite')
-    tables_image.images.metadata.create_all(db.engine)
+    schemas.create(db, 'api')
     made = embedded.Store(db, f'{path}/images', **{'max_size': 64 * MIB, 'max_virtual_size': 2 ** 40, **bounds})
     made.recover()
     return made

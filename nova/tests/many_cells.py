@@ -14,12 +14,12 @@ from nova.db import claims
 from nova.db import engine
 from nova.db import instance_actions
 from nova.db import instances
-from nova.db import migration
 from nova.db import request_specs
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
+from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.functional import cloud_rows
 
@@ -111,11 +111,11 @@ class Deployment:
         self._urls = {name: url_of(name) for name in ('api', *NAMES)}
         self.conf = nova_conf.new(files=[], service_down_time=3600, **options)
         self.api_db = engine.Database(self.url('api'))
-        migration.metadata('api').create_all(self.api_db.engine)
+        schemas.create(self.api_db, 'api')
         self.dbs = {name: engine.Database(self.url(name)) for name in NAMES}
         self.uuids, self.sent, self.managers = {}, [], {}
         for number, (name, db) in enumerate(self.dbs.items()):
-            migration.metadata('cell').create_all(db.engine)
+            schemas.create(db, 'cell')
             self.uuids[name] = cells.CELL0_UUID if name == 'cell0' else name.ljust(36, '0')
             with self.api_db.writer() as conn:
                 conn.execute(sa.insert(tables_api.cells).values(

@@ -120,17 +120,3 @@ class NoVolumes(Volumes):
 
     def attachments_of(self, ctx, instance_uuid):
         return []
-
-
-def new(conf, api_db, images):
-    """The Volumes that [volume]/backend names.
-
-    :param images: nova.image.api.Images, what the embedded volumes are made from
-    """
-    if conf.volume.backend == 'embedded':
-        from nova.volume import embedded
-        return embedded.EmbeddedVolumes(conf, api_db, images)
-    if conf.volume.backend == 'cinder':
-        from nova.volume import cinder
-        return cinder.CinderVolumes(conf)
-    return NoVolumes()

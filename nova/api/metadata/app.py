@@ -15,7 +15,6 @@ from nova import exception
 from nova import objects
 from nova import utils
 from nova.db import instances
-from nova.db import mappings
 from nova.db import request_specs
 from nova.db import tables_network
 from nova.virt import metadata
@@ -115,22 +114,8 @@ class Application:
             raise exception.NotFound()
         return instance
 
-    def _cell_of(self, uuid):
-        """The cell of an instance.
-
-        :raises NotFound:
-        """
-        if len(self.cells.all()) == 1:
-            return self.cells.default
-        with self.api_db.reader() as conn:
-            mapping = mappings.get(conn, uuid)
-        cell = mapping and self.cells.get(mapping['cell_uuid'])
-        if cell is None:
-            raise exception.InstanceNotFound(instance_id=uuid[:36])
-        return cell
-
     def _load(self, uuid):
-        with self._cell_of(uuid).db.reader() as conn:
+        with self.cells.of_server(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
 
     # ---- personality and the password -------------------------------------------
@@ -169,7 +154,7 @@ class Application:
                 raise exception.Conflict('The password has been set already.')
             instances.update(conn, instance.uuid, {
                 'system_metadata': {**row['system_metadata'], 'password': password}, 'updated_at': utils.utcnow()})
-        self._cell_of(instance.uuid).db.run(store)
+        self.cells.of_server(instance.uuid).db.run(store)
         return b''
 
 

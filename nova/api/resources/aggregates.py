@@ -11,7 +11,8 @@ from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import Type
 from nova.api.params import string
-from nova.api.resources import server_create
+from nova.api.resources import casts
+from nova.api.resources import in_cells
 from nova.api.routes import Route
 from nova.db import aggregates
 from nova.db import compute_nodes
@@ -90,10 +91,7 @@ def _cells_of(req, hosts):
 
     :raises ServiceUnavailable: one of them is in no cell that answers, and one does not answer
     """
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return set(zones.of(conn, hosts))
-    found, down = req.services.cells.scatter(ask)
+    found, down = req.services.cells.read(lambda conn: set(zones.of(conn, hosts)))
     if down and set(hosts).difference(*(here for _cell, here in found)):
         raise exception.ServiceUnavailable(service='database')
     return [(cell, here) for cell, here in found if here]
@@ -188,7 +186,7 @@ def delete(req, id):
     def run(conn):
         aggregates.lock(conn)
         aggregates.delete(conn, number(id))
-    row = notices.before(req, req.services.api_db, aggregates.get, number(id))
+    row = notices.read(req, req.services.api_db, aggregates.get, number(id))
     req.services.api_db.run(run)
     notices.tell(req, 'aggregate.delete', row)
 
@@ -226,7 +224,7 @@ def cache_images(req, id):
     for cell, here in _cells_of(req, hosts):
         able = cell.db.run(_ask, req, sorted(here), image_ids)
         for host in able:
-            server_create.send(cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids)
+            casts.send(cell, cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids)
 
 
 def _ask(conn, req, hosts, image_ids):
@@ -245,11 +243,7 @@ def cached_images(req, id):
     with req.services.api_db.reader() as conn:
         hosts = aggregates.get(conn, number(id))['hosts']
     found, total = {}, dict.fromkeys(image_cache.STATES, 0)
-
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return image_cache.progress(conn, hosts)
-    for _cell, (numbers, failures) in req.services.cells.scatter(ask)[0]:
+    for _cell, (numbers, failures) in in_cells.ask(req, lambda conn: image_cache.progress(conn, hosts))[0]:
         for image_id, state, count in numbers:
             image = found.setdefault(image_id, {'id': image_id, **dict.fromkeys(image_cache.STATES, 0), 'failures': []})
             image[state] += count

@@ -2,21 +2,19 @@
 import orjson
 
 from nova import exception
-from nova import utils
 from nova.api import formats
 from nova.api import params
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.params import string
+from nova.api.resources import casts
 from nova.api.resources import in_cells
-from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.routes import Route
 from nova.db import block_devices
 from nova.db import compute_nodes
 from nova.db import instances
-from nova.db import services
 
 _RULE = 'os_compute_api:os-assisted-volume-snapshots:'
 FEATURE = 'assisted_snapshots'
@@ -39,18 +37,16 @@ def create(req):
     if snapshot_id is not None and not formats.is_uuid(snapshot_id):
         raise exception.BadRequest(f'{snapshot_id!r} is not the UUID of a snapshot.')
     cell, row = _server_of(req, wanted['volume_id'], exception.BadRequest)
-    server_create.send(cell.rpc.compute.create_volume_snapshot, req.context, server=row['host'],
-                       instance=server_lookup.to_object(row), volume_id=wanted['volume_id'],
-                       create_info=wanted['create_info'])
+    casts.to_host(req, cell, row, cell.rpc.compute.create_volume_snapshot, volume_id=wanted['volume_id'],
+                  create_info=wanted['create_info'])
     return {'snapshot': {'id': snapshot_id, 'volumeId': wanted['volume_id']}}
 
 
 def delete(req, id):
     info = _delete_info(req.query.one('delete_info'))
     cell, row = _server_of(req, info['volume_id'], exception.NotFound)
-    server_create.send(cell.rpc.compute.delete_volume_snapshot, req.context, server=row['host'],
-                       instance=server_lookup.to_object(row), volume_id=info['volume_id'], snapshot_id=id,
-                       delete_info=info)
+    casts.to_host(req, cell, row, cell.rpc.compute.delete_volume_snapshot, volume_id=info['volume_id'], snapshot_id=id,
+                  delete_info=info)
 
 
 def _delete_info(text):
@@ -82,9 +78,7 @@ def _server_of(req, volume_id, missing):
     with cell.db.reader() as conn:
         row = instances.get(conn, *uuids)
         nodes = compute_nodes.by_host(conn, row['host']) if row['host'] else []
-        up = row['host'] and any(
-            services.is_up(each, req.services.conf.service_down_time, utils.utcnow())
-            for each in services.list(conn, host=row['host'], topic='compute'))
+        up = row['host'] and server_lookup.host_is_up(req, conn, row['host'])
     if not up:
         raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
     if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):

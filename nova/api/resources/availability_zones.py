@@ -16,12 +16,8 @@ def _zones(req):
     """
     internal = req.services.conf.internal_service_availability_zone
     zones = {}
-
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return services.list(conn)
-    found, down = req.services.cells.scatter(ask)
-    if not found and down:
+    found, _down = req.services.cells.read(services.list)
+    if not found:
         raise exception.ServiceUnavailable(service='database')
     for _cell, rows in found:
         for row in rows:

@@ -102,12 +102,8 @@ class _Feed:
     def _page(self, start):
         """(rows since a moment, oldest first; the moment from which there are more, None when these are all)"""
         rows, horizon = [], datetime.datetime.max
-
-        def ask(cell):
-            with cell.db.reader() as conn:
-                return server_changes.since(conn, start, project_id=self._project_id, category=self._category,
-                                            limit=PAGE)
-        answers, self._down = self._cells.scatter(ask)
+        answers, self._down = self._cells.read(lambda conn: server_changes.since(
+            conn, start, project_id=self._project_id, category=self._category, limit=PAGE))
         for _cell, found in answers:
             rows += found
             if len(found) >= PAGE:           # of this cell nothing is known beyond

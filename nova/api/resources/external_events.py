@@ -10,9 +10,9 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import string
 from nova.api.request import Response
+from nova.api.resources import casts
 from nova.api.resources import in_cells
-from nova.api.resources import server_create
-from nova.api.resources import server_lookup
+from nova.api.resources import server_actions
 from nova.api.routes import Route
 from nova.db import instance_actions
 from nova.db import instances
@@ -71,8 +71,7 @@ def create(req):
                 cell.db.run(instance_actions.insert, req.context, [row['uuid']], 'extend_volume', finished=True)
     for uuid, told in accepted.items():
         cell, row = found[uuid]
-        server_create.send(cell.rpc.compute.external_instance_event, req.context, server=row['host'],
-                           instance=server_lookup.to_object(row), events=told)
+        casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event, events=told)
     failed = any(event['code'] != 200 for event in events)
     return Response({'events': events}, status=207 if failed else 200)
 
@@ -105,8 +104,7 @@ def _power(req, cell, row, tag):
         row = cell.db.run(tasks.begin, req.context, row['uuid'], action, arguments or None, admin=True)
     except (exception.Conflict, exception.InstanceNotFound):
         return
-    server_create.send(getattr(cell.rpc.compute, action.method), req.context, server=row['host'],
-                       instance=server_lookup.to_object(row), **arguments)
+    server_actions.cast(req, cell, row, action, **arguments)
 
 
 ROUTES = (

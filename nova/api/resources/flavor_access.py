@@ -49,10 +49,9 @@ def remove(req, id):
 
 
 def _changed(req, flavor_id, answer):
-    flavor = notices.before(req, req.services.api_db, flavors.get, flavor_id)
-    if flavor is not None:
-        flavor['projects'] = [entry['tenant_id'] for entry in answer['flavor_access']]
-        notices.tell(req, 'flavor.update', flavor)
+    flavor = notices.read(req, req.services.api_db, flavors.get, flavor_id)
+    projects = [entry['tenant_id'] for entry in answer['flavor_access']]
+    notices.tell(req, 'flavor.update', flavor and {**flavor, 'projects': projects})
     return answer
 
 

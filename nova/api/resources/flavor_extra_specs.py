@@ -65,7 +65,7 @@ def delete(req, flavor_id, id):
 
 def _change(req, flavor_id, change):
     req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
-    notices.tell(req, 'flavor.update', notices.before(req, req.services.api_db, flavors.get, flavor_id))
+    notices.tell(req, 'flavor.update', notices.read(req, req.services.api_db, flavors.get, flavor_id))
 
 
 _PATH = '/flavors/{flavor_id}/os-extra_specs'

@@ -166,7 +166,7 @@ def update(req, id):
 
 
 def delete(req, id):
-    row = notices.before(req, req.services.api_db, flavors.get, id)
+    row = notices.read(req, req.services.api_db, flavors.get, id)
     req.services.api_db.run(flavors.delete, id)
     notices.tell(req, 'flavor.delete', row)
 

@@ -8,6 +8,7 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.resources import aggregates as aggregates_api
+from nova.api.resources import in_cells
 from nova.api.routes import Route
 from nova.db import aggregates
 from nova.db import maintenance
@@ -82,30 +83,18 @@ def index(req, id):
     number = aggregates_api.number(id)
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, number)
-
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return maintenance.of_aggregate(conn, number)
-    found, _down = req.services.cells.scatter(ask)
     build = VIEW.builder(req)
-    return {KEY: [build(row) for _cell, rows in found for row in rows]}
+    return {KEY: [build(row) for row in in_cells.rows(req, lambda conn: maintenance.of_aggregate(conn, number))]}
 
 
 def show(req, id, host):
     number = aggregates_api.number(id)
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, number)
-
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return maintenance.of_host(conn, host, number)
-    found, down = req.services.cells.scatter(ask)
-    for _cell, row in found:
-        if row is not None:
-            return _shown(req, row)
-    if down:
-        raise exception.ServiceUnavailable(service='database')
-    raise exception.MaintenanceNotFound(aggregate_id=number, host=host[:255])
+    cell, row = in_cells.first(req, lambda conn: maintenance.of_host(conn, host, number))
+    if cell is None:
+        raise exception.MaintenanceNotFound(aggregate_id=number, host=host[:255])
+    return _shown(req, row)
 
 
 def _action(name, handler):

@@ -2,7 +2,6 @@
 import functools
 
 from nova import exception
-from nova import utils
 from nova.api import params
 from nova.api.fields import Field
 from nova.api.fields import Fields
@@ -10,6 +9,7 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Query
 from nova.api.resources import in_cells
+from nova.api.resources import server_lookup
 from nova.api.routes import Route
 from nova.db import compute_nodes
 from nova.db import hosts
@@ -70,7 +70,7 @@ def update(req, id):
         raise exception.BadRequest('Nothing to change was named: status or maintenance_mode.')
     shown = {'host': service['host']}
     if 'maintenance_mode' in req.body:
-        _check_control(req, service, nodes)
+        _check_control(req, cell, service, nodes)
         on = req.body['maintenance_mode']
         _ask(cell.rpc.compute.set_host_maintenance, req, service, enabled=on)
         shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
@@ -84,18 +84,20 @@ def update(req, id):
 def power(action, req, id):
     """:param action: 'reboot', 'shutdown' or 'startup'"""
     cell, service, nodes = _find(req, id)
-    _check_control(req, service, nodes)
+    _check_control(req, cell, service, nodes)
     return {'host': service['host'],
             'power_action': _ask(cell.rpc.compute.host_power_action, req, service, action=action)}
 
 
-def _check_control(req, service, nodes):
+def _check_control(req, cell, service, nodes):
     """:raises Unsupported: the driver cannot control its machine
     :raises BadRequest: the host does not answer
     """
     if not nodes or not all((node['capabilities'] or {}).get(CONTROL) for node in nodes):
         raise exception.Unsupported('The driver of this host does not support maintenance and power actions.')
-    if not services.is_up(service, req.services.conf.service_down_time, utils.utcnow()):
+    with cell.db.reader() as conn:
+        up = server_lookup.host_is_up(req, conn, service['host'])
+    if not up:
         raise exception.BadRequest(f'Compute service of {service["host"]} is unavailable at this time.')
 
 

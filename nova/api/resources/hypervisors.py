@@ -105,11 +105,7 @@ def _nodes(req, pattern=None, after=None, limit=None):
                 conn, node_like=pattern, after_id=after[1] if after and after[0] is cell else None, limit=limit,
                 with_service=True)]
     order = {cell.uuid: number for number, cell in enumerate(req.services.cells.all())}
-    found, down = req.services.cells.scatter(ask)
-    if not found:
-        raise exception.ServiceUnavailable(service='database')
-    in_cells.check(req, down)
-    return [row for _cell, rows in found for row in rows]
+    return [row for _cell, rows in in_cells.ask_cells(req, ask)[0] for row in rows]
 
 
 def _node(req, id):
@@ -121,10 +117,7 @@ def _node(req, id):
     known = _id(req, id)
 
     def ask(conn):
-        try:
-            row = compute_nodes.get(conn, known)
-        except exception.ComputeHostNotFound:
-            return None
+        row = compute_nodes.get(conn, known)
         rows = services.list(conn, host=row['host'], binary='nova-compute')
         return {**row, 'service': rows[0]} if rows else None
     cell, row = in_cells.only(req, ask, id)
@@ -144,12 +137,16 @@ def _id(req, id):
 
 def _servers_of(req, rows):
     nodes = [row['node'] for row in rows]
-    found, _down = in_cells.ask(req, lambda conn: hosts.servers(conn, nodes))
-    return {node: servers for _cell, here in found for node, servers in here.items()}
+    return _by_node(req, lambda conn: hosts.servers(conn, nodes))
 
 
 def _workloads(req):
-    return {node: number for _cell, here in in_cells.ask(req, hosts.workloads)[0] for node, number in here.items()}
+    return _by_node(req, hosts.workloads)
+
+
+def _by_node(req, function):
+    """The dictionaries by node that ``function(conn)`` gives, of all cells in one."""
+    return {node: value for _cell, here in in_cells.ask(req, function)[0] for node, value in here.items()}
 
 
 # ---- handlers ----------------------------------------------------------------

@@ -8,10 +8,15 @@ def ask(req, function):
 
     :raises ServiceUnavailable: none answers, or the operator wants no partial answers
     """
-    def run(cell):
-        with cell.db.reader() as conn:
-            return function(conn)
-    found, down = req.services.cells.scatter(run)
+    return _answered(req, *req.services.cells.read(function))
+
+
+def ask_cells(req, function):
+    """``ask`` with ``function(cell)``."""
+    return _answered(req, *req.services.cells.scatter(function))
+
+
+def _answered(req, found, down):
     if not found:
         raise exception.ServiceUnavailable(service='database')
     check(req, down)
@@ -32,8 +37,9 @@ def rows(req, function):
 
 
 def first(req, function):
-    """(cell, what ``function(conn)`` gives there) of the first cell where that is true; (None, None): nowhere.
+    """(cell, what ``function(conn)`` gives there) of the first cell that has it; (None, None): none has.
 
+    :param function: gives nothing, or raises NotFound, where it is not
     :raises ServiceUnavailable: no cell that answers has it, and another does not answer
     """
     return next(iter(_having(req, function)), (None, None))
@@ -54,10 +60,12 @@ def only(req, function, id):
 
 
 def _having(req, function):
-    def run(cell):
-        with cell.db.reader() as conn:
+    def find(conn):
+        try:
             return function(conn)
-    answers, down = req.services.cells.scatter(run)
+        except exception.NotFound:
+            return None
+    answers, down = req.services.cells.read(find)
     found = [(cell, result) for cell, result in answers if result]
     if down and not found:
         raise exception.ServiceUnavailable(service='database')

@@ -98,7 +98,7 @@ def create(req):
 
 def delete(req, id):
     user_id = _owner(req, 'delete', req.query.one('user_id'))
-    row = notices.before(req, req.services.api_db, key_pairs.get, user_id, id)
+    row = notices.read(req, req.services.api_db, key_pairs.get, user_id, id)
     req.services.api_db.run(key_pairs.delete, user_id, id)
     notices.tell(req, 'keypair.delete', row)
 

@@ -6,8 +6,8 @@ from nova.api import params
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Type
+from nova.api.resources import casts
 from nova.api.resources import server_actions
-from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
 from nova.api.routes import Route
@@ -40,9 +40,9 @@ def migrate_live(req, id):
     cell.db.run(_begin, req.context, id, arguments)
     conductor = cell.rpc.conductor
     if req.has('async_live_migration_checks'):
-        server_create.send(conductor.continue_live_migration, req.context, instance_uuid=id)
+        casts.send(cell, conductor.continue_live_migration, req.context, instance_uuid=id)
         return
-    server_create.send(conductor.live_migrate_checked, req.context, instance_uuid=id)
+    casts.send(None, conductor.live_migrate_checked, req.context, instance_uuid=id)
 
 
 def _destination(req, conn, row, body):
@@ -81,13 +81,13 @@ def abort(req, server_id, id):
         cell.db.run(live_migrations.end, migration, 'cancelled', event='compute_live_migration', host=None,
                     fault=fault)
     else:
-        _tell(req, row, cell.rpc.compute.abort_live_migration)
+        casts.to_host(req, cell, row, cell.rpc.compute.abort_live_migration)
 
 
 def force_complete(req, server_id, id):
     cell, row = _find(req, server_id, states.FORCE_COMPLETE)
     cell.db.run(_ask, req.context, server_id, id, states.FORCE_COMPLETE, ('running',), 'complete')
-    _tell(req, row, cell.rpc.compute.force_complete_live_migration)
+    casts.to_host(req, cell, row, cell.rpc.compute.force_complete_live_migration)
 
 
 def _find(req, server_id, action):
@@ -116,10 +116,6 @@ def _ask(conn, context, server_id, migration_id, action, allowed, what):
         return live_migrations.note(conn, migration['id'], allowed, {what: True})
     except exception.InvalidMigrationState as error:
         raise exception.InvalidMigrationState(**{**error.kwargs, 'method': action.name}) from None
-
-
-def _tell(req, row, method):
-    server_create.send(method, req.context, server=row['host'], instance=server_lookup.to_object(row))
 
 
 _PATH = '/servers/{server_id}/migrations/{id}'

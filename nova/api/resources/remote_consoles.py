@@ -75,12 +75,7 @@ def removed(req, id):
 
 
 def show_token(req, id):
-    def ask(conn):
-        try:
-            return console_tokens.get(conn, id)
-        except exception.ConsoleTokenNotFound:
-            return None
-    _cell, found = in_cells.first(req, ask)
+    _cell, found = in_cells.first(req, lambda conn: console_tokens.get(conn, id))
     if found is None:
         raise exception.ConsoleTokenNotFound()
     if not req.has('console_tokens') and found['console_type'] != 'rdp-html5':

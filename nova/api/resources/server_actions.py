@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova.api.request import Response
+from nova.api.resources import casts
 from nova.api.resources import server_category
-from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
 from nova.api.resources import server_spec
@@ -102,8 +102,7 @@ def begin(req, cell, server_id, action, arguments=None, values=None):
 
 def cast(req, cell, row, action, **arguments):
     """Tell the server's host."""
-    server_create.send(getattr(cell.rpc.compute, action.method), req.context, server=row['host'],
-                       instance=server_lookup.to_object(row), **arguments)
+    casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method), **arguments)
 
 
 def run(req, server_id, action, category_rule=None, **arguments):

@@ -1,6 +1,5 @@
 """POST /servers: check all of it, store it in one transaction of each database, tell a conductor."""
 import dataclasses
-import logging
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -13,6 +12,7 @@ from nova import utils
 from nova.api import formats
 from nova.api import notices
 from nova.api.request import Response
+from nova.api.resources import casts
 from nova.api.resources import server_category
 from nova.api.resources import server_devices
 from nova.api.resources import server_fields
@@ -35,8 +35,6 @@ from nova.db import statements
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.objects import numa
-
-LOG = logging.getLogger(__name__)
 
 _RULE = 'os_compute_api:servers:create'
 FORCED_HOST = _RULE + ':forced_host'
@@ -134,10 +132,10 @@ def create(req):
         server_devices.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
         raise
-    for row in (notices.before(req, cell.db, instances.get_many, uuids) or {}).values():
+    for row in (notices.read(req, cell.db, instances.get_many, uuids) or {}).values():
         notices.updated(req, cell, row, old_state=None, old_task_state=None)
-    send(req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=objects.RequestSpec(
-        instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec))
+    spec = objects.RequestSpec(instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec)
+    casts.send(cell, req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=spec)
     if server.get('return_reservation_id'):
         return {'reservation_id': common['reservation_id']}
     return _accepted(req, uuids[0], common, password, groups)
@@ -179,14 +177,6 @@ def _accepted(req, uuid, common, password, groups):
                        'security_groups': [{'name': name} for name in groups],          # as they were asked for
                        'adminPass': password}}
     return Response(body, headers=(('Location', links[0]['href']),))
-
-
-def send(method, context, **arguments):
-    """Cast a message; where no broker takes it, the open action row is found by a reconciler."""
-    try:
-        method(context, **arguments)
-    except exception.Unavailable as error:
-        LOG.warning('A request that was accepted waits for a reconciler: %s', error.message)
 
 
 # ---- checks ------------------------------------------------------------------
@@ -284,13 +274,12 @@ def check_place(req, server, place, cell=None):
     several = {part.strip() for part in zone.split(',')}           # any of them will do
     conditions = [column == name for name, column in named if name]
 
-    def ask(one):
-        with one.db.reader() as conn:
-            there = conn.execute(sa.select(services.c.availability_zone).where(
-                services.c.availability_zone.in_({zone, *several}), services.c.topic == 'compute').distinct())
-            return set(there.scalars()), not conditions or conn.execute(
-                sa.select(nodes.c.id).where(*conditions).limit(1)).first() is not None
-    found, down = req.services.cells.scatter(ask, cell)
+    def ask(conn):
+        there = conn.execute(sa.select(services.c.availability_zone).where(
+            services.c.availability_zone.in_({zone, *several}), services.c.topic == 'compute').distinct())
+        return set(there.scalars()), not conditions or conn.execute(
+            sa.select(nodes.c.id).where(*conditions).limit(1)).first() is not None
+    found, down = req.services.cells.read(ask, cell)
     there = set().union(*(zones for _cell, (zones, _known) in found))
     no_zone = zone and zone not in there and several - there
     no_host = not any(known for _cell, (_zones, known) in found)

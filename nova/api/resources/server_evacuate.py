@@ -4,8 +4,8 @@ from nova import states
 from nova.api import params
 from nova.api.params import Object
 from nova.api.params import Param
+from nova.api.resources import casts
 from nova.api.resources import server_actions
-from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
 from nova.api.resources import server_spec
@@ -38,7 +38,7 @@ def evacuate(req, id):
     arguments = {'host': host, 'force': force, 'on_shared_storage': shared,
                  'leave_stopped': req.has('evacuate_stopped')}
     cell.db.run(_begin, req.context, id, arguments, password, req.services.conf.service_down_time)
-    server_create.send(cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
+    casts.send(cell, cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
     return None if req.has('evacuate_shared_storage_detected') else {'adminPass': password}
 
 

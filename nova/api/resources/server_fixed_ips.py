@@ -6,7 +6,6 @@ from nova import states
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.resources import server_actions
-from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.routes import Route
 
@@ -39,8 +38,7 @@ def _change(req, server_id, name, check, **arguments):
     with cell.db.reader() as conn:
         check(server_actions.find_for(req, conn, server_id, action))
     row = server_actions.begin(req, cell, server_id, action, arguments)
-    server_create.send(getattr(cell.rpc.compute, action.method), req.context, server=row['host'],
-                       instance=server_lookup.to_object(row), **arguments)
+    server_actions.cast(req, cell, row, action, **arguments)
 
 
 def _row(name, handler, inner):

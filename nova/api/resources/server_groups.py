@@ -100,7 +100,7 @@ def check_policies(policies, rules):
 
 def remove(req, id):
     """Remove a group: its members go on without it."""
-    row = notices.before(req, req.services.api_db, server_groups.get, id)
+    row = notices.read(req, req.services.api_db, server_groups.get, id)
     req.services.api_db.run(server_groups.delete, id)
     notices.tell(req, 'server_group.delete', row)
     req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # a conductor does the rest

@@ -11,8 +11,8 @@ from nova.api.params import Param
 from nova.api.params import UUID
 from nova.api.params import Query
 from nova.api.params import string
+from nova.api.resources import casts
 from nova.api.resources import server_actions
-from nova.api.resources import server_create
 from nova.api.resources import server_lookup
 from nova.api.routes import Route
 
@@ -116,8 +116,7 @@ def detach_port(req, server_id, port_id, action):
         server_actions.find_for(req, conn, server_id, action)
     port = _port(req, server_id, port_id)
     row = server_actions.begin(req, cell, server_id, action, {'port_id': port['id']})
-    server_create.send(cell.rpc.compute.detach_interface, req.context, server=row['host'],
-                       instance=server_lookup.to_object(row), port_id=port['id'])
+    casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port['id'])
 
 
 _PATH = '/servers/{server_id}/os-interface'

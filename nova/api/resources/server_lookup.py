@@ -8,7 +8,6 @@ from nova.api.resources import server_fields
 from nova.db import history
 from nova.db import instances
 from nova.db import instances_list
-from nova.db import mappings
 from nova.db import services as services_db
 
 
@@ -23,9 +22,9 @@ def cell_of(req, server_id):
     if len(cells.all()) == 1:
         req.found_in[server_id] = cells.default.uuid       # unless there is another one that is not known here yet
         return cells.default
-    cell = mapped_cell(req, server_id)
+    cell = cells.mapped(server_id)
     if cell is None:
-        cell = _cell_of_deleted(cells, server_id)
+        cell = _cell_of_deleted(req, server_id)
     else:
         req.found_in[server_id] = cell.uuid
     if cell is None:
@@ -33,25 +32,16 @@ def cell_of(req, server_id):
     return cell
 
 
-def mapped_cell(req, server_id):
-    """The cell that the mapping of a server names; None: it has none."""
-    with req.services.api_db.reader() as conn:
-        mapping = mappings.get(conn, server_id)
-    return mapping and req.services.cells.get(mapping['cell_uuid'])
-
-
 def has_moved(req):
     """Whether a server that ``cell_of`` has found is in another cell now: it has got its host meanwhile."""
-    return any((cell := mapped_cell(req, server_id)) is not None and cell.uuid != uuid
+    return any((cell := req.services.cells.mapped(server_id)) is not None and cell.uuid != uuid
                for server_id, uuid in req.found_in.items())
 
 
-def _cell_of_deleted(cells, server_id):
+def _cell_of_deleted(req, server_id):
     """The cell whose history has a server, or None."""
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return history.deleted(conn, [server_id])
-    return next((cell for cell, known in cells.scatter(ask)[0] if known), None)
+    found, _down = req.services.cells.read(lambda conn: history.deleted(conn, [server_id]))
+    return next((cell for cell, known in found if known), None)
 
 
 def find(req, conn, server_id, rule=None, deleted=False, category_rule=None):

@@ -10,6 +10,7 @@ from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import Type
 from nova.api.params import nullable
+from nova.api.resources import casts
 from nova.api.resources import server_actions
 from nova.api.resources import server_create
 from nova.api.resources import server_lookup
@@ -156,7 +157,7 @@ def _begin_move(conn, context, server_id, action, kind, flavor, arguments, value
 
 
 def _continue(req, cell, server_id):
-    server_create.send(cell.rpc.conductor.continue_move, req.context, instance_uuid=server_id)
+    casts.send(cell, cell.rpc.conductor.continue_move, req.context, instance_uuid=server_id)
 
 
 # ---- the end -----------------------------------------------------------------

@@ -8,6 +8,7 @@ from nova.api.params import STRING
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import nullable
+from nova.api.resources import casts
 from nova.api.resources import server_actions
 from nova.api.resources import server_create
 from nova.api.resources import server_lookup
@@ -59,7 +60,7 @@ def unshelve(req, id):
                                {'pinned_availability_zone': zone} if pins else None)
     if pins:
         req.services.api_db.run(_pin, id, zone)
-    server_create.send(cell.rpc.conductor.unshelve_instance, req.context, instance_uuid=id)
+    casts.send(cell, cell.rpc.conductor.unshelve_instance, req.context, instance_uuid=id)
 
 
 def _check_place(req, cell, named, zone, host):

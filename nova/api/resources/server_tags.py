@@ -69,7 +69,7 @@ def _change(req, server_id, rule, change):
     """Write ``change(tags)`` in the transaction that reads them; the tags before."""
     cell = server_lookup.cell_of(req, server_id)
     tags = cell.db.run(_apply, req, server_id, rule, change)
-    notices.updated(req, cell, notices.before(req, cell.db, instances.get, server_id))
+    notices.updated(req, cell, notices.read(req, cell.db, instances.get, server_id))
     return tags
 
 

@@ -1,9 +1,9 @@
 """GET and DELETE /servers/{id}."""
 from nova import hooks
 from nova import states
+from nova.api.resources import casts
 from nova.api.resources import down_cells
 from nova.api.resources import server_category
-from nova.api.resources import server_create
 from nova.api.resources import server_fields
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
@@ -15,11 +15,10 @@ SOFT = states.ACTIONS['softDelete']
 
 
 def show(req, id):
-    def ask(cell):
-        with cell.db.reader() as conn:
-            row = server_lookup.find(req, conn, id, _RULE + 'show')
-            return server_lookup.answer(req, conn, server_fields.SHOW, row)
-    found, _down = req.services.cells.scatter(ask, server_lookup.cell_of(req, id))
+    def ask(conn):
+        row = server_lookup.find(req, conn, id, _RULE + 'show')
+        return server_lookup.answer(req, conn, server_fields.SHOW, row)
+    found, _down = req.services.cells.read(ask, server_lookup.cell_of(req, id))
     return {'server': found[0][1] if found else down_cells.shown(req, id, _RULE + 'show')}
 
 
@@ -45,13 +44,11 @@ def remove(req, server_id, action, soft=False):
     row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
                       values={'progress': 0})
     if action is SOFT:
-        server_create.send(cell.rpc.compute.soft_delete_instance, req.context, server=row['host'],
-                           instance=server_lookup.to_object(row))
+        casts.to_host(req, cell, row, cell.rpc.compute.soft_delete_instance)
     elif alive and row['host']:
-        server_create.send(cell.rpc.compute.terminate_instance, req.context, server=row['host'],
-                           instance=server_lookup.to_object(row))
+        casts.to_host(req, cell, row, cell.rpc.compute.terminate_instance)
     else:
-        server_create.send(cell.rpc.conductor.delete_instance, req.context, instance_uuid=server_id)
+        casts.send(cell, cell.rpc.conductor.delete_instance, req.context, instance_uuid=server_id)
 
 
 ROUTES = (

@@ -73,13 +73,7 @@ def _find(req, id):
             raise exception.BadRequest(f'Invalid uuid {id[:40]}') from None
     elif not (id.isascii() and id.isdigit()):
         raise exception.BadRequest(f'Invalid service id {id[:40]}: it must be an integer.')
-
-    def ask(conn):
-        try:
-            return services.get(conn, id)
-        except exception.ServiceNotFound:
-            return None
-    cell, row = in_cells.only(req, ask, id)
+    cell, row = in_cells.only(req, lambda conn: services.get(conn, id), id)
     if cell is None:
         raise exception.ServiceNotFound(service_id=id)
     return cell, row
@@ -87,11 +81,7 @@ def _find(req, id):
 
 def index(req):
     filters = {name: req.query.one(name) for name in ('host', 'binary') if req.query.one(name)}
-
-    def ask(cell):
-        with cell.db.reader() as conn:
-            return services.list(conn, **filters)
-    found, down = req.services.cells.scatter(ask)
+    found, down = req.services.cells.read(lambda conn: services.list(conn, **filters))
     in_cells.check(req, down)
     unknown = down_cells.services(req, down, **filters) if down else []
     if not found and not unknown:

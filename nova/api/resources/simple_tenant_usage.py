@@ -137,8 +137,11 @@ def _add_page(req, found, project_id, detailed):
     def ask(conn):
         return (marker is None or usage.is_known(conn, marker),
                 usage.page(conn, found.begin, found.end, limit + 1, marker, project_id, category))
-    answers = [answer for _cell, answer in in_cells.ask(req, ask)[0]]
+    answered, down = in_cells.ask(req, ask)
+    answers = [answer for _cell, answer in answered]
     if not any(known for known, _page in answers):
+        if down:
+            raise exception.ServiceUnavailable(service='database')
         raise exception.InvalidMarker(marker=marker[:80])
     rows = list(heapq.merge(*(page for _known, page in answers), key=operator.itemgetter('uuid')))
     for row in rows[:limit]:

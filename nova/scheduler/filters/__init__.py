@@ -42,9 +42,9 @@ def always():
     """The filters that are asked whatever the configuration says, in their order."""
     builtin, capabilities, categories, cells, groups, members, numa, pci = (_module(name) for name in (
         'builtin', 'capabilities', 'categories', 'cells', 'groups', 'members', 'numa', 'pci'))
-    return (*cells.FILTERS, builtin.RequestedHostFilter, members.RequestedAggregateFilter, builtin.RetryFilter,
-            *groups.FILTERS, *categories.FILTERS, capabilities.TraitsFilter, numa.NUMATopologyFilter,
-            pci.PciPassthroughFilter)
+    return (*cells.FILTERS, builtin.RequestedHostFilter, members.RequestedAggregateFilter, builtin.MovedGuestFilter,
+            builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS, capabilities.TraitsFilter,
+            numa.NUMATopologyFilter, pci.PciPassthroughFilter)
 
 
 def builtin_filters():

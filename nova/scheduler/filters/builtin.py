@@ -80,6 +80,21 @@ class RequestedHostFilter(base.Filter):
         return 'is|are not the host that was asked for'
 
 
+class MovedGuestFilter(base.Filter):
+    """Hosts with a hypervisor of the type that the guest of a moved server is of. It is always asked."""
+
+    forced = True
+
+    def mask(self, hosts, request):
+        if request.hypervisor is None:
+            return hosts.everything
+        return hosts.once(('hypervisor', request.hypervisor), lambda: hosts.each(
+            'hypervisor_type', lambda kind: kind == request.hypervisor))
+
+    def reason(self, hosts, request, removed):
+        return f'has|have no hypervisor of type {request.hypervisor}, which the guest is of'
+
+
 class RetryFilter(base.Filter):
     """Hosts where building the server has not failed before. It is always asked."""
 

@@ -18,7 +18,6 @@ The rig has
     ports(instance)            ids of the ports that the guest has, in their order
 """
 import json
-import time
 import uuid
 
 import pytest
@@ -26,6 +25,7 @@ import pytest
 from nova import exception
 from nova import objects
 from nova import states
+from nova.tests.waiting import wait_for
 from nova.virt import driver
 
 
@@ -36,17 +36,6 @@ def make_instance(**values):
         'hostname': 'a-server', 'vcpus': 1, 'memory_mb': 128, 'root_gb': 1, 'ephemeral_gb': 0,
         'flavor': {'name': 'tiny', 'swap': 0}, 'image_id': None, 'kernel_id': None, 'ramdisk_id': None,
         'image_properties': {}, 'metadata': {}, 'network_info': [], 'numa_topology': None, **values})
-
-
-def wait_for(condition, seconds, what):
-    """Wait until ``condition()`` is true and give its value back."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f'waited {seconds} s for {what}'
-        time.sleep(0.05)
 
 
 class DriverContract:

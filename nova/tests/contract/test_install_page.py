@@ -37,7 +37,7 @@ def test_options_are_those_of_the_sample():
     known['DEFAULT'] |= {option.dest for module in nova_conf.modules() for option in getattr(module, 'CLI_OPTIONS', ())}
     wrong, seen = [], 0
     for block in blocks(page('install-fleet.rst'), r'\.\. code-block:: ini'):
-        if 'listeners.tcp' in block:                       # the broker's
+        if 'listeners.tcp' in block or '[Service]' in block:         # the broker's, a unit's
             continue
         group = None
         for line in filter(None, block.splitlines()):
@@ -72,12 +72,12 @@ def test_commands_exist(name):
 
 def test_the_units_and_files_that_are_installed_are_there():
     text = page('install-fleet.rst')
-    for path in re.findall(r'(?<!/)\b(etc/nova/[\w./*-]+)', text):
+    for path in re.findall(r'(?<!/)\b(etc/(?:nova|systemd)/[\w./*-]+)', text):
         assert list(TREE.glob(path)), path
     for path in re.findall(r'``(nova/tests/[\w/.]+)``', text + page('messages.rst')):
         assert (TREE / path).exists(), path
     for unit in re.search(r'systemctl enable --now (nova.*?) +#', text)[1].split():
-        assert (TREE / 'etc' / 'nova' / 'systemd' / f'{unit}.service').exists()
+        assert (TREE / 'etc' / 'systemd' / f'{unit}.service').exists()
 
 
 @pytest.mark.skipif(not shutil.which('haproxy', path=os.environ['PATH'] + ':/usr/sbin'), reason='no haproxy')

@@ -136,6 +136,10 @@ CASES = [
     ('SameHostFilter', [{}, {}], {}, 'h0 h1', None),
     # "Only passes hosts that have not been previously attempted."
     ('RetryFilter', [{}, {}], {'tried': (('h0', 'n0'), ('h1', 'other'))}, 'h1', 'has failed to build it before'),
+    # it is always asked, of moves
+    ('MovedGuestFilter', [{'hypervisor_type': 'fake'}, {}], {'hypervisor': 'fake'}, 'h0',
+     'has no hypervisor of type fake, which the guest is of'),
+    ('MovedGuestFilter', [{'hypervisor_type': 'fake'}, {}], {}, 'h0 h1', None),
     # "whose value (`trusted/untrusted`) must match the integrity of a host"
     ('TrustedFilter', [{}, {}, {}], {**extra('trust:trusted_host', 'trusted'),
                                      'facts': {'TrustedFilter': {'h0': 'trusted', 'h1': 'untrusted'}}}, 'h0',

@@ -10,7 +10,7 @@ from nova.api import app
 from nova.db import categories
 from nova.db import cells
 from nova.db import engine
-from nova.db import migration
+from nova.tests import schemas
 from nova.volume import embedded
 
 PROJECT, USER = 'a' * 32, 'u' * 32
@@ -92,8 +92,8 @@ class ApiFixture:
         self.conf = nova_conf.new(**overrides)
         url_of = url_of or f'sqlite:///{directory}/{{}}.sqlite'.format
         self.api_db, self.cell_db = engine.Database(url_of('api')), engine.Database(url_of('cell1'))
-        migration.metadata('api').create_all(self.api_db.engine)
-        migration.metadata('cell').create_all(self.cell_db.engine)
+        schemas.create(self.api_db, 'api')
+        schemas.create(self.cell_db, 'cell')
         self.api_db.run(categories.ensure)
         self.cells = cells.Cells(self.conf, self.api_db, self.cell_db, lambda url: self.services)
         self.policy = policy.Policy(self.conf)

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from nova import compose
 from nova.db import cells as db_cells
 from nova.db import engine
-from nova.db import migration
 from nova.db import tables_api
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.tests import schemas
 from nova.tests.functional import cloud
 
 CELLS = {'cell1': ('one1', 'one2'), 'cell2': ('two1', 'two2')}
@@ -29,7 +29,7 @@ class Part:
         self.name, self.hosts = name, hosts
         self.db_url, self.bus_url = above.database_url(name), above.bus_url(name)
         self.db = engine.Database(self.db_url)
-        migration.sync(self.db, 'cell')
+        schemas.migrate(self.db, 'cell')
         self.cells = db_cells.Cells(above.conf, above.api_db, self.db,
                                     lambda url: compose.clients(above.conf, self.bus, url))
 
@@ -140,12 +140,6 @@ class Cloud(cloud.Cloud):
             cell.rest(0)
 
 
-@contextlib.contextmanager
 def running(directory, layout=None, **overrides):
     """A started Cloud, stopped at the end."""
-    made = Cloud(directory, layout, **overrides)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop(5)
+    return cloud.running(directory, layout, Cloud, **overrides)

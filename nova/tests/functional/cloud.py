@@ -9,6 +9,7 @@ import yaml
 
 from nova import conf as nova_conf
 from nova.embedded import cloud
+from nova.tests import schemas
 
 FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1}
 
@@ -24,6 +25,9 @@ class Cloud(cloud.Cloud):
         super().__init__(nova_conf.new(files=[], **{
             'state_path': str(directory), 'compute_driver': 'fake', 'network__driver': 'fake', 'http__port': 0,
             'host': 'host1', **FAST, **overrides}), hosts)
+
+    def _migrate(self, database, branch):
+        schemas.migrate(database, branch)
 
     def client(self, name='nova-demo', version=None):
         """A Client logged in as one of clouds.yaml: nova-admin, nova-demo or nova-service."""
@@ -111,9 +115,9 @@ class Client:
 
 
 @contextlib.contextmanager
-def running(directory, hosts=None, **overrides):
-    """A started Cloud, stopped at the end."""
-    made = Cloud(directory, hosts, **overrides)
+def running(directory, hosts=None, kind=None, **overrides):
+    """A started Cloud, or one of another kind, stopped at the end."""
+    made = (kind or Cloud)(directory, hosts, **overrides)
     made.start()
     try:
         yield made

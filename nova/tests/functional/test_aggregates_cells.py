@@ -97,3 +97,7 @@ def test_while_a_cell_is_down(cells):
     assert (shown['availability_zone'], shown['hosts']) == ('east', ['host1', 'host3'])
     assert cells.admin().get('/os-aggregates/1/' + KEY).json[KEY] == []
     assert cells.admin().get('/os-aggregates/1/os-image-cache').status == 200
+    for name in ('default', 'second'):
+        cells.break_cell(name)
+    for path in ('/' + KEY, '/os-image-cache'):            # nobody says that there is nothing
+        assert cells.admin().get('/os-aggregates/1' + path).status == 503, path

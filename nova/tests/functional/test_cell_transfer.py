@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import objects
 from nova import states
+from nova.db import cell_move_steps
 from nova.db import cell_transfer
 from nova.db import cells as db_cells
 from nova.db import instance_actions
@@ -16,7 +17,9 @@ from nova.db import server_groups
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
+from nova.db.tables_cell_moves import cell_moves
 from nova.scheduler import batch
+from nova.scheduler import hosts
 from nova.tests import many_cells
 from nova.tests import races
 from nova.tests import server_rows
@@ -169,6 +172,35 @@ def test_a_cell_that_hangs_holds_up_no_request_with_wishes(tmp_path):
     assert time.monotonic() - begin < 10
     assert deployment.resolve(uuids[0]) == 'cell1'
     released.set()
+    deployment.close()
+
+
+def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
+    """For less than a listing would wait; what looks whether it is back is a look that no request waits for."""
+    monkeypatch.setattr(hosts, 'AWAY_S', 0)
+    monkeypatch.setattr(hosts, 'LOOK_S', 1)
+    deployment, released = many_cells.Deployment(tmp_path, api__cell_timeout=5), threading.Event()
+    process = deployment.process()
+    scheduler, hangs, took = process.scheduler(), process.by_name['cell2'], []
+
+    def placed():
+        uuid, = deployment.create()
+        begin = time.monotonic()
+        scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
+        took.append(time.monotonic() - begin)
+        return deployment.resolve(uuid)
+    placed()
+    opened, hangs._db = hangs._db, None
+    hangs._open = lambda: released.wait(30) and opened
+    for _ in range(3):
+        time.sleep(hosts.ELSEWHERE_S)
+        hangs.rest(0)
+        assert placed() == 'cell1'
+    assert took[1] < 4 and max(took[2:]) < 1, took
+    released.set()
+    hangs.rest(0)
+    scheduler._table.follow()
+    assert 'cell2' in {placed() for _ in range(6)}
     deployment.close()
 
 
@@ -345,6 +377,51 @@ def test_a_late_write_in_the_old_cell_is_carried_and_a_newer_one_stays(deploymen
 def _die_when(deployment, uuid, life):
     if deployment.resolve(uuid) != 'cell0':
         life.most = 0
+
+
+def left_with_a_copy(deployment):
+    """A server whose scheduler has died when it had a host, and was not there yet."""
+    for steps in range(1, 10):
+        uuid, = deployment.create()
+        life = many_cells.Life()
+        scheduler = deployment.process(life=life).scheduler()
+        life.number, life.most = 0, steps
+        with pytest.raises(many_cells.Killed):
+            scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
+        life.most = None
+        if len(deployment.cells_of(uuid)) == 2:
+            return uuid
+        place(deployment, [uuid])
+    raise AssertionError('no copy is made')
+
+
+def rewrite_base(deployment, uuid, change):
+    with deployment.dbs['cell0'].writer() as conn:
+        record, = cell_move_steps.records(conn, uuids=[uuid])
+        base = change(record['base'])
+        conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid == uuid).values(base=base))
+
+
+def test_what_an_older_release_has_begun_is_finished(deployment, at_once):
+    """What it has written down lacks the columns that came later."""
+    uuid = left_with_a_copy(deployment)
+    rewrite_base(deployment, uuid, lambda base: {**base, 'row': {
+        name: value for name, value in base['row'].items() if name != 'progress'}})
+    rename(deployment, uuid)
+    recover(deployment)
+    there = deployment.check()[uuid]
+    assert there != 'cell0' and deployment.cells_of(uuid)[there]['display_name'] == 'renamed'
+
+
+def test_a_server_that_cannot_be_settled_holds_up_no_other(deployment, at_once):
+    uuids = [left_with_a_copy(deployment) for _ in range(2)]
+    rewrite_base(deployment, uuids[0], lambda base: {})
+    recover(deployment)
+    assert len(deployment.cells_of(uuids[0])) == 2 and len(deployment.cells_of(uuids[1])) == 1
+    row = deployment.cells_of(uuids[0])['cell0']
+    rewrite_base(deployment, uuids[0], lambda base: cell_move_steps.Picture(row).plain())
+    recover(deployment)
+    assert 'cell0' not in deployment.check().values()
 
 
 def test_a_slow_attempt_that_was_given_up_changes_nothing(deployment, at_once):

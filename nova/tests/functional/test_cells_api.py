@@ -120,7 +120,7 @@ def test_a_cell_that_is_down(running):
         # what may be there cannot be said not to be
         unknown = '00000000-0000-0000-0000-00000000000f'
         for path in (f'/os-hypervisors/{unknown}', f'/servers?marker={unknown}',
-                     f'/os-console-auth-tokens/{unknown}'):
+                     f'/os-console-auth-tokens/{unknown}', f'/os-simple-tenant-usage?marker={unknown}'):
             assert admin.get(path).status_code == 503, path
         assert admin.put(f'/os-services/{unknown}', {'status': 'enabled'}).status_code == 503
 

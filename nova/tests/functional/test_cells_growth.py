@@ -12,9 +12,9 @@ from nova import wsgi
 from nova.db import cell_rows
 from nova.db import cells as db_cells
 from nova.db import engine
-from nova.db import migration
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.tests import schemas
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import cloud
 from nova.tests.functional import test_cells_cloud
@@ -62,7 +62,7 @@ class Growing:
 
     def map_cell0(self):
         self.cell_dbs['cell0'] = engine.Database(url(self.directory, 'cell0'))
-        migration.sync(self.cell_dbs['cell0'], 'cell')
+        schemas.migrate(self.cell_dbs['cell0'], 'cell')
         self.add('cell0', db_cells.CELL0_UUID, broker(self.directory, 'top'))
 
     def add(self, name, uuid, transport):

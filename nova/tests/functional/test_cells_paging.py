@@ -171,23 +171,32 @@ def test_a_server_on_its_way_is_shown_once(cells):
     assert shown() == ['landed']
 
 
-def test_a_server_that_moves_while_it_is_looked_for_is_found(cells):
-    """Its mapping is read, it moves, and it is looked for where it was: it is looked up again."""
-    uuid = _leaving(cells, 1)
-    default = cells.by_name['default']
-    opened = default.db.reader
+def _goes_at_the_next_look(cells, uuid):
+    """Whoever looks into the default cell now comes too late: the server has just gone to the other one.
+
+    :returns: function() that says whether somebody has looked
+    """
+    db = cells.by_name['default'].db
+    opened = db.reader
 
     def reader():
-        default.db.reader = opened
+        db.reader = opened
         _turn(cells, uuid)
         _remove(cells, uuid)
         return opened()
+    db.reader = reader
+    return lambda: db.reader == opened
+
+
+def test_a_server_that_moves_while_it_is_looked_for_is_found(cells):
+    """Its mapping is read, it moves, and it is looked for where it was: it is looked up again."""
+    uuid, default = _leaving(cells, 1), cells.by_name['default']
     for path in ('', '/metadata', '/os-instance-actions', '/tags'):
-        default.db.reader = reader
+        looked = _goes_at_the_next_look(cells, uuid)
         assert cells.client().get(f'/servers/{uuid}{path}', version='2.90').status == 200, path
+        assert looked(), path
         with cells.api_db.writer() as conn:
             conn.execute(sa.update(tables_api.instance_mappings).values(cell_uuid=default.uuid))
-    default.db.reader = opened
     assert cells.client().get(f'/servers/{uuid}').status == 404, 'and no longer than its mapping changes'
 
 
@@ -204,17 +213,9 @@ def test_a_create_that_is_sent_again_finds_its_server_where_it_is(cells, monkeyp
     test_idempotency.break_off(cells, monkeypatch, 'send')
     (uuid,) = test_idempotency.uuids(cells)
     _copy(cells, uuid)
-    default = cells.by_name['default']
-    opened = default.db.reader
-
-    def reader():
-        default.db.reader = opened
-        _turn(cells, uuid)
-        _remove(cells, uuid)
-        return opened()
-    default.db.reader = reader
+    looked = _goes_at_the_next_look(cells, uuid)
     answer = test_idempotency.create(cells, 'one')
-    assert default.db.reader == opened
+    assert looked()
     assert answer.status == 202 and answer.json['server']['id'] == uuid and test_idempotency.uuids(cells) == {uuid}
     assert cells.client().get(f'/servers/{uuid}').json['server']['name'] == 'landed'
 

@@ -14,7 +14,6 @@ from nova import exception
 from nova import objects
 from nova import utils
 from nova.db import engine
-from nova.db import migration
 from nova.db import services
 from nova.db import tables_api
 from nova.db import tables_cell
@@ -23,6 +22,7 @@ from nova.scheduler import filters
 from nova.scheduler import hosts as host_table
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
+from nova.tests import schemas
 
 HOSTS = ('host1', 'host2', 'host3')
 
@@ -259,7 +259,7 @@ def other_cell(cloud, tmp_path):
         pytest.skip('one database is enough')
     url, uuid = f'sqlite:///{tmp_path}/other.sqlite', str(uuidlib.uuid4())
     database = engine.Database(url)
-    migration.metadata('cell').create_all(database.engine)
+    schemas.create(database, 'cell')
     with cloud.db.reader() as conn:
         rows = {table: [dict(row) for row in conn.execute(sa.select(table)).mappings()]
                 for table in (tables_cell.compute_nodes, tables_cell.services)}

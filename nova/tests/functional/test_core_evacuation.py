@@ -15,6 +15,7 @@ from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_recovery as recovery
+from nova.virt import fake
 
 
 @pytest.fixture
@@ -164,6 +165,25 @@ def test_disks_on_shared_storage(cloud, shared):
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and live.move(cloud, number)['status'] == 'done'
     assert len(live.hosts_with(cloud, uuid)) == 1
+
+
+def test_shared_disks_outlive_the_guest_of_the_old_host(cloud, monkeypatch):
+    """It is removed as what was evacuated, not as the guest of a server that is elsewhere."""
+    uuid, kept = live.boot(cloud), []
+    die(cloud)
+    for compute in cloud.computes.values():
+        compute.driver.shares_disks = True
+    evacuate(cloud, uuid, shared=True)
+    cloud.settle()
+    assert cloud.conductor.stray_guests(None, host='host1', uuids=[uuid]) == []
+    destroy = fake.FakeDriver.destroy
+
+    def watched(driver, context, instance, network_info, keep_disks=False):
+        kept.append(keep_disks)
+        destroy(driver, context, instance, network_info, keep_disks)
+    monkeypatch.setattr(fake.FakeDriver, 'destroy', watched)
+    assert come_back(cloud).driver.guests() == {} and kept == [True]
+    assert cloud.conductor.stray_guests(None, host='host1', uuids=[uuid]) == [uuid]
 
 
 def test_disks_that_are_said_to_be_shared_and_are_not(cloud):

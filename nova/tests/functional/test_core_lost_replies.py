@@ -9,6 +9,7 @@ from nova.db import instances
 from nova.tests import core
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
+from nova.tests.functional import test_core_shelve as shelve
 
 @pytest.fixture
 def cloud(tmp_path):
@@ -18,7 +19,7 @@ def cloud(tmp_path):
 
 
 class Lost:
-    """The first answer to this method of the conductor does not come."""
+    """The answer to a method of the conductor does not come, that to the same question asked again does, each time."""
 
     def __init__(self, method):
         self._method, self._lock, self.times = method, threading.Lock(), 0
@@ -28,7 +29,7 @@ class Lost:
             return False
         with self._lock:
             self.times += 1
-            return self.times == 1
+            return self.times % 2 == 1
 
 
 def act(*names, state, power=states.RUNNING):
@@ -81,6 +82,39 @@ def resize(then):
     return scenario
 
 
+def shelve_and_unshelve(cloud):
+    """What it was shelved to is there until it runs again."""
+    uuid = live.boot(cloud)
+    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'password': 'what its guest has told'}})
+    yield uuid
+    shelve.shelve(cloud, uuid)
+    assert shelve.state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None), cloud.row(uuid)['fault']
+    assert shelve.IMAGE in cloud.images.data
+    cloud.act(uuid, 'unshelve')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['power_state'], row['task_state']) == (states.ACTIVE, states.RUNNING, None)
+    assert cloud.guests()[uuid] == row['host'] and not cloud.images.data
+
+
+def rebuild(cloud):
+    uuid = live.boot(cloud)
+    yield uuid
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.get_request_spec(None, uuid))
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['fault']) == (states.ACTIVE, None, None)
+
+
+def snapshot(cloud):
+    uuid = live.boot(cloud)
+    yield uuid
+    cloud.images.unfinished.add(shelve.IMAGE)
+    cloud.act(uuid, 'createImage', image_id=shelve.IMAGE)
+    cloud.settle()
+    assert cloud.images.data.pop(shelve.IMAGE) and cloud.row(uuid)['fault'] is None
+
+
 def reboot_after_a_restart(cloud):
     """What a host takes up after its restart ends as it would have."""
     uuid = live.boot(cloud)
@@ -117,6 +151,11 @@ SCENARIOS = {
     'pause': act(('pause', {}), state=states.PAUSED, power=states.POWER_PAUSED),
     'suspend and resume': act(('suspend', {}), ('resume', {}), state=states.ACTIVE),
     'live migration': migrate_live,
+    'shelve and unshelve': shelve_and_unshelve,
+    'rescue and unrescue': act(('rescue', shelve.RESCUE), ('unrescue', {}), state=states.ACTIVE),
+    'rebuild': rebuild,
+    'snapshot': snapshot,
+    'soft delete and restore': act(('softDelete', {}), ('restore', {}), state=states.ACTIVE),
     'resize, confirmed': resize('confirmResize'),
     'resize, reverted': resize('revertResize'),
 }

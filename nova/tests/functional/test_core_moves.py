@@ -1,4 +1,5 @@
 """Cold moves between three hosts, below the API: every path, every failure, every crash leaves nothing behind."""
+import dataclasses
 import datetime
 import threading
 import time
@@ -11,13 +12,11 @@ from nova import states
 from nova import utils
 from nova.conductor import migrate
 from nova.db import quotas
-from nova.db import server_groups
 from nova.db import server_migrations
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
 from nova.tests import core
-from nova.tests import races
 
 HOSTS = ('host1', 'host2', 'host3')
 BIG = {**core.FLAVOR, 'flavor_id': '2', 'name': 'big', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2}
@@ -86,14 +85,6 @@ def cloud(tmp_path):
     cloud.close()
 
 
-@pytest.fixture
-def any_cloud(tmp_path, database_url):
-    """The same on each database."""
-    cloud = Cloud(tmp_path, hosts=HOSTS, url=database_url)
-    yield cloud
-    cloud.close()
-
-
 def wait(condition, seconds=20):
     deadline = time.monotonic() + seconds
     while not condition():
@@ -118,6 +109,30 @@ def boot(cloud, stopped):
         cloud.settle()
     power = states.SHUTDOWN if stopped else states.RUNNING
     return uuid, (states.STOPPED if stopped else states.ACTIVE, None, power)
+
+
+def test_hosts_of_another_hypervisor_cannot_take_a_guest(cloud):
+    """A simulated one would take it, and its disks would stay where they are."""
+    def replaced(host):
+        driver = cloud.computes[host].driver
+        known = driver.resources()
+        driver.resources = lambda: [dataclasses.replace(node, hypervisor_type='QEMU') for node in known]
+        cloud.computes[host].report_nodes()
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    first, second = (host for host in HOSTS if host != source)
+    replaced(first)
+    number = cloud.move(uuid)
+    cloud.settle()
+    assert cloud.migration(number)['dest_compute'] == second
+    cloud.end(uuid, 'revertResize')
+    cloud.settle()
+    replaced(second)
+    number = cloud.move(uuid)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert cloud.migration(number)['status'] == 'error' and row['host'] == source
+    assert 'MovedGuestFilter removed 2' in row['fault']['details'], row['fault']
 
 
 @pytest.mark.parametrize('stopped', [False, True])
@@ -459,25 +474,6 @@ def test_a_move_that_hangs_is_given_up(cloud, host):
     cloud.check()
 
 
-@pytest.mark.parametrize('moment', [0, 0.01, 0.02, 0.04, 0.08, None])
-def test_a_delete_leaves_nothing_on_either_host(any_cloud, moment):
-    cloud = any_cloud
-    for compute in cloud.computes.values():
-        for operation in ('accept_guest', 'send_guest', 'finish_migration'):
-            compute.driver.delays[operation] = 0.015
-    uuid = cloud.boot()
-    number = cloud.move(uuid, BIG)
-    if moment is None:
-        cloud.settle()
-    else:
-        time.sleep(moment)
-    cloud.delete(uuid)
-    cloud.settle()
-    assert cloud.gone(uuid) and cloud.guests() == {}
-    assert cloud.migration(number)['status'] in server_migrations.OVER
-    cloud.check()
-
-
 def test_a_delete_while_the_other_host_is_down(cloud):
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
@@ -489,50 +485,6 @@ def test_a_delete_while_the_other_host_is_down(cloud):
     assert cloud.gone(uuid)
     cloud.start_compute(source)
     cloud.settle()
-    cloud.check()
-
-
-def test_of_several_moves_at_once_one_begins(any_cloud):
-    cloud = any_cloud
-    uuid = cloud.boot()
-    results = races.outcomes(*[lambda: cloud.move(uuid, BIG)] * 6)
-    assert len([found for found in results if isinstance(found, int)]) == 1
-    assert {type(found) for found in results if not isinstance(found, int)} == {exception.InstanceInvalidState}
-    cloud.settle()
-    results = races.outcomes(lambda: cloud.end(uuid, 'confirmResize'), lambda: cloud.end(uuid, 'revertResize'),
-                             lambda: cloud.end(uuid, 'confirmResize'))
-    assert len([found for found in results if found is None]) == 1
-    cloud.settle()
-    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
-    cloud.check()
-
-
-def test_many_servers_move_and_the_claims_agree(any_cloud):
-    """Moves and their ends, deletes and audits at once: the audit mends nothing."""
-    cloud = any_cloud
-    uuids = cloud.create(count=9)
-    cloud.settle()
-    mended = []
-
-    def life(uuid, number):
-        def run():
-            for ending in ('confirmResize', 'revertResize'):
-                cloud.move(uuid, BIG if number % 2 else None)
-                wait(lambda: cloud.row(uuid)['vm_state'] == states.RESIZED)
-                cloud.end(uuid, ending)
-                wait(lambda: cloud.state(uuid)[:2] == (states.ACTIVE, None))
-            if number % 3 == 0:
-                cloud.move(uuid)
-                cloud.delete(uuid)
-        return run
-
-    def audit():
-        for _ in range(20):
-            mended.extend(cloud.conductor.audit())
-            time.sleep(0.02)
-    races.outcomes(*(life(uuid, number) for number, uuid in enumerate(uuids)), audit)
-    cloud.settle(60)
-    assert mended == []
     cloud.check()
 
 
@@ -599,32 +551,3 @@ def test_the_next_step(task, held, swapped, step):
     assert migrate.next_step(task, migration) == step
 
 
-def test_a_member_that_changes_places_has_both_hosts_all_the_time(any_cloud):
-    """Its row and its move swap hosts without the group's lock: between two looks one of them would be missed."""
-    cloud = any_cloud
-    uuid = cloud.boot()
-    source = cloud.row(uuid)['host']
-    cloud.bus.lost = lambda topic, method, server: method == 'prep_resize'
-    number = cloud.move(uuid)
-    cloud.settle()
-    move = cloud.migration(number)
-    assert move['held_host'] not in (None, source) and not move['swapped']
-    cloud.db.run(core.instances.update, uuid, {'server_group_id': 'g'})
-    looks = []
-
-    def between(conn, cursor, statement, *_):
-        if statement.startswith('SELECT'):
-            looks.append(statement)
-            if len(looks) == 2:
-                for text in (f"UPDATE instances SET host = '{move['held_host']}'", "UPDATE migrations SET "
-                             f"held_host = '{source}'"):
-                    other = conn.connection.cursor()
-                    other.execute(text)
-                    other.close()
-    sa.event.listen(cloud.db.engine, 'before_cursor_execute', between)
-    try:
-        with cloud.db.writer() as conn:
-            found = server_groups.places(conn, 'g')
-    finally:
-        sa.event.remove(cloud.db.engine, 'before_cursor_execute', between)
-    assert found == {(uuid, source), (uuid, move['held_host'])}

@@ -263,6 +263,25 @@ def test_strays(cloud):
     assert list(compute.driver.guests()) == [unknown]
 
 
+def test_strays_of_a_host_that_was_cut_off(cloud):
+    """It was thought to be down, and has not been started again."""
+    uuid, stays = cloud.boot(), cloud.boot()
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(forced_down=True))
+    cloud.conductor.update_instance(None, uuid, {'task_state': states.DELETING})
+    cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    compute = cloud.computes['host1']
+    assert cloud.gone(uuid) and set(compute.driver.guests()) == {uuid, stays}
+    compute.came_back()
+    deadline = time.monotonic() + 20
+    while uuid in compute.driver.guests():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    cloud.settle()
+    assert set(compute.driver.guests()) == {stays} and cloud.row(stays)['vm_state'] == states.ACTIVE
+
+
 def test_reconcile_builds_what_never_reached_a_host(cloud):
     uuid, = cloud.insert()           # the cast to the conductor was lost
     assert cloud.conductor.reconcile() == 0

@@ -1,4 +1,4 @@
-"""Shelving, rescue, soft delete and what is done inside of guests, through conductor, scheduler and computes; services
+"""Shelving, rescue and what is done inside of guests, through conductor, scheduler and computes; services
 that die in the middle."""
 import datetime
 import time
@@ -15,8 +15,6 @@ from nova.conductor import reconcile
 from nova.db import console_tokens
 from nova.db import instance_actions
 from nova.db import instances
-from nova.db import mappings
-from nova.db import quotas
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
@@ -451,105 +449,6 @@ def test_killed_before_the_oldest_backups_were_deleted(cloud):
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.actions(uuid)[-1][1] is None
     assert set(cloud.images.data) == {'old', IMAGE}
-    cloud.check()
-
-
-# ---- soft delete -------------------------------------------------------------
-
-def soft_delete(cloud, uuid):
-    cloud.act(uuid, 'softDelete')
-    cloud.settle()
-
-
-def used(cloud):
-    with cloud.api_db.reader() as conn:
-        return quotas.usage(conn, 'p')['instances']
-
-
-@pytest.mark.parametrize('before', [(), ('rescue',)])
-@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
-def test_soft_delete_and_restore(cloud, before):
-    uuid = cloud.boot()
-    for step in before:
-        cloud.act(uuid, step, **RESCUE)
-        cloud.settle()
-    soft_delete(cloud, uuid)
-    row = cloud.row(uuid)
-    assert (row['vm_state'], row['power_state']) == (states.SOFT_DELETED, states.SHUTDOWN) and row['deleted_at']
-    assert used(cloud) == 0 and cloud.node()['running_vms'] == 1        # it keeps its place
-    assert cloud.conductor.reclaim_deleted() == 0
-    cloud.check()
-    cloud.act(uuid, 'restore')
-    cloud.settle()
-    row = cloud.row(uuid)
-    assert (row['vm_state'], row['power_state'], row['deleted_at']) == (states.ACTIVE, states.RUNNING, None)
-    assert 'rescue' not in cloud.computes['host1'].driver._guests[uuid]
-    assert cloud.conductor.count_soft_deleted() == 1 and used(cloud) == 1     # act() asks no quota
-    assert cloud.conductor.count_soft_deleted() == 0
-    cloud.check()
-
-
-@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
-def test_reclaimed_after_its_time(cloud):
-    uuid, other = cloud.boot(), cloud.boot()
-    soft_delete(cloud, uuid)
-    soft_delete(cloud, other)
-    long_ago(cloud, uuid)
-    assert cloud.conductor.reclaim_deleted() == 1
-    cloud.settle()
-    assert cloud.gone(uuid) and not cloud.gone(other)
-    cloud.check()
-
-
-def long_ago(cloud, uuid):
-    with cloud.db.writer() as conn:
-        instances.update(conn, uuid, {'deleted_at': utils.utcnow() - datetime.timedelta(seconds=101)})
-
-
-@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
-def test_restored_or_reclaimed_and_never_both(cloud):
-    for _ in range(4):
-        uuid = cloud.boot()
-        soft_delete(cloud, uuid)
-        long_ago(cloud, uuid)
-        both = iter((lambda: cloud.act(uuid, 'restore') and True, lambda: cloud.conductor.reclaim_deleted() or _lost()))
-        assert core_threads(2, lambda: next(both)()) == 1
-        cloud.settle()
-        if cloud.gone(uuid):
-            assert uuid not in cloud.guests()
-        else:
-            assert cloud.row(uuid)['vm_state'] == states.ACTIVE and uuid in cloud.guests()
-        cloud.check()
-
-
-def _lost():
-    raise exception.Conflict('It was left alone.')
-
-
-@pytest.mark.parametrize(('name', 'operation', 'after'), [
-    ('softDelete', 'power_off', states.SOFT_DELETED), ('restore', 'power_on', states.ACTIVE)])
-@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
-def test_killed_in_a_soft_delete(cloud, name, operation, after):
-    uuid = cloud.boot()
-    if name == 'restore':
-        soft_delete(cloud, uuid)
-    kill_in(cloud, operation, lambda: cloud.act(uuid, name))
-    cloud.start_compute('host1')
-    cloud.settle()
-    assert state(cloud, uuid) == (after, None, 'host1')
-    cloud.check()
-
-
-@pytest.mark.parametrize('cloud', [{'hosts': ('host1',), 'reclaim_instance_interval': 100}], indirect=True)
-def test_a_restore_that_fails_leaves_it_soft_deleted(cloud):
-    uuid = cloud.boot()
-    soft_delete(cloud, uuid)
-    with cloud.api_db.writer() as conn:
-        mappings.set_queued(conn, uuid, False)                          # what the API does
-    cloud.computes['host1'].driver.failures['power_on'] = exception.VirtError(operation='start', reason='x')
-    cloud.act(uuid, 'restore')
-    cloud.settle()
-    assert state(cloud, uuid) == (states.SOFT_DELETED, None, 'host1') and used(cloud) == 0
     cloud.check()
 
 

@@ -13,8 +13,8 @@ from nova import utils
 from nova.api.resources import events
 from nova.db import engine
 from nova.db import instances
-from nova.db import migration
 from nova.db import tables_api
+from nova.tests import schemas
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
@@ -212,7 +212,7 @@ def second(api, tmp_path):
     """The database of a second cell."""
     url = f'sqlite:///{tmp_path}/second.sqlite'
     made = engine.Database(url)
-    migration.metadata('cell').create_all(made.engine)
+    schemas.create(made, 'cell')
     with api.api_db.writer() as conn:
         conn.execute(sa.insert(tables_api.cells).values(
             uuid='2' * 36, name='second', database_url=url, transport_url='', disabled=False))

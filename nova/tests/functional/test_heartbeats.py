@@ -20,6 +20,7 @@ from nova.db import engine
 from nova.db import heartbeats as heartbeats_db
 from nova.db import services
 from nova.db import tables_cell
+from nova.tests import schemas
 from nova.tests.functional import cloud
 
 
@@ -98,6 +99,24 @@ def test_a_consumer_that_cannot_be_mended_is_down_in_time(running, monkeypatch):
     wait_for(lambda: state(admin) == 'up')
 
 
+def test_a_compute_that_was_thought_to_be_down_removes_what_was_deleted(running, monkeypatch):
+    """It was not started again: it comes back."""
+    admin, client, service = running.admin(), running.client(), compute(running)
+    uuid = client.boot(client.upload_image(b'\0' * 4096), networks='none', version='2.37')['id']
+    client.wait_for(uuid)
+
+    def fail():
+        raise exception.ServiceUnavailable(service='message')
+    monkeypatch.setattr(service._server, 'subscribe_again', fail)
+    service._server._rpc.listener.stop()
+    wait_for(lambda: state(admin) == 'down' and not placeable(running))
+    assert client.delete('/servers/' + uuid).status_code == 204
+    wait_for(lambda: client.get('/servers/' + uuid).status_code == 404)
+    assert list(service.manager.driver.guests()) == [uuid]
+    monkeypatch.undo()
+    wait_for(lambda: service.manager.driver.guests() == {})
+
+
 def test_what_became_of_a_service_reaches_it(running, monkeypatch):
     admin, service = running.admin(), compute(running)
     monkeypatch.setattr(service._heart, '_ask_s', 0.5)
@@ -109,7 +128,7 @@ def test_what_became_of_a_service_reaches_it(running, monkeypatch):
 @pytest.fixture
 def db(tmp_path):
     made = engine.Database(f'sqlite:///{tmp_path}/cell.sqlite')
-    tables_cell.metadata.create_all(made.engine)
+    schemas.create(made, 'cell')
     yield made
     made.dispose()
 

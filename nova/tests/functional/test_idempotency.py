@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import utils
 from nova.api import idempotency
+from nova.api.resources import casts
 from nova.api.resources import server_create
 from nova.db import engine
 from nova.db import instances
@@ -131,11 +132,13 @@ class Killed(BaseException):
 
 
 def break_off(cloud, monkeypatch, where):
-    """Serve a request up to a function of server_create, and let the key's row be as a killed process leaves it."""
+    """Serve a request up to a function, ``casts.send`` or one of server_create, and let the key's row be as a killed
+    process leaves it.
+    """
     def end(*_args, **_kwargs):
         raise Killed
     with monkeypatch.context() as patch:
-        patch.setattr(server_create, where, end)
+        patch.setattr(casts if where == 'send' else server_create, where, end)
         patch.setattr(idempotency.db, 'forget', lambda *_args: None)
         if where == '_insert':
             patch.setattr(server_create, '_give_back', lambda *_args: None)

@@ -9,6 +9,7 @@ import uuid
 
 import pytest
 
+from nova import compose
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
@@ -41,12 +42,12 @@ class Home:
 def home(request, tmp_path):
     store = service.store(tmp_path)
     if request.param == 'embedded':
-        yield Home(api.new(nova_conf.new(files=[]), store), store)
+        yield Home(compose.images(nova_conf.new(files=[]), None, store), store)
         return
     with service.listening(Application(store)) as address:
         conf = nova_conf.new(files=[], image__backend='glance', glance__endpoint_override=address,
                              glance__auth_type='none')
-        images = api.new(conf)
+        images = compose.remote_images(conf)
         assert isinstance(images, glance.GlanceImages)
         yield Home(images, store)
 
@@ -156,7 +157,7 @@ def test_service_that_does_not_answer(tmp_path):
                          glance__auth_type='none')
     ctx = context.RequestContext(auth_token='canary-token', overwrite=False)
     with pytest.raises(exception.Unavailable) as caught:
-        api.new(conf).show(ctx, str(uuid.uuid4()))
+        compose.remote_images(conf).show(ctx, str(uuid.uuid4()))
     assert 'canary' not in str(caught.value)
 
 

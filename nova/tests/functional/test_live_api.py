@@ -1,4 +1,5 @@
 """Requests of live migration, evacuation, hosts and external events: what is written, sent, and refused."""
+import datetime
 import json
 import urllib.parse
 
@@ -6,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import states
+from nova import utils
 from nova.db import block_devices
 from nova.db import instance_actions
 from nova.db import instances
@@ -378,6 +380,25 @@ def test_assisted_snapshots(cloud, uuid):
     assert [(name, host, sorted(arguments)) for name, host, arguments in cloud.compute.sent] == [
         *[('create_volume_snapshot', 'host1', ['create_info', 'instance', 'volume_id'])] * 2,
         ('delete_volume_snapshot', 'host1', ['delete_info', 'instance', 'snapshot_id', 'volume_id'])]
+
+
+def unheard(cloud):
+    """No service has been heard of for an hour: the database was away, the hosts are not dead."""
+    with cloud.cell_db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(
+            last_seen_at=utils.utcnow() - datetime.timedelta(hours=1)))
+
+
+def test_a_database_that_was_away_has_killed_no_host(cloud, uuid):
+    attach(cloud, uuid)
+    unheard(cloud)
+    assert snapshot(admin(cloud)).status == 200
+    cloud.compute.answers['host_power_action'] = 'rebooted'
+    client = admin(cloud, '2.42')
+    assert client.get('/os-hosts/host1/reboot').status == 200
+    assert client.put('/os-hosts/host1', {'maintenance_mode': 'enable'}).status == 200
+    down(cloud)
+    assert snapshot(admin(cloud)).status == client.get('/os-hosts/host1/reboot').status == 400
 
 
 def test_what_assisted_snapshots_refuse(cloud, uuid):

@@ -62,6 +62,8 @@ def test_servers_are_listed_and_moved(cloud, nova_manage):
     assert 'could not be found' in nova_manage('live-migration', 'i-' + '0' * 17, 'host2')[2]
     code, out, _err = nova_manage('service', 'describe_resource', 'host1')
     assert code == 0 and [line.split()[1] for line in out.splitlines()[1:3]] == ['(total)', '(used']
+    place, _project, *sizes = out.splitlines()[3].split()
+    assert place == 'host1' and len(sizes) == 3 and all(size.isdigit() for size in sizes)
     cloud.boss.delete(f'/servers/{made["id"]}')
     cloud.boss.wait_for(made['id'], 'DELETED')
 
@@ -169,3 +171,6 @@ def test_errors_of_log_files(nova_manage, tmp_path, monkeypatch):
     code, out, _err = nova_manage('logs', 'syslog', 3)
     assert [line.split()[-1] for line in out.splitlines()] == ['entries:-', '17', '18', '19']
     assert len(nova_manage('logs', 'syslog')[1].splitlines()) == 11
+    for number in ('0', '-3'):
+        code, out, _err = nova_manage('logs', 'syslog', '--', number)
+        assert (code, out) == (1, '')

@@ -2,13 +2,16 @@
 import datetime
 
 import pytest
+from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import notify
 from nova import utils
 from nova.db import instance_actions
+from nova.db import instances
 from nova.db import notices
 from nova.tests import core
+from nova.tests.functional import servers
 from nova.tests.functional import test_core_moves as moves
 from nova.tests.unit import test_notify
 
@@ -137,5 +140,24 @@ def test_computes_tell_only_where_somebody_listens(tmp_path):
         cloud.act(uuid, 'trigger_crash_dump')
         cloud.settle()
         assert cloud.bus.messages.count('conductor.notify') == 2
+    finally:
+        cloud.close()
+
+
+@pytest.mark.parametrize('broken', [(instances, 'get'), (instances, 'get_many'), (notices, 'read_attached')],
+                         ids=['row', 'rows', 'attached'])
+def test_no_operation_fails_because_its_event_cannot_be_read(tmp_path, monkeypatch, broken):
+    def away(*_args):
+        raise db_exc.DBConnectionError
+    cloud = servers.Servers(tmp_path)
+    cloud.services.notifier = notify.Notifier(cloud.conf, {'versioned': test_notify.Sender()})
+    try:
+        uuid = cloud.add_server()
+        monkeypatch.setattr(*broken, away)
+        client = cloud.client(version='2.26')
+        assert cloud.client().post('/servers', cloud.body()).status == 202
+        assert [name for name, _host, _arguments in cloud.conductor.sent] == ['build_instances']
+        assert client.put(f'/servers/{uuid}/tags/one').status == 201
+        assert cloud.services.notifier.counts['failed'] > 0
     finally:
         cloud.close()

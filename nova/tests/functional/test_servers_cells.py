@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from nova import objects
 from nova import utils
 from nova.db import engine
-from nova.db import migration
 from nova.db import request_specs
 from nova.db import tables_api
+from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -33,7 +33,7 @@ class Cells(servers.Servers):
     def _add_cell(self, name):
         url = f'sqlite:///{self.directory}/{name}.sqlite'
         db = engine.Database(url)
-        migration.metadata('cell').create_all(db.engine)
+        schemas.create(db, 'cell')
         with self.api_db.writer() as conn:
             conn.execute(sa.insert(tables_api.cells).values(
                 uuid=name.ljust(36, '0'), name=name, database_url=url, transport_url='', disabled=False))

@@ -6,9 +6,11 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from nova import utils
 from nova.db import block_devices
 from nova.db import flavors
 from nova.db import instance_actions
+from nova.db import instances
 from nova.db import key_pairs
 from nova.db import networks
 from nova.db import request_specs
@@ -153,11 +155,21 @@ def test_a_host_by_name_is_for_administrators(cloud):
     assert (spec.force_host, spec.requested_host) == (None, 'host1')
 
 
-def test_a_broker_that_is_down_loses_nothing(cloud):
+def test_a_broker_that_is_down_loses_nothing_and_the_reconciler_sees_it_at_once(cloud):
+    client = cloud.client()
+    sent, _spec = made(cloud, client.post('/servers', cloud.body()))
     cloud.conductor.down = True
-    row, _spec = made(cloud, cloud.client().post('/servers', cloud.body()))
+    row, _spec = made(cloud, client.post('/servers', cloud.body()))
     with cloud.cell_db.reader() as conn:
-        assert instance_actions.by_instance(conn, row['uuid'])[0]['deadline'] is not None
+        assert [action['instance_uuid'] for action in instance_actions.overdue(conn, utils.utcnow())] == [row['uuid']]
+    with cloud.cell_db.writer() as conn:
+        instance_actions.finish(conn, row['uuid'])
+        instances.update(conn, sent['uuid'], {'vm_state': 'active', 'task_state': None, 'host': 'host1'})
+        instance_actions.finish(conn, sent['uuid'])
+    cloud.compute.down = True
+    assert client.post(f'/servers/{sent["uuid"]}/action', {'os-stop': None}).status == 202
+    with cloud.cell_db.reader() as conn:
+        assert [action['action'] for action in instance_actions.overdue(conn, utils.utcnow())] == ['stop']
 
 
 def test_a_cell_that_fails_gives_the_quota_back(cloud):

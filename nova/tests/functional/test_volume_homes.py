@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from nova import compose
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
@@ -12,7 +13,6 @@ from nova.embedded.volume.app import Application
 from nova.image import api as image_api
 from nova.image import embedded as image_store
 from nova.tests import image_service as service
-from nova.volume import api
 from nova.volume import cinder
 from nova.volume import embedded
 
@@ -46,7 +46,7 @@ def home(request, tmp_path):
     with service.listening(Application(store)) as address:
         conf = nova_conf.new(files=[], volume__backend='cinder', cinder__endpoint_override=address,
                              cinder__auth_type='none')
-        volumes = api.new(conf, db, images)
+        volumes = compose.volumes(conf, db, images)
         assert isinstance(volumes, cinder.CinderVolumes)
         volumes.made_images = images
         yield volumes

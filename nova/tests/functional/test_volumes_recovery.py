@@ -4,16 +4,19 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from nova import compose
 from nova import context
 from nova import exception
+from nova import objects
 from nova import utils
 from nova.db import block_devices
 from nova.db import instance_actions
+from nova.db import instances
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.rpc import patience
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_volumes as volumes
-from nova.volume import api as volume_api
 
 
 class Half:
@@ -21,13 +24,18 @@ class Half:
 
     def __init__(self, cloud):
         self.cloud, self.db = cloud, cloud.cells.default.db
-        self.volumes = volume_api.new(cloud.conf, cloud.api_db, cloud.images)
+        self.volumes = compose.volumes(cloud.conf, cloud.api_db, cloud.images)
         self.system = context.admin_context()
 
     def open(self, server_id, action, **arguments):
         caller = context.admin_context('req-' + str(uuid.uuid4()))
         with self.db.writer() as conn:
             instance_actions.insert(conn, caller, [server_id], action, arguments=arguments)
+        return caller.request_id
+
+    def row(self, server_id):
+        with self.db.reader() as conn:
+            return instances.get(conn, server_id)
 
     def attach(self, server_id, volume_id, reserved=True):
         bdm = str(uuid.uuid4())
@@ -36,7 +44,7 @@ class Half:
             block_devices.insert(conn, server_id, [{
                 'uuid': bdm, 'source_type': 'volume', 'destination_type': 'volume', 'volume_id': volume_id,
                 'device_name': '/dev/vdk' if reserved else '/dev/vdl', 'attachment_id': attachment}])
-        self.open(server_id, 'attach_volume', bdm_uuid=bdm)
+        return self.open(server_id, 'attach_volume', bdm_uuid=bdm)
 
     def mapping(self, server_id, volume_id):
         with self.db.reader() as conn:
@@ -146,10 +154,10 @@ class Away:
     """The block storage of a conductor that does not answer some times."""
 
     def __init__(self, volumes, times):
-        self._volumes, self.times = volumes, times
+        self._volumes, self.times, self.asked = volumes, times, {'detach'}
 
     def __getattr__(self, name):
-        if name == 'detach' and self.times:
+        if name in self.asked and self.times:
             self.times -= 1
             raise exception.Unavailable()
         return getattr(self._volumes, name)
@@ -163,6 +171,37 @@ def test_a_deletion_waits_for_the_block_storage(cloud, monkeypatch):
     volumes.gone(user, server_id)
     assert away.times == 0
     assert {volumes.show(user, volume_id)['status'] for volume_id in made} == {'available'}
+
+
+def test_what_is_done_to_a_guest_is_recorded_when_the_block_storage_is_back(cloud, monkeypatch):
+    """The guest lets go of a volume, has got another, or is to get one: until then nobody can say what became of it."""
+    user, server_id, made = prepare(cloud)
+    half = Half(cloud)
+    conductor = half.conductor()
+    monkeypatch.setattr(patience, 'RELAYED_S', 0)
+    away = Away(conductor._volumes, 1000)
+    monkeypatch.setattr(conductor, '_volumes', away)
+    path = f'/servers/{server_id}/os-volume_attachments/'
+    assert user.delete(path + made[2]).status_code == 202
+    assert cloud.admin(version='2.60').put(path + made[3], {'volumeAttachment': {
+        'volumeId': made[5]}}).status_code == 202
+    volumes.until(lambda: volumes.guest_volumes(cloud, server_id).keys() == {made[4], made[5]})
+    away.asked.add('connect')
+    compute = next(service.manager for service in cloud.services if service.binary == 'nova-compute')
+    ctx = context.admin_context(half.attach(server_id, made[0]))
+    compute.take_up(ctx, objects.Instance.from_row(half.row(server_id)), 'attach_volume',
+                    {'bdm_uuid': half.mapping(server_id, made[0])})
+    volumes.until(lambda: not compute.queue.in_progress())
+    assert sorted(half.open_actions()) == ['attach_volume', 'detach_volume', 'swap_volume']
+    away.times = 0
+    half.overdue()
+    assert conductor.reconcile() == 3
+    volumes.until(lambda: half.open_actions() == [])
+    attached = {made[0], made[4], made[5]}
+    assert volumes.guest_volumes(cloud, server_id).keys() == attached
+    assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == attached
+    for volume_id in made:
+        assert volumes.show(user, volume_id)['status'] == ('in-use' if volume_id in attached else 'available')
 
 
 def test_a_server_that_was_never_stored_holds_no_volume(cloud):

@@ -1,8 +1,18 @@
-"""Private database and message servers for a test: own ports, own directories, gone at the end."""
+"""Private database and message servers for a test: own ports, own directories, gone at the end.
+
+SHARED and virtual_host() are for tests that stop nothing: one server of a kind for all tests of a process, in which
+each gets databases, or a virtual host, of its own.
+"""
+import atexit
 import contextlib
+import dataclasses
+import functools
+import itertools
+import json
 import os
 import pathlib
 import pwd
+import random
 import secrets
 import shutil
 import signal
@@ -14,12 +24,21 @@ import time
 import pytest
 
 START_S = 90                        # a broker on a busy machine
+PORTS = range(28000, 32768)
+# A database server that need not outlive a power cut; what it has committed outlives its own death.
+HASTY_MARIADB = ('--loose-innodb-flush-method=nosync', '--innodb-flush-log-at-trx-commit=2', '--innodb-doublewrite=0',
+                 '--loose-debug-no-sync', '--innodb-buffer-pool-dump-at-shutdown=0', '--max-connections=500')
+HASTY_POSTGRESQL = ('-c', 'full_page_writes=off', '-c', 'max_connections=300')
+VIRTUAL_HOSTS = 12                  # of a shared broker: they are made while it starts, which takes a moment each
 
 
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
+    """Of none that the kernel gives to connections: a server may take seconds until it listens."""
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind(('127.0.0.1', port))
+            return port
+    raise AssertionError('every port is taken')
 
 
 def _program(name, *directories):
@@ -93,36 +112,45 @@ def _accepts(port):
 
 
 @contextlib.contextmanager
-def mariadb():
+def mariadb(options=()):
     """function(name) -> SQLAlchemy URL of a new, empty database; its ``stop()`` and ``start()`` are the server's."""
-    pytest.importorskip('pymysql')
+    pymysql = pytest.importorskip('pymysql')
     server, install = _program('mariadbd'), _program('mariadb-install-db')
     user = 'mysql'
     with _directory(user) as directory:
         data, sock, port, log = directory / 'data', directory / 's', free_port(), directory / 'log'
         subprocess.run([install, '--no-defaults', f'--datadir={data}', '--auth-root-authentication-method=normal',
-                        '--skip-test-db', *([f'--user={user}'] if os.geteuid() == 0 else [])], check=True,
+                        '--skip-test-db', *([f'--user={user}'] if os.geteuid() == 0 else []), *options], check=True,
                        stdout=subprocess.DEVNULL)
         command = [server, '--no-defaults', f'--datadir={data}', f'--socket={sock}', f'--port={port}',
                    '--bind-address=127.0.0.1', f'--pid-file={directory}/pid',
-                   *([f'--user={user}'] if os.geteuid() == 0 else [])]
+                   *([f'--user={user}'] if os.geteuid() == 0 else []), *options]
         with contextlib.ExitStack() as stack:
             def start():
                 process = stack.enter_context(_running(command, log))
                 _wait(lambda: _accepts(port), process, log)
 
-            def database(name):
-                import pymysql
+            def execute(statement):
                 with pymysql.connect(host='127.0.0.1', port=port, user='root') as conn, conn.cursor() as cursor:
-                    cursor.execute(f'CREATE DATABASE {name} CHARACTER SET utf8mb4')
+                    cursor.execute(statement)
+                    return cursor.fetchall()
+
+            def drop(name):
+                for number, in execute(f"SELECT ID FROM information_schema.PROCESSLIST WHERE DB = '{name}'"):
+                    with contextlib.suppress(pymysql.MySQLError):          # it has ended by itself
+                        execute(f'KILL {number}')
+                execute(f'DROP DATABASE {name}')
+
+            def database(name):
+                execute(f'CREATE DATABASE {name} CHARACTER SET utf8mb4')
                 return f'mysql+pymysql://root@127.0.0.1:{port}/{name}?charset=utf8mb4'
-            database.start, database.stop = start, stack.close
+            database.start, database.stop, database.drop = start, stack.close, drop
             start()
             yield database
 
 
 @contextlib.contextmanager
-def postgresql():
+def postgresql(options=()):
     """function(name) -> SQLAlchemy URL of a new, empty database."""
     psycopg2 = pytest.importorskip('psycopg2')
     places = sorted(map(str, pathlib.Path('/usr/lib/postgresql').glob('*/bin')), reverse=True)
@@ -133,7 +161,7 @@ def postgresql():
         subprocess.run([initdb, '-D', str(data), '-A', 'trust', '-U', 'nova', '-E', 'UTF8', '--no-sync'], check=True,
                        stdout=subprocess.DEVNULL, cwd=directory, **_as(user))
         with _running([server, '-D', str(data), '-p', str(port), '-k', str(directory), '-h', '127.0.0.1',
-                       '-c', 'fsync=off'], log, cwd=directory, **_as(user)) as process:
+                       '-c', 'fsync=off', *options], log, cwd=directory, **_as(user)) as process:
             def connect():
                 return psycopg2.connect(host='127.0.0.1', port=port, user='nova', dbname='postgres')
 
@@ -144,13 +172,17 @@ def postgresql():
                 return False
             _wait(ready, process, log)
 
-            def database(name):
+            def execute(statement):
                 conn = connect()
                 conn.autocommit = True
                 with conn.cursor() as cursor:
-                    cursor.execute(f'CREATE DATABASE {name}')
+                    cursor.execute(statement)
                 conn.close()
+
+            def database(name):
+                execute(f'CREATE DATABASE {name}')
                 return f'postgresql+psycopg2://nova@127.0.0.1:{port}/{name}'
+            database.drop = lambda name: execute(f'DROP DATABASE {name} WITH (FORCE)')
             yield database
 
 
@@ -162,12 +194,42 @@ def sqlite():
 
 
 DATABASES = {'sqlite': sqlite, 'mariadb': mariadb, 'postgresql': postgresql}
+_shared, _numbers = contextlib.ExitStack(), itertools.count(1)
+atexit.register(_shared.close)
+
+
+def _databases_of(kind, options):
+    """As DATABASES[kind], of the one server; the databases are dropped at the end of the block."""
+    @functools.cache
+    def server():
+        return _shared.enter_context(DATABASES[kind](options))
+
+    @contextlib.contextmanager
+    def databases():
+        running, made = server(), []
+
+        def database(name):
+            made.append(f'{name}_{next(_numbers)}')
+            return running(made[-1])
+        try:
+            yield database
+        finally:
+            for name in made:
+                running.drop(name)
+    return databases
+
+
+SHARED = {'sqlite': sqlite, 'mariadb': _databases_of('mariadb', HASTY_MARIADB),
+          'postgresql': _databases_of('postgresql', HASTY_POSTGRESQL)}
 
 
 class RabbitMQ:
-    """A broker of one test; ``url`` is its transport URL."""
+    """A broker of one test; ``url`` is its transport URL.
 
-    def __init__(self, directory):
+    :param hosts: names of the virtual hosts that it has, when it shall not be the one of its own, ``/``
+    """
+
+    def __init__(self, directory, hosts=()):
         self._server, self._control = _program('rabbitmq-server'), _program('rabbitmqctl')
         self._log = directory / 'log'
         self.port = free_port()
@@ -178,11 +240,18 @@ class RabbitMQ:
             'RABBITMQ_NODE_IP_ADDRESS': '127.0.0.1', 'RABBITMQ_DIST_PORT': str(free_port()),
             'RABBITMQ_MNESIA_BASE': str(directory / 'mnesia'), 'RABBITMQ_LOG_BASE': str(directory / 'logs'),
             'RABBITMQ_PID_FILE': str(directory / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(directory / 'plugins'),
-            'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(directory / 'none'),
+            'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(directory / 'rabbit'),
             'ERL_EPMD_ADDRESS': '127.0.0.1'}
         self._directory = directory
         self._stack = None
         self._group = None
+        if hosts:
+            (directory / 'hosts.json').write_text(json.dumps({
+                'users': [{'name': 'guest', 'password': 'guest', 'tags': 'administrator'}],
+                'vhosts': [{'name': name} for name in hosts],
+                'permissions': [{'user': 'guest', 'vhost': name, 'configure': '.*', 'write': '.*', 'read': '.*'}
+                                for name in hosts]}))
+            (directory / 'rabbit.conf').write_text(f'load_definitions = {directory}/hosts.json\n')
 
     def start(self):
         self._stack = contextlib.ExitStack()
@@ -202,13 +271,38 @@ class RabbitMQ:
 
 
 @contextlib.contextmanager
-def rabbitmq():
+def rabbitmq(hosts=()):
     """A started RabbitMQ."""
     _program('rabbitmq-server')
     with _directory('rabbitmq') as directory:
-        broker = RabbitMQ(directory)
+        broker = RabbitMQ(directory, hosts)
         try:
             broker.start()
             yield broker
         finally:
             broker.stop()
+
+
+@dataclasses.dataclass(frozen=True)
+class VirtualHost:
+    """What a broker's ``url`` and ``port`` are, of one that others use as well."""
+
+    port: int
+    name: str
+
+    @property
+    def url(self):
+        return f'rabbit://guest:guest@127.0.0.1:{self.port}/{self.name}'
+
+
+@functools.cache
+def _virtual_hosts(number):
+    """Those of the shared broker of this number that nobody has used."""
+    names = [f'tests{host}' for host in range(VIRTUAL_HOSTS)]
+    broker = _shared.enter_context(rabbitmq(names))
+    return [VirtualHost(broker.port, name) for name in names]
+
+
+def virtual_host():
+    """An empty VirtualHost."""
+    return next(hosts for hosts in map(_virtual_hosts, itertools.count()) if hosts).pop()

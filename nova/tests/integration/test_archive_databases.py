@@ -10,7 +10,7 @@ from nova.tests.unit import test_archive
 
 @pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
 def test_two_archives_at_once_and_the_purge(kind):
-    with servers.DATABASES[kind]() as url_of:
+    with servers.SHARED[kind]() as url_of:
         db = engine.Database(url_of('archive'))
         try:
             migration.sync(db, 'cell')

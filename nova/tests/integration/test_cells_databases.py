@@ -9,7 +9,7 @@ from nova.tests.integration import servers
 
 @pytest.fixture(params=['mariadb', 'postgresql'])
 def deployment(request, tmp_path):
-    with servers.DATABASES[request.param]() as url_of:
+    with servers.SHARED[request.param]() as url_of:
         made = many_cells.Deployment(tmp_path, url_of=url_of)
         yield made
         made.close()

@@ -11,10 +11,10 @@ import pytest
 from nova.tests.functional import cloud as fixture
 from nova.tests.integration import servers
 
-SERVERS = [name for name in servers.DATABASES if name != 'sqlite']
+SERVERS = [name for name in servers.SHARED if name != 'sqlite']
 # Tests of transactions that run on the database that a variable names.
 RACES = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_network_databases.py',
-         'nova/tests/functional/test_core_moves.py', 'nova/tests/functional/test_core_numa.py',
+         'nova/tests/functional/test_core_moves_races.py', 'nova/tests/functional/test_core_numa.py',
          'nova/tests/functional/test_pci.py', 'nova/tests/functional/test_pci_moving.py',
          'nova/tests/functional/test_aggregates.py', 'nova/tests/functional/test_server_groups.py',
          'nova/tests/functional/test_group_policies.py')
@@ -23,7 +23,7 @@ RACES = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/tes
 @pytest.fixture(scope='module', params=SERVERS)
 def database(request):
     """(name of the kind, function(name) -> URL of a new database)."""
-    with servers.DATABASES[request.param]() as url_of:
+    with servers.SHARED[request.param]() as url_of:
         yield request.param, url_of
 
 
@@ -142,12 +142,12 @@ def test_the_quotas_of_groups_hold_under_parallel_requests(cloud):
     assert len(client.get(f'/os-server-groups/{group}').json()['server_group']['members']) == 4
 
 
-@pytest.mark.parametrize('path', RACES)
-def test_races(database, path):
+def test_races(database):
     kind, url_of = database
     name = {'mariadb': 'MYSQL', 'postgresql': 'POSTGRESQL'}[kind]
-    environ = {**os.environ, f'NOVA_TEST_{name}_URL': url_of('races_' + path.split('_')[-1].removesuffix('.py'))}
-    done = subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', path,
-                           '-k', name.lower()], env=environ, capture_output=True, text=True, timeout=600)
+    environ = {**os.environ, f'NOVA_TEST_{name}_URL': url_of('races')}
+    done = subprocess.run([sys.executable, '-m', 'pytest', '-q', '-rp', '-p', 'no:cacheprovider', *RACES,
+                           '-k', name.lower()], env=environ, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-3000:]
-    assert ' passed' in done.stdout
+    passed = {line.split()[1].partition('::')[0] for line in done.stdout.splitlines() if line.startswith('PASSED ')}
+    assert passed == set(RACES)

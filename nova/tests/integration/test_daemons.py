@@ -39,7 +39,7 @@ def deployment(tmp_path_factory):
     """(URL of nova-api, password of demo, {daemon: process}); computes are host1."""
     directory = tmp_path_factory.mktemp('daemons')
     with contextlib.ExitStack() as stack:
-        broker = stack.enter_context(servers.rabbitmq())
+        broker = servers.virtual_host()
         port = servers.free_port()
         text = CONFIG.format(url=broker.url, state=directory, host='host1', port=port)
         (directory / 'nova.conf').write_text(text)

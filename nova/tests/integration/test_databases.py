@@ -23,10 +23,10 @@ from nova.tests.integration import servers
 from nova.tests.unit import test_schema_phases
 
 
-@pytest.fixture(scope='module', params=list(servers.DATABASES))
+@pytest.fixture(scope='module', params=list(servers.SHARED))
 def make(request):
     """function(name) -> Database, on one of the servers."""
-    with servers.DATABASES[request.param]() as url_of:
+    with servers.SHARED[request.param]() as url_of:
         made = []
 
         def database(name):
@@ -68,6 +68,17 @@ def test_parallel_migrations_do_not_collide(make):
         thread.join()
     assert errors == []
     assert migration.version(db) == migration.head('cell')
+
+
+def test_beside_a_migration_that_does_not_end_no_other_begins(make, monkeypatch):
+    db = make('endless')
+    if db.engine.dialect.name != 'mysql':
+        pytest.skip('PostgreSQL waits for it')
+    monkeypatch.setattr(migration, 'LOCK_TIMEOUT', 1)
+    with db.writer() as conn, migration._alone(conn), pytest.raises(exception.Unavailable, match='has not ended'):
+        migration.sync(db, 'cell')
+    assert migration.version(db) is None
+    migration.sync(db, 'cell')
 
 
 def test_servers_that_are_older_than_categories_become_regular(make):

@@ -12,8 +12,8 @@ LOAD_S = 4
 @pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
 def test_disorder_and_deadlocks(kind, tmp_path):
     disorder.register()
-    with servers.rabbitmq() as broker, servers.DATABASES[kind]() as url_of:
-        address = broker.url.replace('rabbit://', 'nova-disorder-rabbit://')
+    with servers.SHARED[kind]() as url_of:
+        address = servers.virtual_host().url.replace('rabbit://', 'nova-disorder-rabbit://')
         cloud = loaded.start(tmp_path / 'state', transport_url=f'{address}?doubled=0.2&late=0.2&longest=0.3',
                              api_database__connection=url_of('disorder_api'),
                              database__connection=url_of('disorder_cell'))

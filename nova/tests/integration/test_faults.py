@@ -13,7 +13,8 @@ LOAD_S = 3
 @pytest.fixture(scope='module')
 def fleet(tmp_path_factory):
     with contextlib.ExitStack() as stack:
-        broker, database = stack.enter_context(servers.rabbitmq()), stack.enter_context(servers.mariadb())
+        broker = stack.enter_context(servers.rabbitmq())
+        database = stack.enter_context(servers.mariadb(servers.HASTY_MARIADB))
         yield daemons.Fleet(stack, tmp_path_factory.mktemp('fleet'), broker, database)
 
 

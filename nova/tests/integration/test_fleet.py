@@ -51,7 +51,7 @@ def test_a_compute_has_no_credentials_of_a_database(fleet):
 def test_overload_ends_in_refusals_and_all_that_was_accepted_is_built(fleet):
     before = fleet.states().get('active', 0)
     test = overload.Overload(fleet)
-    answers, _slowest, _took = test.press(20, 4)
+    answers, _slowest = test.press(20, 4)
     test.drained(before + answers[202])
     test.one()
     assert test.wrong == []

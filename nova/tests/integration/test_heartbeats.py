@@ -16,8 +16,14 @@ from nova.tests.unit.test_service import Conductor
 
 @pytest.fixture(scope='module')
 def broker():
-    with servers.rabbitmq() as running:
-        yield running
+    return servers.virtual_host()
+
+
+class Told(Manager):
+    lost = 0
+
+    def messages_lost(self):
+        self.lost += 1
 
 
 @pytest.fixture
@@ -25,7 +31,7 @@ def running(broker, tmp_path):
     """(service, conductor that it reports to, client of it)."""
     conf = nova_conf.new(files=[], state_path=str(tmp_path), report_interval=1)
     made, conductor = bus.Bus(conf, broker.url), Conductor()
-    part = service.Service(conf, 'nova-echo', 'one', ECHO, Manager(), made, conductor)
+    part = service.Service(conf, 'nova-echo', 'one', ECHO, Told(), made, conductor)
     part.start()
     yield part, conductor, made.client(ECHO)
     part.stop(20)
@@ -42,13 +48,15 @@ def reports_again(conductor, timeout=20):
 
 
 def test_a_queue_deleted_under_a_running_service(broker, running):
-    _part, conductor, client = running
+    part, conductor, client = running
     reports_again(conductor)
-    with amqp.Connection(f'127.0.0.1:{broker.port}', 'guest', 'guest') as connection:
+    assert part.manager.lost == 0
+    with amqp.Connection(f'127.0.0.1:{broker.port}', 'guest', 'guest', virtual_host=broker.name) as connection:
         connection.channel().queue_delete('echo.one')
     reports_again(conductor)
     assert client.echo(CONTEXT, server='one', value=1) == 1
     reports_again(conductor)
+    assert part.manager.lost > 0
 
 
 def test_a_consumer_that_stopped(running, caplog):

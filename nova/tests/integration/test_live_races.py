@@ -12,9 +12,9 @@ from nova.tests.functional import test_core_recovery as recovery
 from nova.tests.integration import servers
 
 
-@pytest.fixture(scope='module', params=[name for name in servers.DATABASES if name != 'sqlite'])
+@pytest.fixture(scope='module', params=[name for name in servers.SHARED if name != 'sqlite'])
 def url_of(request):
-    with servers.DATABASES[request.param]() as found:
+    with servers.SHARED[request.param]() as found:
         yield found
 
 

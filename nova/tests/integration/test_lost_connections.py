@@ -5,8 +5,10 @@ The databases are real ones; what is between them and us forwards all that is se
 import contextlib
 import dataclasses
 import itertools
+import os
 import socket
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -84,7 +86,7 @@ class Wire:
 @pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
 def wired(request):
     """(Wire, function(name) -> URL behind it of a new database)"""
-    with servers.DATABASES[request.param]() as url_of, contextlib.ExitStack() as stack:
+    with servers.SHARED[request.param]() as url_of, contextlib.ExitStack() as stack:
         made = Wire(sa.make_url(url_of('first')).port)
         stack.callback(made.close)
 
@@ -142,6 +144,42 @@ def test_a_transaction_is_made_once_or_nobody_knows(wired):
             made += place.answered
     assert database.run(write) == made + 1
     assert sorted(unknown) == [False, True]
+    database.dispose()
+
+
+def test_a_host_that_has_vanished_is_not_waited_for(wired):
+    """Not even for the first connection, which is made when the process starts."""
+    database = engine.Database(wired[1]('vanished'))
+    with database.reader() as conn, database.reader() as other:
+        for each in (conn, other):
+            driver = each.connection.dbapi_connection
+            number = os.dup(driver.fileno() if hasattr(driver, 'fileno') else driver._sock.fileno())
+            with socket.socket(fileno=number) as sock:
+                assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert {name: sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in (
+                    'TCP_KEEPIDLE', 'TCP_KEEPINTVL', 'TCP_KEEPCNT', 'TCP_USER_TIMEOUT')} == {
+                    'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 5, 'TCP_KEEPCNT': 2, 'TCP_USER_TIMEOUT': 20000}
+    assert database.engine.url.query['connect_timeout'] == '5'
+    database.dispose()
+
+
+def test_who_stops_in_the_middle_of_a_transaction_holds_up_nobody_for_long(wired, monkeypatch):
+    """A process is stopped, or its host vanishes: the database hears nothing of it, and its rows are locked."""
+    monkeypatch.setattr(engine, 'IDLE_S', 1)
+    database = engine.Database(wired[1]('idle'))
+    TABLE.metadata.create_all(database.engine)
+    database.run(lambda conn: conn.execute(sa.insert(TABLE), {'id': 1, 'n': 0}))
+    attempts = []
+
+    def write(conn):
+        attempts.append(conn)
+        conn.execute(ONE)
+        if len(attempts) == 1:
+            begun = time.monotonic()
+            database.run(lambda other: other.execute(ONE))
+            assert time.monotonic() - begun < 10
+        return conn.execute(NUMBER).scalar()
+    assert database.run(write) == 2 and len(attempts) == 2
     database.dispose()
 
 

@@ -54,7 +54,7 @@ class Computes:
 def deployment(tmp_path):
     """(Cloud with the host host1, Computes with host2 and host3)."""
     with contextlib.ExitStack() as stack:
-        broker = stack.enter_context(servers.rabbitmq())
+        broker = servers.virtual_host()
         cloud = cloud_fixture.Cloud(tmp_path / 'state')
         bus.register_options(cloud.conf)
         cloud.conf.set_override('transport_url', broker.url)

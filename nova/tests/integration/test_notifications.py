@@ -15,8 +15,7 @@ from nova.tests.unit.test_notify import CTX
 
 @pytest.fixture(scope='module')
 def broker():
-    with servers.rabbitmq() as running:
-        yield running
+    return servers.virtual_host()
 
 
 class Listener:

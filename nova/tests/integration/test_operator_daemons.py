@@ -27,29 +27,28 @@ def deployment(tmp_path_factory):
     """(directory, {daemon: process}): all serve."""
     directory = tmp_path_factory.mktemp('operator')
     started = {}
-    with servers.rabbitmq() as broker:
-        text = CONFIG.format(url=broker.url, state=directory, host='host1', port=servers.free_port())
-        text += f'[metadata]\nshared_secret = {SECRET}\nport = {servers.free_port()}\n'
-        (directory / 'nova.conf').write_text(text)
-        (directory / 'compute.conf').write_text(text + GLANCE)
-        for command in ('db', 'api_db'):
-            subprocess.run([BIN / 'nova-manage', command, 'sync', '--config-file', directory / 'nova.conf'], check=True)
-        logs = []
-        try:
-            for name in DAEMONS:
-                config = 'compute.conf' if name == 'compute' else 'nova.conf'
-                logs.append(open(directory / f'{name}.log', 'wb'))
-                started[name] = subprocess.Popen(
-                    [sys.executable, '-W', 'ignore', '-c', f'import sys; from nova.cmd import {name}; '
-                     f'sys.exit({name}.main())', '--config-file', directory / config],
-                    stdout=logs[-1], stderr=logs[-1], env=dict(os.environ))
-            yield directory, started
-        finally:
-            for process in started.values():
-                process.kill()
-                process.wait()
-            for log in logs:
-                log.close()
+    text = CONFIG.format(url=servers.virtual_host().url, state=directory, host='host1', port=servers.free_port())
+    text += f'[metadata]\nshared_secret = {SECRET}\nport = {servers.free_port()}\n'
+    (directory / 'nova.conf').write_text(text)
+    (directory / 'compute.conf').write_text(text + GLANCE)
+    for command in ('db', 'api_db'):
+        subprocess.run([BIN / 'nova-manage', command, 'sync', '--config-file', directory / 'nova.conf'], check=True)
+    logs = []
+    try:
+        for name in DAEMONS:
+            config = 'compute.conf' if name == 'compute' else 'nova.conf'
+            logs.append(open(directory / f'{name}.log', 'wb'))
+            started[name] = subprocess.Popen(
+                [sys.executable, '-W', 'ignore', '-c', f'import sys; from nova.cmd import {name}; '
+                 f'sys.exit({name}.main())', '--config-file', directory / config],
+                stdout=logs[-1], stderr=logs[-1], env=dict(os.environ))
+        yield directory, started
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+        for log in logs:
+            log.close()
 
 
 def _wait(condition, log, seconds=90):

@@ -8,9 +8,9 @@ from nova.tests.functional import cloud as fixture
 from nova.tests.integration import servers
 
 
-@pytest.fixture(params=[name for name in servers.DATABASES if name != 'sqlite'])
+@pytest.fixture(params=[name for name in servers.SHARED if name != 'sqlite'])
 def cloud(request, tmp_path):
-    with servers.DATABASES[request.param]() as url_of, fixture.running(
+    with servers.SHARED[request.param]() as url_of, fixture.running(
             tmp_path / 'state', ('left', 'right'), host='left', reclaim_instance_interval=1000,
             api_database__connection=url_of('api'), database__connection=url_of('cell')) as made:
         yield made

@@ -29,7 +29,7 @@ def tool():
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])
 def test_no_limit_is_exceeded(tool, database, tmp_path):
-    with servers.DATABASES[database]() as url_of:
+    with servers.SHARED[database]() as url_of:
         result = tool.prove(database, url_of, tmp_path, threads=24, requests=100, hosts=14)
     assert result.failed == []
     assert result.looks > 3 and result.full[1] > 0.97

@@ -1,4 +1,6 @@
 """The bus over a real RabbitMQ, chosen by the transport URL alone."""
+import contextlib
+import itertools
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova.rpc import bus
+from nova.rpc import delivery
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
 from nova.tests.unit.test_rpc import ECHO
@@ -67,6 +70,7 @@ SERVER = '''
 import sys, time
 from nova import conf as nova_conf
 from nova.rpc import bus
+from nova.rpc import delivery
 from nova.tests.unit import test_rpc
 made = bus.Bus(nova_conf.new(files=[]), sys.argv[1])
 made.serve(test_rpc.ECHO, test_rpc.Manager(), 'mortal').start()
@@ -97,26 +101,48 @@ def test_who_is_not_there_is_known_at_once(served):
         assert time.monotonic() - begun < 5
 
 
-def test_services_find_a_restarted_broker(broker, served):
-    client, _manager = served
+def test_services_find_a_restarted_broker_and_what_it_took_is_not_lost(broker, served):
+    client, manager = served
     assert client.echo(CONTEXT, value=1) == 1
-    broker.stop()
-    with pytest.raises(exception.Unavailable):
-        client.echo(CONTEXT, value=2)
-    broker.start()
+    taken, enough = [], threading.Event()
+
+    def cast():
+        for number in itertools.count():
+            if enough.is_set():
+                return
+            with contextlib.suppress(exception.Unavailable):
+                client.remember(CONTEXT, value=number)
+                taken.append(number)
+    caster = threading.Thread(target=cast)
+    caster.start()
+    try:
+        _until(lambda: len(taken) > 20)
+        broker.kill()
+        broker.stop()
+        with pytest.raises(exception.Unavailable):
+            client.echo(CONTEXT, value=2)
+        broker.start()
+
+        def answers():
+            with contextlib.suppress(exception.Unavailable):
+                return client.echo(CONTEXT, value=3) == 3
+        _until(answers)
+    finally:
+        enough.set()
+        caster.join()
+    _until(lambda: set(taken) <= set(manager.remembered))
+
+
+def _until(condition):
     deadline = time.monotonic() + 60
-    while True:
-        try:
-            assert client.echo(CONTEXT, value=3) == 3
-            return
-        except exception.Unavailable:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_broker_that_takes_connections_and_says_nothing(monkeypatch):
     """The driver let an error of its library through: computes gave up builds for it, users got a 500."""
-    monkeypatch.setattr(bus, 'DELIVERY_RETRIES', 0)              # each attempt takes the driver's library 5 s
+    monkeypatch.setitem(delivery.OPTIONS, 'retry', 0)              # each attempt takes the driver's library 5 s
     with socket.create_server(('127.0.0.1', 0)) as silent:
         conf = nova_conf.new(files=[])
         bus.register_options(conf)

@@ -5,25 +5,18 @@ The API alone, whose messages are recorded. What the other services decide has r
 moves in test_cloud_on_servers.py, live migration in test_live_races.py.
 """
 import collections
-import concurrent.futures
-import dataclasses
-import itertools
-import threading
 import uuid
 
 import pytest
 import sqlalchemy as sa
 
-from nova import context
 from nova import exception
 from nova import states
 from nova.db import aggregates
-from nova.db import block_devices
 from nova.db import console_tokens
 from nova.db import flavors
 from nova.db import instance_actions
 from nova.db import instances
-from nova.db import quotas
 from nova.db import server_migrations
 from nova.db import tables_aggregates
 from nova.db import tables_api
@@ -31,102 +24,28 @@ from nova.db import tables_cell
 from nova.tests import server_rows
 from nova.tests.functional import servers as fixture
 from nova.tests.functional import test_categories
+from nova.tests.integration import races_of_volumes  # noqa: F401 (its races are run, too)
 from nova.tests.integration import servers
+from nova.tests.integration.racing import Project
+from nova.tests.integration.racing import RACES
+from nova.tests.integration.racing import Race
+from nova.tests.integration.racing import THREADS
+from nova.tests.integration.racing import at_once
+from nova.tests.integration.racing import equal
+from nova.tests.integration.racing import race
+from nova.tests.integration.racing import winners
 
-THREADS = 8
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIHAEdAOFUYHq9NB9q+OTYEUaQdUg0XtGEhBf7QKhMnh'
-UNLIMITED = dict.fromkeys(('instances', 'cores', 'ram'), -1)
 
 
-@pytest.fixture(scope='module', params=list(servers.DATABASES))
+@pytest.fixture(scope='module', params=list(servers.SHARED))
 def cloud(request, tmp_path_factory):
-    with servers.DATABASES[request.param]() as url_of:
+    with servers.SHARED[request.param]() as url_of:
         made = fixture.Servers(tmp_path_factory.mktemp('races'), url_of=url_of)
         with made.api_db.writer() as conn:
             flavors.create(conn, {'flavor_id': 'big', 'name': 'big', 'memory_mb': 1024, 'vcpus': 4, 'root_gb': 1})
         yield made
         made.close()
-
-
-class Project:
-    """A project of its own for one race."""
-
-    numbers = itertools.count()
-
-    def __init__(self, cloud):
-        self.cloud, self.id, self.user = cloud, uuid.uuid4().hex, uuid.uuid4().hex
-        self.limits(**UNLIMITED)
-
-    def limits(self, user=None, **limits):
-        self.cloud.api_db.run(quotas.set_limits, self.id, limits, user)
-
-    def client(self, version=None, admin=False, user=None):
-        make = self.cloud.admin if admin else self.cloud.client
-        return make(project=self.id, user=user or self.user, version=version)
-
-    def server(self, **values):
-        """An active server on the host."""
-        row = server_rows.row(next(self.numbers), project_id=self.id, user_id=self.user, host=fixture.HOST,
-                              node=fixture.NODE, network_info=[], **values)
-        ident, = self.cloud.add_servers(row)
-        mapping = sa.insert(tables_api.instance_mappings).values(
-            instance_uuid=ident, cell_uuid=self.cloud.cells.default.uuid, project_id=self.id, user_id=self.user,
-            vcpus=1, memory_mb=512, created_at=server_rows.START,
-            queued_for_delete=row['vm_state'] == states.SOFT_DELETED)
-        with self.cloud.api_db.writer() as conn:
-            conn.execute(mapping)
-        return ident
-
-    def boot(self, version='2.37', user=None, hints=None, **values):
-        body = self.cloud.body(networks='none', **values)
-        return self.client(version, user=user).post('/servers', {**body, **(hints or {})})
-
-    def used(self, user=None):
-        with self.cloud.api_db.reader() as conn:
-            return quotas.usage(conn, self.id, user)
-
-    def count(self, table, *conditions):
-        database = self.cloud.api_db if table.metadata is tables_api.metadata else self.cloud.cell_db
-        with database.reader() as conn:
-            return conn.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar()
-
-
-@dataclasses.dataclass
-class Race:
-    """What one race asks and ends with.
-
-    ask      function(number) -> Answer, called by THREADS threads at once, or as many functions as there are threads
-    codes    Counter of the answers' codes, or function(Counter) that asserts
-    after    function() that asserts what is left
-    """
-
-    ask: object
-    codes: object
-    after: object = lambda: None
-
-
-def at_once(ask):
-    """The answers of all, which begin when the last one is ready."""
-    functions = [lambda number=number: ask(number) for number in range(THREADS)] if callable(ask) else ask
-    barrier = threading.Barrier(len(functions))
-
-    def run(function):
-        barrier.wait()
-        return function()
-    with concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
-        return list(pool.map(run, functions))
-
-
-def winners(code, refused, number=1, of=THREADS):
-    return collections.Counter({code: number, refused: of - number})
-
-
-RACES = {}
-
-
-def race(function):
-    RACES[function.__name__] = function
-    return function
 
 
 # ---- quotas and limits -------------------------------------------------------
@@ -169,7 +88,7 @@ def quota_of_cores_and_resize(cloud, project):
     made = [project.server() for _ in range(THREADS)]
     project.limits(cores=THREADS + 3)
     return Race(lambda number: project.client().post(f'/servers/{made[number]}/action', {
-        'resize': {'flavorRef': 'big'}}), winners(202, 403), lambda: _equal(project.used()['cores'], THREADS + 3))
+        'resize': {'flavorRef': 'big'}}), winners(202, 403), lambda: equal(project.used()['cores'], THREADS + 3))
 
 
 @race
@@ -189,7 +108,7 @@ def quota_and_restore(cloud, project):
 def two_restores(cloud, project):
     made = project.server(vm_state=states.SOFT_DELETED)
     return Race(lambda number: project.client().post(f'/servers/{made}/action', {'restore': None}),
-                winners(202, 409), lambda: _equal(project.used()['instances'], 1))
+                winners(202, 409), lambda: equal(project.used()['instances'], 1))
 
 
 @race
@@ -197,7 +116,7 @@ def quota_of_key_pairs(cloud, project):
     project.limits(key_pairs=3)
     return Race(lambda number: project.client('2.92').post('/os-keypairs', {'keypair': {
         'name': f'k{number}', 'public_key': KEY}}), winners(201, 403, 3),
-        lambda: _equal(project.count(tables_api.key_pairs, tables_api.key_pairs.c.user_id == project.user), 3))
+        lambda: equal(project.count(tables_api.key_pairs, tables_api.key_pairs.c.user_id == project.user), 3))
 
 
 @race
@@ -205,7 +124,7 @@ def quota_of_server_groups(cloud, project):
     project.limits(server_groups=2)
     groups = tables_aggregates.server_groups
     return Race(lambda number: _group(project), winners(200, 403, 2),
-                lambda: _equal(project.count(groups, groups.c.project_id == project.id), 2))
+                lambda: equal(project.count(groups, groups.c.project_id == project.id), 2))
 
 
 @race
@@ -213,7 +132,7 @@ def quota_of_members(cloud, project):
     project.limits(server_group_members=3)
     group = _group(project).json['server_group']['id']
     return Race(lambda number: project.boot(hints={'os:scheduler_hints': {'group': group}}), winners(202, 403, 3),
-                lambda: _equal(len(project.client().get(f'/os-server-groups/{group}').json['server_group']['members']),
+                lambda: equal(len(project.client().get(f'/os-server-groups/{group}').json['server_group']['members']),
                                3))
 
 
@@ -264,7 +183,7 @@ def groups_given_to_one_project(cloud, project):
         admin = cloud.admin(project=others[number].id, prefix=f'/v3.0/{others[number].id}')
         return admin.put('/groups/' + made[number], {'group': {'tenant_id': project.id}})
     groups = tables_aggregates.server_groups
-    return Race(give, winners(200, 403, 2), lambda: _equal(project.count(groups, groups.c.project_id == project.id), 2))
+    return Race(give, winners(200, 403, 2), lambda: equal(project.count(groups, groups.c.project_id == project.id), 2))
 
 
 @race
@@ -286,14 +205,14 @@ def items_of_a_group_are_not_lost(cloud, project):
     path = f'/os-server-groups/{_group(project).json["server_group"]["id"]}/metadata'
     return Race(lambda number: project.client().put(f'{path}/k{number}', {'meta': {f'k{number}': 'v'}}),
                 collections.Counter({200: THREADS}),
-                lambda: _equal(len(project.client().get(path).json['metadata']), THREADS))
+                lambda: equal(len(project.client().get(path).json['metadata']), THREADS))
 
 
 @race
 def limit_of_tags(cloud, project):
     made = project.server(tags=''.join(f',t{number}' for number in range(49)) + ',')
     return Race(lambda number: project.client('2.26').put(f'/servers/{made}/tags/new{number}'), winners(201, 400),
-                lambda: _equal(len(project.client('2.26').get(f'/servers/{made}/tags').json['tags']), 50))
+                lambda: equal(len(project.client('2.26').get(f'/servers/{made}/tags').json['tags']), 50))
 
 
 @race
@@ -301,7 +220,7 @@ def limit_of_metadata(cloud, project):
     made = project.server(metadata={f'k{number}': '' for number in range(126)})
     return Race(lambda number: project.client().put(f'/servers/{made}/metadata/new{number}', {
         'meta': {f'new{number}': ''}}), winners(200, 403, 2),
-        lambda: _equal(len(project.client().get(f'/servers/{made}/metadata').json['metadata']), 128))
+        lambda: equal(len(project.client().get(f'/servers/{made}/metadata').json['metadata']), 128))
 
 
 @race
@@ -453,7 +372,7 @@ def extra_specs_are_not_lost(cloud, project):
     assert _flavor(project, project.id, project.id).status == 200
     path, admin = f'/flavors/{project.id}/os-extra_specs', project.client(admin=True)
     return Race(lambda number: admin.post(path, {'extra_specs': {f'k{number}': 'v'}}), collections.Counter({200: 8}),
-                lambda: _equal(len(admin.get(path).json['extra_specs']), THREADS))
+                lambda: equal(len(admin.get(path).json['extra_specs']), THREADS))
 
 
 @race
@@ -522,130 +441,13 @@ def quota_sets(cloud, project):
                 collections.Counter({200: THREADS}), after)
 
 
-# ---- volumes and shares ------------------------------------------------------
-
-@race
-def one_volume_of_many_servers(cloud, project):
-    volume_id = _volume(cloud, project)
-    made = [project.server() for _ in range(THREADS)]
-
-    def after():
-        table = tables_cell.block_device_mappings
-        assert project.count(table, table.c.volume_id == volume_id) == 1
-        assert len(cloud.services.volumes.get(cloud.owner, volume_id)['attachments']) == 1
-    return Race(lambda number: _attach(project, made[number], volume_id), winners(200, 400), after)
-
-
-@race
-def devices_of_one_server(cloud, project):
-    made, volumes = project.server(), [_volume(cloud, project) for _ in range(THREADS)]
-
-    def after():
-        with cloud.cell_db.reader() as conn:
-            assert len({row['device_name'] for row in block_devices.by_instance(conn, made)}) == THREADS
-    return Race(lambda number: _attach(project, made, volumes[number]), collections.Counter({200: THREADS}), after)
-
-
-@race
-def detaches(cloud, project):
-    volume_id, made = _volume(cloud, project), project.server()
-    _hold(cloud, volume_id, made)
-    return Race(lambda number: project.client().delete(f'/servers/{made}/os-volume_attachments/{volume_id}'),
-                winners(202, 400))
-
-
-@race
-def detaches_without_a_host(cloud, project):
-    """A shelved server lets its volume go at once."""
-    volume_id, made = _volume(cloud, project), project.server()
-    _hold(cloud, volume_id, made)
-    with cloud.cell_db.writer() as conn:
-        instances.update(conn, made, {'vm_state': states.SHELVED_OFFLOADED, 'host': None, 'node': None})
-
-    def codes(found):
-        assert found[202] >= 1 and found[202] + found[404] + found[400] == THREADS
-
-    def after():
-        assert cloud.services.volumes.get(cloud.owner, volume_id)['status'] == 'available'
-        with cloud.cell_db.reader() as conn:
-            assert block_devices.by_instance(conn, made) == []
-    return Race(lambda number: project.client('2.20').delete(
-        f'/servers/{made}/os-volume_attachments/{volume_id}'), codes, after)
-
-
-@race
-def a_shared_volume_is_let_go(cloud, project):
-    """Whoever is the last leaves it available; each saw the others' attachments and left it in use."""
-    volumes, caller = cloud.services.volumes, _context(project)
-    volume_id = volumes.create(caller, 1, multiattach=True)['id']
-    held = [volumes.attach(caller, volume_id, str(uuid.uuid4())) for _ in range(THREADS)]
-    for attachment in held:
-        volumes.complete(caller, attachment)
-
-    def ask(number):
-        volumes.detach(caller, held[number])
-        return project.client().get('/os-keypairs')
-    return Race(ask, collections.Counter({200: THREADS}), lambda: _equal(
-        volumes.get(caller, volume_id)['status'], 'available'))
-
-
-@race
-def attach_and_delete(cloud, project):
-    made = [project.server() for _ in range(THREADS // 2)]
-    volumes = [_volume(cloud, project) for _ in made]
-
-    def codes(found):
-        assert found[204] == len(made) and found[200] + found[409] == len(made)
-
-    def after():
-        for ident, volume_id in zip(made, volumes):
-            with cloud.cell_db.reader() as conn:
-                mapped = len(block_devices.by_instance(conn, ident))
-            assert len(cloud.services.volumes.get(cloud.owner, volume_id)['attachments']) == mapped
-    return Race([function for ident, volume_id in zip(made, volumes) for function in (
-        lambda ident=ident, volume_id=volume_id: _attach(project, ident, volume_id),
-        lambda ident=ident: project.client().delete(f'/servers/{ident}'))], codes, after)
-
-
-@race
-def a_share_of_one_server(cloud, project):
-    share_id, made = cloud.services.shares.add(), project.server(vm_state=states.STOPPED)
-    return Race(lambda number: project.client('2.97').post(f'/servers/{made}/shares', {
-        'share': {'share_id': share_id}}), winners(201, 409))
-
-
-def _volume(cloud, project):
-    return cloud.services.volumes.create(_context(project), 1)['id']
-
-
-def _context(project):
-    return context.RequestContext(user_id=project.user, project_id=project.id, roles=['member'], overwrite=False)
-
-
-def _attach(project, server_id, volume_id):
-    return project.client().post(f'/servers/{server_id}/os-volume_attachments', {
-        'volumeAttachment': {'volumeId': volume_id}})
-
-
-def _hold(cloud, volume_id, server_id):
-    volumes = cloud.services.volumes
-    attachment = volumes.attach(cloud.owner, volume_id, server_id)
-    volumes.connect(cloud.owner, attachment, {'host': fixture.HOST}, '/dev/vdb')
-    volumes.complete(cloud.owner, attachment)
-    with cloud.cell_db.writer() as conn:
-        block_devices.insert(conn, server_id, [{
-            'source_type': 'volume', 'destination_type': 'volume', 'volume_id': volume_id,
-            'attachment_id': attachment, 'device_name': '/dev/vdb'}])
-        block_devices.show_volumes(conn, server_id)
-
-
 # ---- requests that come twice ------------------------------------------------
 
 @race
 def one_idempotency_key(cloud, project):
     def codes(found):
         assert found[202] >= 1 and found[202] + found[409] == THREADS
-    return Race(lambda number: _once(project, project.id), codes, lambda: _equal(project.used()['instances'], 1))
+    return Race(lambda number: _once(project, project.id), codes, lambda: equal(project.used()['instances'], 1))
 
 
 @race
@@ -653,7 +455,7 @@ def one_idempotency_key_of_refused_requests(cloud, project):
     def codes(found):
         assert found[400] >= 1 and found[400] + found[409] == THREADS
     return Race(lambda number: _once(project, project.id, flavorRef='none'), codes,
-                lambda: _equal(_once(project, project.id).status, 202))
+                lambda: equal(_once(project, project.id).status, 202))
 
 
 @race
@@ -661,7 +463,7 @@ def one_idempotency_key_of_two_requests(cloud, project):
     def codes(found):
         assert found[202] >= 1 and found[202] + found[409] == THREADS
     return Race(lambda number: _once(project, project.id, name=f'vm-{number}'), codes,
-                lambda: _equal(project.used()['instances'], 1))
+                lambda: equal(project.used()['instances'], 1))
 
 
 def _once(project, key, **values):
@@ -670,10 +472,6 @@ def _once(project, key, **values):
 
 
 # ---- the tests ---------------------------------------------------------------
-
-def _equal(found, expected):
-    assert found == expected
-
 
 def _messages(cloud, server_id):
     return [each for each in cloud.compute.sent if each[2].get('instance') and each[2]['instance'].uuid == server_id]

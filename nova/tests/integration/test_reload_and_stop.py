@@ -45,8 +45,7 @@ JOBS = 300
 
 @pytest.fixture(scope='module')
 def broker():
-    with servers.rabbitmq() as running:
-        yield running
+    return servers.virtual_host()
 
 
 def test_messages_that_arrive_during_a_stop_stay_for_the_next_process(broker, tmp_path):

@@ -12,8 +12,8 @@ def test_a_rolling_upgrade_loses_nothing(tmp_path):
     if old is None:
         pytest.skip(f'this clone has no history that reaches {tree.PREVIOUS}; the frozen interface is tested by '
                     'unit/test_upgrade.py')
-    with servers.rabbitmq() as broker, servers.mariadb() as database:
-        fleet = rolling.Fleet(tmp_path, broker.url, database, old, computes=2, clients=2)
+    with servers.SHARED['mariadb']() as database:
+        fleet = rolling.Fleet(tmp_path, servers.virtual_host().url, database, old, computes=2, clients=2)
         try:
             result = fleet.upgrade(servers=2)
         finally:

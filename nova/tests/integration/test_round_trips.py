@@ -14,7 +14,7 @@ TABLE = sa.Table('counted', sa.MetaData(), sa.Column('a', sa.Integer, primary_ke
 
 @pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
 def database(request):
-    with servers.DATABASES[request.param]() as url_of:
+    with servers.SHARED[request.param]() as url_of:
         made = engine.Database(url_of('counted'), pool_size=1, max_overflow=0)
         TABLE.metadata.create_all(made.engine)
         yield made

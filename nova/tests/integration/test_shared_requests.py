@@ -20,10 +20,10 @@ SECOND = 1_000_000
 PROJECT, USER = 'p' * 32, 'u' * 32
 
 
-@pytest.fixture(scope='module', params=[name for name in servers.DATABASES if name != 'sqlite'])
+@pytest.fixture(scope='module', params=[name for name in servers.SHARED if name != 'sqlite'])
 def make(request):
     """function(name, branch) -> migrated Database, on one of the servers."""
-    with servers.DATABASES[request.param]() as url_of:
+    with servers.SHARED[request.param]() as url_of:
         made = []
 
         def database(name, branch):

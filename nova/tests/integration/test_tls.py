@@ -54,11 +54,11 @@ def test_the_broker(tmp_path):
     with servers._directory('rabbitmq') as directory:
         _certificates(directory, 'rabbitmq')
         broker = servers.RabbitMQ(directory)
-        (directory / 'none.conf').write_text(
+        (directory / 'rabbit.conf').write_text(
             f'listeners.tcp = none\nlisteners.ssl.default = {broker.port}\n'
             f'ssl_options.cacertfile = {directory}/ca.pem\nssl_options.certfile = {directory}/server.pem\n'
             f'ssl_options.keyfile = {directory}/server.key\nssl_options.verify = verify_none\n')
-        (directory / 'none.conf').chmod(0o644)
+        (directory / 'rabbit.conf').chmod(0o644)
         try:
             broker.start()
             made = _bus(broker.url, ssl=True, ssl_ca_file=str(directory / 'ca.pem'))

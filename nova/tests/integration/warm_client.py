@@ -1,7 +1,8 @@
 """The openstack client with its modules loaded once: a process that forks for each command.
 
 Most of a command's seconds are the import of the client's libraries. Each command still is a process of its own, with
-its own environment, and runs the client's own ``main``.
+its own environment, and runs the client's own ``main``. It looks more often than it would by itself whether what it
+waits for has come: seconds lie between two looks of a ``--wait``.
 """
 import atexit
 import contextlib
@@ -13,8 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 SECONDS = 180            # that a command may take
+PAUSE_S = 0.5            # the longest of its sleeps; some waits end after so many of them
 
 
 @functools.cache
@@ -70,7 +73,8 @@ def _command(main, arguments, environ, printed):
         os.dup2(nothing.fileno(), 0)
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
-    code = 1
+    code, sleep = 1, time.sleep
+    time.sleep = lambda seconds: sleep(min(seconds, PAUSE_S))
     try:
         sys.argv[1:] = arguments
         code = main(arguments)

@@ -17,6 +17,7 @@ import time
 import requests
 
 from nova import conf as nova_conf
+from nova.tests import waiting
 from nova.tests.integration import prepared
 from nova.tests.integration import servers as parts
 from nova.tests.older_release import tree
@@ -78,14 +79,8 @@ print(json.dumps({'tokens': tokens, 'image': image['id']}))
 WAIT_S = 90
 
 
-def wait(condition, what, seconds=WAIT_S):
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f'waited {seconds} s for {what}'
-        time.sleep(0.2)
+def wait(condition, what):
+    return waiting.wait_for(condition, WAIT_S, what, 0.2)
 
 
 @dataclasses.dataclass

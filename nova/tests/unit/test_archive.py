@@ -123,6 +123,7 @@ def test_wrong_values_and_a_database_that_is_away_have_codes(cell, tmp_path):
     nova_manage, _db, _rows = cell
     assert nova_manage('db', 'archive_deleted_rows', '--max_rows', 0)[0] == 2
     assert nova_manage('db', 'archive_deleted_rows', '--before', '2026-13-01')[0] == 4
+    assert nova_manage('db', 'archive_deleted_rows', '--until-complete', '--sleep=-1')[0] == 255
     config = tmp_path / 'away.conf'
     config.write_text('[api_database]\nconnection = mysql+pymysql://root:canary-secret@127.0.0.1:1/nova\n')
     for action, code in (('archive_deleted_rows', 3), ('purge', 4)):

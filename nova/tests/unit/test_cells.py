@@ -1,5 +1,6 @@
 """Which cell a process is at home in, and what a Cell opens."""
 import socket
+import threading
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from nova.db import tables_api
 from nova.db import tables_cell
 from nova.rpc import clients
 from nova.rpc.interface import Interface
+from nova.tests import schemas
 
 
 class Deployment:
@@ -23,7 +25,7 @@ class Deployment:
         self.directory = directory
         self.conf = nova_conf.new(files=[])
         self.api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
-        tables_api.metadata.create_all(self.api_db.engine)
+        schemas.create(self.api_db, 'api')
         self.opened, self.connected = [self.api_db], []
 
     def url(self, name):
@@ -90,6 +92,28 @@ def test_the_row_of_the_database_is_home(deployment):
     assert one.top.rpc is one.top.rpc and deployment.connected.count('rabbit://top') == 1
     one.close()
     assert 'rabbit://top' not in deployment.connected
+
+
+def test_the_own_cell_waits_for_no_other(deployment, monkeypatch):
+    """The API database hangs where somebody looks for new cells."""
+    made, go, asked = deployment.process('any'), threading.Event(), threading.Event()
+    default, opened = made.default, deployment.api_db.reader
+
+    def reader():
+        asked.set()
+        go.wait(10)
+        return opened()
+    monkeypatch.setattr(deployment.api_db, 'reader', reader)
+    looking = threading.Thread(target=made.all)
+    looking.start()
+    asked.wait(5)
+    found = []
+    finder = threading.Thread(target=lambda: found.append(made.default))
+    finder.start()
+    finder.join(2)
+    go.set()
+    looking.join(5)
+    assert found == [default]
 
 
 def test_a_row_without_urls_is_home_where_no_other_is(deployment):

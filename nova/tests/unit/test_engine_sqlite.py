@@ -1,4 +1,6 @@
-"""The transactions of SQLite: each sees what was committed before it began."""
+"""The transactions of SQLite: each sees what was committed before it began. And who may read its files."""
+import os
+
 import pytest
 import sqlalchemy as sa
 
@@ -42,4 +44,24 @@ def test_nor_does_one_in_a_block_that_raised(tmp_path):
             with db.reader() as second:
                 assert second.execute(sa.text('SELECT count(*) FROM numbers')).scalar() == 101 + number
             db._idle.rotate()
+    db.dispose()
+
+
+def test_nobody_else_reads_its_files(tmp_path):
+    """Whoever makes them, and whatever umask he has: tokens and passwords' hashes stand in them."""
+    path = tmp_path / 't.sqlite'
+    db = engine.Database(f'sqlite:///{path}')
+    before = os.umask(0)
+    try:
+        with db.writer() as conn:
+            conn.execute(sa.text('CREATE TABLE numbers (number INTEGER)'))
+            modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {name: '0o600' for name in ('t.sqlite', 't.sqlite-shm', 't.sqlite-wal')}
+    db.dispose()
+    path.chmod(0o640)                                   # an administrator's own choice
+    with db.reader() as conn:
+        assert conn.execute(sa.text('SELECT count(*) FROM numbers')).scalar() == 0
+    assert path.stat().st_mode & 0o777 == 0o640
     db.dispose()

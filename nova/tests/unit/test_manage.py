@@ -41,6 +41,16 @@ def test_lists(capsys, tmp_path):
     assert (code, out.split()[:2]) == (0, ['Binary', 'Host'])
 
 
+def test_the_first_network_of_a_cloud_of_daemons_is_made_once(capsys, tmp_path):
+    state = ('--state-path', tmp_path)
+    assert run(capsys, 'network', 'create', *state)[0] == 1
+    for command in ('db', 'api_db'):
+        run(capsys, command, 'sync', *state)
+    code, made, _err = run(capsys, 'network', 'create', *state)
+    assert code == 0 and len(made.strip()) == 36
+    assert run(capsys, 'network', 'create', *state)[:2] == (0, made)
+
+
 def test_teardown_of_a_network_that_touches_no_host(capsys, tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text('[network]\ndriver = fake\n')

@@ -12,6 +12,7 @@ from nova.db import engine
 from nova.db import migration
 from nova.db import tables_api
 from nova.db import tables_cell
+from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.functional import cloud_rows
 
@@ -27,6 +28,7 @@ class Deployment:
         self.conf = directory / 'nova.conf'
         self.configure(home, transport)
         self.api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
+        schemas.migrate(self.api_db, 'api')
         self(0, 'api_db', 'sync')
         self.db(home)
 
@@ -42,7 +44,7 @@ class Deployment:
         """The database of a cell, with its tables."""
         if name not in self.dbs:
             self.dbs[name] = engine.Database(self.url(name))
-            tables_cell.metadata.create_all(self.dbs[name].engine)
+            schemas.create(self.dbs[name], 'cell')
         return self.dbs[name]
 
     def __call__(self, code, group, command, *arguments):

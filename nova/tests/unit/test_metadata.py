@@ -16,14 +16,14 @@ from nova import health
 from nova import objects
 from nova.api.metadata import app
 from nova.cmd import api_metadata
+from nova.db import cells
 from nova.db import engine
 from nova.db import instances
 from nova.db import migration
 from nova.db import request_specs
-from nova.db import tables_api
-from nova.db import tables_cell
 from nova.db import tables_network
 from nova.objects import numa
+from nova.tests import schemas
 from nova.virt import metadata
 from nova.virt.hardware import wanted
 
@@ -100,22 +100,13 @@ def test_ec2_ids_are_17_digits_and_follow_from_the_uuid():
     assert metadata.ec2_id(None) is None
 
 
-class OneCell:
-    def __init__(self, db):
-        self.db = db
-        self.default = self
-
-    def all(self):
-        return [self]
-
-
 @pytest.fixture
 def service(tmp_path):
     """(app, instance row): the service over real databases with one instance at 10.0.0.5."""
     api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     cell_db = engine.Database(f'sqlite:///{tmp_path}/cell.sqlite')
-    tables_api.metadata.create_all(api_db.engine)
-    tables_cell.metadata.create_all(cell_db.engine)
+    schemas.create(api_db, 'api')
+    schemas.create(cell_db, 'cell')
     row = instance_row()
     with cell_db.writer() as conn:
         instances.insert(conn, [row])
@@ -134,7 +125,7 @@ def service(tmp_path):
         conn.execute(tables_network.addresses.insert(), {
             'subnet_id': 's', 'number': 5, 'address': '10.0.0.5', 'port_id': 'port-1'})
     conf = nova_conf.new(files=[], metadata__shared_secret='proxy secret')
-    yield app.Application(conf, api_db, OneCell(cell_db)), row
+    yield app.Application(conf, api_db, cells.Cells(conf, api_db, cell_db)), row
     api_db.dispose()
     cell_db.dispose()
 

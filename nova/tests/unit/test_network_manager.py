@@ -13,7 +13,6 @@ from nova.db import engine
 from nova.db import networks
 from nova.db import ports
 from nova.db import security_groups
-from nova.db import tables_api
 from nova.db import tables_network as t
 from nova.network import fake
 from nova.network import host_state
@@ -22,6 +21,7 @@ from nova.network import ipam
 from nova.network import manager
 from nova.network import model
 from nova.network import setup
+from nova.tests import schemas
 
 PROJECT = 'p1'
 
@@ -34,7 +34,7 @@ class Rig:
     def __init__(self, path, url=None, **overrides):
         self.conf = nova_conf.new(files=[], network__driver='fake', **overrides)
         self.db = engine.Database(url or f'sqlite:///{path}/api.sqlite')
-        tables_api.metadata.create_all(self.db.engine)
+        schemas.create(self.db, 'api')
         self.network_id = setup.bootstrap(self.conf, self.db)
         self.manager = manager.NetworkManager(self.conf, self.db, 'host1', fake.FakeDriver(self.conf))
         self.context = context.admin_context()
@@ -290,6 +290,14 @@ def test_setup_gives_what_allocate_gave(rig):
     vifs = rig.allocate(instance)
     assert rig.manager.setup_for_instance(rig.context, instance=instance, host='host1') == vifs
     assert rig.manager.setup_for_instance(rig.context, instance=make_instance(), host='host1') == []
+
+
+def test_an_audit_is_due_some_time_after_it_was_cut_off(rig, monkeypatch):
+    assert not rig.manager.audit_is_due()
+    rig.manager.came_back()
+    assert not rig.manager.audit_is_due()
+    monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
+    assert rig.manager.audit_is_due() and not rig.manager.audit_is_due()
 
 
 def test_audit_gives_back_ports_of_servers_that_are_gone(rig, monkeypatch):

@@ -65,3 +65,11 @@ def test_a_relayed_silence_makes_nobody_hang_for_minutes(monkeypatch, error):
 
 def test_another_host_that_is_away_is_an_answer(monkeypatch):
     assert ask(monkeypatch, [exception.HostUnavailable(host='h')]) == (1, 0, exception.HostUnavailable)
+
+
+def test_one_server_may_be_meant():
+    class Client:
+        def method(self, **arguments):
+            return arguments
+    assert patience.Patient(Client(), 'network', 'host1').method(host='host1') == {'server': 'host1', 'host': 'host1'}
+    assert patience.Patient(Client(), 'network').method(host='host1') == {'host': 'host1'}

@@ -9,8 +9,8 @@ import uuid as uuidlib
 import numpy as np
 import pytest
 
+from nova import gathering
 from nova import utils
-from nova.scheduler import gathering
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights

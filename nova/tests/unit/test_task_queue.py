@@ -1,5 +1,6 @@
 """The queue of a compute's tasks: what is waited for gives its result, its error, or up."""
 import threading
+import time
 
 import pytest
 
@@ -38,6 +39,30 @@ def test_in_turn_with_what_is_submitted(tasks):
     go.set()
     waiter.join(5)
     assert done == ['first', 'second']
+
+
+def test_what_waits_for_a_thread_is_given_up_when_the_queue_stops(tasks):
+    """All of it together within the time that the queue has: none begins while others are waited for."""
+    go, errors, begun = threading.Event(), [], []
+    for kind in (True, False):
+        for number in range(2):
+            tasks.submit(f'{kind} {number}', go.wait, 10, build=kind)
+
+    def wait():
+        try:
+            tasks.run('u', begun.append, 'never')
+        except exception.Unavailable as error:
+            errors.append(error)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    while not tasks.busy('u'):
+        time.sleep(0)
+    started = time.monotonic()
+    assert not tasks.stop(0.5)
+    assert time.monotonic() - started < 0.9
+    go.set()
+    waiter.join(5)
+    assert len(errors) == 1 and not begun
 
 
 def test_a_queue_that_stops(tasks):

@@ -172,6 +172,25 @@ def test_a_written_pin_wins_and_is_read_again(releases, tmp_path):
         assert pins.of('compute').interface == wanted
 
 
+def test_a_pin_that_cannot_be_is_told_once(releases, tmp_path, caplog):
+    file = tmp_path / 'nova.conf'
+    file.write_text('')
+    conf = nova_conf.new(files=[str(file)])
+    pins = versions.Pins(conf)
+    pins.follow(lambda: {'compute': 3})
+
+    def told():
+        conf.mutate_config_files()
+        pins.reload()
+        pins.learn({'compute': 3})
+        return sum('[upgrade_levels]' in record.message for record in caplog.records)
+    counts = []
+    for level in ('7.7', '7.7', '8.8', 'auto', '8.8'):
+        file.write_text(f'[upgrade_levels]\ncompute = {level}\n')
+        counts.append(told())
+    assert counts == [1, 1, 2, 2, 3]
+
+
 def test_an_unknown_pin_is_refused_at_the_start():
     with pytest.raises(exception.InvalidInput, match=r'compute is 9.9; known are auto, 1.0'):
         make_bus(upgrade_levels__compute='9.9')

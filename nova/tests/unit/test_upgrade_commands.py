@@ -124,7 +124,8 @@ def test_a_bounded_run_says_that_there_may_be_more(deployment):
     assert codes == [1, 1, 1, 0] and len(deployment.mapped()) == 5
 
 
-@pytest.mark.parametrize('count', ['0', 'x', '-1', '1.5', ''])
+@pytest.mark.parametrize('count', ['0', 'x', '-1', '1.5', '', '²', '9' * 5000],
+                         ids=['zero', 'letter', 'negative', 'fraction', 'nothing', 'superscript', 'endless'])
 def test_a_wrong_count_is_refused(deployment, count):
     code, _out, err = deployment.run(manage.main, 'db', 'online_data_migrations', f'--max-count={count}')
     assert code == 127 and 'whole number' in err
@@ -195,6 +196,10 @@ def test_all_is_well(deployment):
     deployment.map_host('host1')
     code, results, _out = check(deployment)
     assert code == 0 and set(results.values()) == {'Success'} and len(results) == len(status.CHECKS)
+
+
+def test_options_may_stand_before_the_command(deployment):
+    assert status.main(['--state-path', str(deployment.config.parent), 'upgrade', 'check']) == 0
 
 
 def test_what_asks_for_a_look(deployment):

@@ -21,6 +21,7 @@ LOG = logging.getLogger(__name__)
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
 RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
+RESTARTS_S = 30                          # an operation waits so long for a libvirtd that does not answer
 KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
 
 POWER_STATES = {
@@ -74,11 +75,13 @@ class Host:
     def run(self, operation, function, *args):
         """``function(connection, *args)`` away from the green threads; it may make many calls of libvirt.
 
-        It must take no lock and write no log. It is called again, once, when the connection turns out to be broken.
+        It must take no lock and write no log. It is called again, once, when the connection turns out to be broken; a
+        libvirtd that restarts is waited for.
         :raises GuestNotFound: libvirt has no such guest
-        :raises VirtError: anything else that libvirt says
+        :raises VirtError: anything else that libvirt says; it does not answer
         """
-        for attempt in (1, 2):
+        until, broken = time.monotonic() + RESTARTS_S, False
+        while True:
             connection = None
             try:
                 connection = self._open()
@@ -86,8 +89,15 @@ class Host:
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     raise exception.GuestNotFound(instance_id=args[0] if args else '') from error
-                if attempt == 2 or connection is None or concurrency.blocking(_alive, connection):
+                if connection is None:
+                    again = time.monotonic() < until and not self._stopped
+                else:
+                    again = not broken and not concurrency.blocking(_alive, connection)
+                    broken = True
+                if not again:
                     raise exception.VirtError(operation=operation, reason=error.get_error_message()) from error
+            if connection is None:
+                time.sleep(RECONNECT_MIN)
 
     def _open(self):
         with self._lock:

@@ -1,0 +1,82 @@
+"""Power states as hosts find them: those that come at a moment are compared, and written, together.
+
+A host waits for the answer before it begins something else with a server, so that what is written is never a state
+from before a task. Nothing is gathered by waiting: what comes while others are written is written next.
+"""
+import collections
+import logging
+
+from nova import gathering
+from nova import states
+from nova.db import power_states
+
+LOG = logging.getLogger(__name__)
+
+MOST = 500                   # reports of one transaction
+
+# What a power state makes of a server that nothing works on: (vm state, power state) -> vm state.
+_SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
+_FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
+            states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
+
+# A console's port may be another guest's when this one does not run any more.
+WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
+
+
+def vm_state_for(vm_state, power_state):
+    """The vm state of a server whose guest is found in this power state; most are left as they are."""
+    if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
+        return vm_state
+    return _FOLLOWS.get(power_state, vm_state)
+
+
+class Report(gathering.Item):
+    """What a host has found: {uuid: power state}."""
+
+    def __init__(self, host, found):
+        super().__init__()
+        self.host, self.found = host, found
+
+
+class PowerStates:
+    """
+    :param db: Database of the cell
+    """
+
+    def __init__(self, db):
+        self._db = db
+        self._gathering = gathering.Gathering(self.write, MOST)
+
+    def report(self, host, found):
+        """Return when the servers of this host that nothing works on have these power states, {uuid: power state}."""
+        self._gathering.bring(Report(host, found))
+
+    def write(self, reports):
+        """All of these at once; nothing is written where nothing has changed."""
+        found = {(uuid, report.host): state for report in reports for uuid, state in report.found.items()}
+        with self._db.reader() as conn:
+            changed = _changed(power_states.of(conn, {uuid for uuid, _host in found}), found)
+        if changed:
+            self._db.run(_write, sorted(row['uuid'] for row, *_ in changed), found)
+
+
+def _changed(rows, found):
+    """[(row, its vm state, its power state)] of the rows that are to be changed."""
+    idle = [(row, found[row['uuid'], row['host']]) for row in rows
+            if row['task_state'] is None and (row['uuid'], row['host']) in found]
+    after = [(row, vm_state_for(row['vm_state'], state), state) for row, state in idle]
+    return [(row, vm_state, state) for row, vm_state, state in after
+            if (vm_state, state) != (row['vm_state'], row['power_state'])]
+
+
+def _write(conn, uuids, found):
+    """Decide anew on locked rows: a task may have begun."""
+    alike = collections.defaultdict(list)
+    for row, vm_state, state in _changed(power_states.of(conn, uuids, lock=True), found):
+        alike[vm_state, state].append(row['uuid'])
+        if vm_state != row['vm_state']:
+            LOG.info('Server %s is %s: its guest has power state %s.', row['uuid'], vm_state, state)
+    for (vm_state, state), some in alike.items():
+        power_states.set(conn, some, vm_state, state)
+    if ended := [uuid for (_, state), some in alike.items() if state not in WITH_CONSOLE for uuid in some]:
+        power_states.close_consoles(conn, ended)

@@ -1,0 +1,135 @@
+"""A message that its sender could not send is sent at the reconciler's next look, not when its task is overdue."""
+import datetime
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova import utils
+from nova.conductor import manager
+from nova.conductor import reconcile
+from nova.db import instance_actions
+from nova.db import tables_cell
+from nova.tests.functional import test_core_live_migration as live
+from nova.tests.functional import test_core_moves as moves
+from nova.tests.functional import test_core_shelve as shelve
+
+HOSTS = ('host1', 'host2', 'host3')
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = moves.Cloud(tmp_path, hosts=HOSTS)
+    yield made
+    made.close()
+
+
+def unsent(method):
+    """A broker that does not take this one."""
+    def lost(topic, name, server):
+        if topic == 'compute' and name == method:
+            raise exception.HostUnavailable(host=server)
+        return False
+    return lost
+
+
+def delete(cloud, uuid):
+    cloud.delete(uuid)
+    cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
+
+
+def resize(cloud, uuid):
+    cloud.move(uuid, flavor=moves.BIG)
+
+
+def resized(end):
+    def run(cloud, uuid):
+        lost, cloud.bus.lost = cloud.bus.lost, None
+        resize(cloud, uuid)
+        cloud.settle()
+        cloud.bus.lost = lost
+        cloud.end(uuid, end)
+    return run
+
+
+def unshelve(cloud, uuid):
+    shelve.shelve(cloud, uuid)
+    cloud.act(uuid, 'unshelve', host=None)
+
+
+def offload(cloud, uuid):
+    """Of itself, a time after it was shelved."""
+    cloud.conf.set_override('shelved_offload_time', -1)
+    shelve.shelve(cloud, uuid)
+    cloud.conf.set_override('shelved_offload_time', 1)
+    time.sleep(1.1)
+    assert cloud.conductor.offload_shelved() == 1
+
+
+@pytest.mark.parametrize(('method', 'begin', 'after'), [
+    ('terminate_instance', delete, None),
+    ('resize_instance', resize, states.RESIZED),
+    ('finish_resize', resize, states.RESIZED),
+    ('confirm_resize', resized('confirmResize'), states.ACTIVE),
+    ('revert_resize', resized('revertResize'), states.ACTIVE),
+    ('finish_revert_resize', resized('revertResize'), states.ACTIVE),
+    ('unshelve_instance', unshelve, states.ACTIVE),
+    ('shelve_offload_instance', offload, states.SHELVED_OFFLOADED),
+    ('live_migrate_instance', live.migrate, states.ACTIVE),
+], ids=['delete', 'resize-source', 'resize-destination', 'confirm', 'revert-destination', 'revert-source', 'unshelve',
+        'offload', 'live-migration'])
+def test_it_is_sent_at_the_next_look(cloud, method, begin, after):
+    uuid = cloud.boot(requested_host='host1')
+    cloud.bus.lost = unsent(method)
+    begin(cloud, uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['task_state'] is not None
+    cloud.bus.lost = None
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.gone(uuid) if after is None else cloud.row(uuid)['vm_state'] == after
+    assert after is None or cloud.row(uuid)['task_state'] is None
+
+
+def silence(cloud):
+    """No heartbeat could be written for a while; then one is."""
+    services = tables_cell.services
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(services).values(last_seen_at=utils.utcnow() - datetime.timedelta(seconds=300)))
+    cloud.conductor._heartbeats._written_at = float('-inf')
+    cloud.heartbeat('host2')
+
+
+def break_connection(cloud):
+    with cloud.db.engine.connect() as conn:
+        conn.invalidate(OSError('The server has gone away.'))
+    cloud.conductor.reconcile()
+
+
+@pytest.mark.parametrize('happens', [lambda cloud: cloud.conductor.messages_lost(), silence, break_connection],
+                         ids=['queue-lost', 'silence', 'database-away'])
+def test_what_nobody_can_have_begun_is_sent_soon(cloud, happens):
+    uuid = cloud.boot(requested_host='host1')
+    cloud.bus.lost = lambda topic, name, server: name == 'stop_instance'
+    cloud.act(uuid, 'os-stop', clean_shutdown=False)
+    soon = utils.utcnow() + datetime.timedelta(seconds=manager.TAKE_UP_S + 1)
+    with cloud.db.reader() as conn:
+        assert instance_actions.overdue(conn, soon) == []
+    happens(cloud)
+    with cloud.db.reader() as conn:
+        assert [action['instance_uuid'] for action in instance_actions.overdue(conn, soon)] == [uuid]
+
+
+def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):
+    uuid = cloud.boot(requested_host='host1')
+    cloud.bus.lost = unsent('stop_instance')
+    cloud.act(uuid, 'os-stop', clean_shutdown=False)
+    shelve.pass_time(cloud)
+    assert cloud.conductor.reconcile() == 1                  # in vain
+    cloud.bus.lost = None
+    time.sleep(reconcile.SEND_AGAIN_S)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.STOPPED

@@ -1,0 +1,33 @@
+"""Whom the services of a process ask."""
+import types
+
+import pytest
+
+from nova import compose
+from nova import conf as nova_conf
+from nova.virt import fake
+
+
+class Bus:
+    """Remembers what is asked of the network services."""
+
+    def __init__(self):
+        self.asked = []
+
+    def client(self, interface):
+        def send(context, **arguments):
+            self.asked.append((interface.topic, arguments))
+        return types.SimpleNamespace(**dict.fromkeys(interface.methods, send))
+
+    def serve(self, interface, manager, host):
+        return None
+
+
+@pytest.mark.parametrize(('driver', 'network', 'server'), [
+    ('libvirt', 'linux', {'server': 'host1'}), ('libvirt', 'fake', {}), ('fake', 'linux', {})])
+def test_the_plumbing_of_real_guests_is_their_hosts(monkeypatch, driver, network, server):
+    conf, bus = nova_conf.new(files=[], compute_driver=driver, network__driver=network), Bus()
+    monkeypatch.setattr(compose, 'virt_driver', fake.FakeDriver)
+    manager = compose.compute(conf, bus, 'host1', None).manager
+    manager.network.network_info(None, instance_uuid='u')
+    assert bus.asked == [('network', {'instance_uuid': 'u', **server})]

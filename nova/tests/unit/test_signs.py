@@ -1,0 +1,96 @@
+"""A call that takes long is told of, without a thread for each; and what else the driver must not do for each."""
+import threading
+import time
+import types
+
+import oslo_messaging
+import pytest
+from oslo_messaging._drivers import common
+
+from nova.rpc import bus
+from nova.rpc import signs
+
+class Incoming:
+    """A message of a call, as the driver hands it to a dispatcher."""
+
+    def __init__(self, client_timeout, broken=False):
+        self.client_timeout, self.ctxt, self.signs, self._broken = client_timeout, {}, 0, broken
+        self.message = {'method': 'work', 'args': {}, 'version': '1.0'}
+
+    def heartbeat(self):
+        self.signs += 1
+        if self._broken:
+            raise oslo_messaging.MessageDeliveryFailure('nobody waits')
+
+
+class Endpoint:
+    target = oslo_messaging.Target(version='1.0')
+
+    def __init__(self):
+        self.go_on = threading.Event()
+
+    def work(self, _context):
+        self.go_on.wait(30)
+        return 'done'
+
+
+@pytest.fixture
+def served(monkeypatch):
+    monkeypatch.setattr(signs, 'LOOK_S', 0.05)
+    endpoint = Endpoint()
+    yield signs.Dispatcher([endpoint], None), endpoint
+    endpoint.go_on.set()
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_who_waits_for_a_call_hears_of_it_again_and_again(served):
+    dispatcher, endpoint = served
+    calls = [Incoming(0.4), Incoming(0.4), Incoming(0.4, broken=True), Incoming(None), Incoming(600)]
+    threads = [threading.Thread(target=dispatcher.dispatch, args=(call,)) for call in calls]
+    others = threading.active_count()
+    for thread in threads:
+        thread.start()
+    until(lambda: calls[0].signs >= 2 and calls[1].signs >= 2)
+    assert threading.active_count() <= others + len(calls) + 1         # one thread for all
+    assert [call.signs for call in calls[2:]] == [1, 0, 0]             # who is gone is not told again
+    endpoint.go_on.set()
+    for thread in threads:
+        thread.join()
+    had = calls[0].signs
+    until(lambda: not dispatcher._at_work)                             # nor does it wake up for nothing
+    assert calls[0].signs <= had + 1
+
+
+def test_a_call_begins_the_signs_anew(served):
+    dispatcher, endpoint = served
+    endpoint.go_on.set()
+    assert dispatcher.dispatch(Incoming(0.2)) == 'done'
+    until(lambda: not dispatcher._at_work)
+    endpoint.go_on.clear()
+    call = Incoming(0.2)
+    thread = threading.Thread(target=dispatcher.dispatch, args=(call,))
+    thread.start()
+    until(lambda: call.signs)
+    endpoint.go_on.set()
+    thread.join()
+
+
+def test_the_driver_does_not_wake_up_many_times_behind_each_message():
+    asked = []
+
+    def consume(timeout):
+        asked.append(timeout)
+        if len(asked) == 6:
+            listener._shutdown.set()
+        raise common.Timeout
+
+    listener = bus.amqpdriver.RpcAMQPListener(types.SimpleNamespace(prefetch_size=1),
+                                              types.SimpleNamespace(consume=consume))
+    listener.poll()
+    assert asked[0] == 0.5 and sum(asked) > 15
