@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A fleet on this machine: the parts that an operator spreads over many, each a process of its own.
 #
-# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N]
+# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N] [--libvirt N]
 #                                                                            builds and starts what is missing
 #        tools/cluster.sh status                                             what runs, and where
 #        tools/cluster.sh stop|start|kill PART...                            one part, or some
@@ -9,7 +9,8 @@
 #        tools/cluster.sh down [--purge]                                     ends all; --purge: forgets the data as well
 #
 # RabbitMQ, MariaDB or PostgreSQL, memcached, haproxy (Debian's packages), Keystone and Glance (from PyPI), two
-# nova-api, two nova-conductor, two nova-scheduler, nova-network, and computes in network namespaces of their own.
+# nova-api, two nova-conductor, two nova-scheduler, nova-network, and computes in network namespaces of their own, the
+# first N of them with libvirt and QEMU, the others with simulated guests.
 # As root. State: NOVA_CLUSTER_DIR (default /var/lib/nova-cluster); a fleet in another directory may run beside it.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -22,11 +23,16 @@ trap 'rm -f "$log"' EXIT
 CLUSTER_PACKAGES="rabbitmq-server mariadb-server postgresql memcached haproxy iproute2 python3-venv"
 if [ "$1" = up ]; then
     say "Programs"
+    extras=mysql,postgresql,memcache,test
+    if [[ " $* " =~ \ --libvirt[\ =][1-9] ]] || grep -q '"libvirt": [1-9]' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
+        CLUSTER_PACKAGES="$CLUSTER_PACKAGES $RUN_PACKAGES $GUEST_PACKAGES" extras=$extras,libvirt
+    fi
     # shellcheck disable=SC2086
     packages_present $CLUSTER_PACKAGES || step "Debian packages" install_packages $CLUSTER_PACKAGES
-    step "Python packages of this tree" make_venv mysql,postgresql,memcache,test
+    step "Python packages of this tree" make_venv "$extras"
     mkdir -p "$NOVA_CLUSTER_DIR"
     chmod 711 "$NOVA_CLUSTER_DIR"
+    [[ $extras != *libvirt ]] || step "Guest image" "$here/guest-image.sh" "$NOVA_CLUSTER_DIR/guest"
     openstack_venv() {
         local python=$NOVA_CLUSTER_DIR/openstack/bin
         "$python/python" -c "import keystone, glance, memcache, pymemcache" 2>/dev/null && [ -x "$python/uwsgi" ] && return 0

@@ -2,15 +2,16 @@
 """Breaks parts of the fleet of tools/cluster.sh while clients work; proves that nothing was lost, doubled or leaked.
 
 usage: tools/faults.py [--only NAME ...] [--load 15] [--clients 8] [--servers 40] [--seed N] [--history DIRECTORY]
-           [--rst] [--list]
+           [--real 3] [--rst] [--list]
 
 For each fault: clients create, delete, stop, start, pause, reboot, rebuild and resize servers; after a third of the
 load time the fault begins, and it ends when its own time is over; the clients go on to the end. Then everything
 settles, and what clients were told is compared with the API, the databases, the broker and the hypervisors: see
 tools/load.py. The faults are in tools/cluster/breaking.py.
 
-The table has for each fault: requests, those that were answered with 5xx or not at all, the longest time in which no
-request succeeded, seconds until everything rested, and what differed. Exits with 1 and a line for each difference.
+The table has for each fault: the machine's load average before it, requests, those that were answered with 5xx or not
+at all, the longest time in which no request succeeded, seconds until everything rested, and what differed. Exits with
+1 and a line for each difference.
 """
 import argparse
 import json
@@ -22,14 +23,15 @@ import threading
 
 import crash_test
 import load
+from cluster import hosts
 from cluster import parts
 from cluster import prepare
 from cluster import settings
 from cluster.breaking import FAULTS
 from cluster.breaking import rabbitmqctl
 
-WIDTHS = (29, 9, 7, 7, 8, 7)
-HEAD = ('fault', 'requests', 'failed', 'gap s', 'rest s', 'differ')
+WIDTHS = (29, 6, 9, 7, 7, 8, 7)
+HEAD = ('fault', 'load', 'requests', 'failed', 'gap s', 'rest s', 'differ')
 
 
 class Fleet(load.Cloud):
@@ -54,13 +56,20 @@ class Fleet(load.Cloud):
 
     def guests(self):
         files = (settings.DIRECTORY / 'nova').glob('compute*/fake/*.json')
-        return {path.parent.parent.name: {uuid: guest['power_state']
-                                          for uuid, guest in json.loads(path.read_text()).items()}
-                for path in files}
+        simulated = {path.parent.parent.name: {uuid: guest['power_state']
+                                               for uuid, guest in json.loads(path.read_text()).items()}
+                     for path in files}
+        return {**simulated, **{name: hosts.guests(name) for name in self.settings.libvirt_names}}
 
     def queues(self):
         rows = [line.split() for line in rabbitmqctl(self, 'list_queues', 'name', 'messages').splitlines()[1:]]
         return {name: int(count) for name, count in rows if not name.startswith('reply_')}
+
+
+def kind(admin, image, flavors, most):
+    """The load.Kind of servers of an image, with flavors by name."""
+    known = [flavor.id for flavor in admin.compute.flavors() if flavor.name in flavors]
+    return load.Kind({'flavorRef': known[0], 'imageRef': admin.image.find_image(image).id}, known, most)
 
 
 def line(cells):
@@ -68,8 +77,8 @@ def line(cells):
                                                 zip(cells[1:], WIDTHS[1:], strict=True))
 
 
-def row(name, result):
-    return (name, str(result.requests), str(result.failed), f'{result.gap:.1f}', f'{result.rested:.1f}',
+def row(name, busy, result):
+    return (name, f'{busy:.1f}', str(result.requests), str(result.failed), f'{result.gap:.1f}', f'{result.rested:.1f}',
             str(len(result.found)))
 
 
@@ -84,10 +93,12 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--only', nargs='+', choices=list(FAULTS), metavar='NAME', default=list(FAULTS))
+    parser.add_argument('--only', nargs='+', choices=list(FAULTS), metavar='NAME',
+                        help='these faults, without it all that this fleet can have')
     parser.add_argument('--load', type=float, default=15, help='seconds of load besides the fault itself')
     parser.add_argument('--clients', type=int, default=8)
     parser.add_argument('--servers', type=int, default=40, help='servers at once, about')
+    parser.add_argument('--real', type=int, default=3, help='servers at once, at most, on computes with libvirt')
     parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(10 ** 6))
     parser.add_argument('--history', type=pathlib.Path, metavar='DIRECTORY',
                         help='where every call and answer is written, a file for each fault')
@@ -103,18 +114,23 @@ def main():
     admin = prepare.cloud(fleet.settings)
     fleet.json('PUT', f'/os-quota-sets/{admin.current_project_id}', {
         'quota_set': {'instances': -1, 'cores': -1, 'ram': -1}})
-    flavors = [flavor.id for flavor in admin.compute.flavors() if flavor.name in ('m1.nano', 'm1.tiny')]
-    body = {'flavorRef': flavors[0], 'imageRef': admin.image.find_image('small').id}
-    print(f'seed {asked.seed}; {fleet.settings.database}, {fleet.settings.computes} computes, {asked.clients} clients, '
-          f'load average {os.getloadavg()[0]:.1f} before')
+    body, flavors, _ = kind(admin, 'small', ('m1.nano', 'm1.tiny'), asked.servers)
+    more = [kind(admin, 'guest', prepare.REAL_FLAVORS, asked.real)] if fleet.settings.libvirt else []
+    print(f'seed {asked.seed}; {fleet.settings.database}, {fleet.settings.computes} computes in {fleet.settings.cells} '
+          f'{"cells" if fleet.settings.cells > 1 else "cell"}, {fleet.settings.libvirt} with libvirt, '
+          f'{asked.clients} clients')
     print(line(HEAD))
-    for name in asked.only:
-        fault = FAULTS[name]
+    crash_test.clean(fleet)
+    possible = [name for name, fault in FAULTS.items() if not fault.needs or getattr(fleet.settings, fault.needs)]
+    for name in set(asked.only or ()).difference(possible):
+        raise SystemExit(f'"{name}" needs a fleet that was built with --{FAULTS[name].needs}.')
+    for name in asked.only or possible:
+        fault, busy = FAULTS[name], os.getloadavg()[0]
         result = load.run(fleet, lambda fault=fault: fault.function(fleet), body, flavors, load_s=asked.load,
-                          clients=asked.clients, servers=asked.servers, rng=rng)
+                          clients=asked.clients, servers=asked.servers, rng=rng, more=more)
         if fault.lossless and result.failed:
             result.found.append(f'{result.failed} requests failed and none may')
-        rows.append(row(name, result))
+        rows.append(row(name, busy, result))
         print(line(rows[-1]))
         for sentence in result.found:
             print('  ' + sentence)

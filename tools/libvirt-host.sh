@@ -2,6 +2,7 @@
 # Starts virtlogd and libvirtd where no systemd does it, so that real guests can run on any Debian machine.
 #
 # usage: tools/libvirt-host.sh start|stop|status        needs root, libvirt-daemon-system, qemu-system-x86, tini
+#        tools/libvirt-host.sh serve [ARGUMENT...]      libvirtd itself, to its end; in a mount namespace that is its own
 #
 # With systemd it only asks systemd. Without it, two habits of such machines would make each guest's start take
 # 10 to 50 s instead of 0.3 s:
@@ -16,22 +17,29 @@ uri=qemu:///system
 answers() { timeout 20 virsh -c "$uri" version >/dev/null 2>&1; }
 kvm_works() { [ -w /dev/kvm ] && grep -qE '\b(vmx|svm)\b' /proc/cpuinfo; }
 
-# Commands that give the shell's mount namespace a /dev without kvm, everything else as it was.
+# A /dev without kvm for this mount namespace, everything else as it was.
 hide_kvm() {
-    cat <<COMMANDS
-        mkdir -p $run/dev && mount -t tmpfs -o mode=755,nosuid dev $run/dev && cd /dev
-        for name in *; do
-            [ "\$name" = kvm ] && continue
-            if mountpoint -q "\$name"; then
-                mkdir $run/dev/"\$name"
-                mount --bind "\$name" $run/dev/"\$name"
-                while mountpoint -q "/dev/\$name"; do umount -l "/dev/\$name" || break; done
-            else
-                cp -a "\$name" $run/dev/
-            fi
-        done
-        cd / && mount --move $run/dev /dev
-COMMANDS
+    mkdir -p "$run/dev"
+    mount -t tmpfs -o mode=755,nosuid dev "$run/dev"
+    cd /dev
+    for name in *; do
+        [ "$name" = kvm ] && continue
+        if mountpoint -q "$name"; then
+            mkdir "$run/dev/$name"
+            mount --bind "$name" "$run/dev/$name"
+            while mountpoint -q "/dev/$name"; do umount -l "/dev/$name" || break; done
+        else
+            cp -a "$name" "$run/dev/"
+        fi
+    done
+    cd /
+    mount --move "$run/dev" /dev
+}
+
+# libvirtd goes with tini, whatever ends that: it leads the process group that others signal.
+serve() {
+    kvm_works || hide_kvm
+    exec tini -s -- setpriv --pdeathsig KILL libvirtd "$@"
 }
 
 start() {
@@ -41,12 +49,9 @@ start() {
         systemctl start virtlogd.socket libvirtd
     else
         mkdir -p "$run"
-        hide=
-        kvm_works || hide=$(hide_kvm)
         setsid tini -s -- virtlogd </dev/null >"$run/virtlogd.out" 2>&1 &
         echo $! >"$run/virtlogd.pid"
-        setsid unshare -m sh -c "$hide
-            exec tini -s -- libvirtd" </dev/null >"$run/libvirtd.out" 2>&1 &
+        setsid unshare -m "$0" serve </dev/null >"$run/libvirtd.out" 2>&1 &
         echo $! >"$run/libvirtd.pid"
     fi
     for _ in $(seq 100); do
@@ -70,5 +75,6 @@ case ${1:-} in
     start) start ;;
     stop) stop ;;
     status) answers ;;
-    *) echo "usage: $0 start|stop|status" >&2; exit 2 ;;
+    serve) shift; serve "$@" ;;
+    *) echo "usage: $0 start|stop|status|serve" >&2; exit 2 ;;
 esac

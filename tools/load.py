@@ -23,6 +23,8 @@ REQUEST_S = 60
 ACTIONS = {**{name: body for name, body in crash_test.ACTIONS.items() if name != 'createImage'}, 'resize': {},
            'confirmResize': None, 'revertResize': None}
 
+# servers of one kind of hosts: what a request for one says, the ids of flavors to resize to, servers at once at most
+Kind = collections.namedtuple('Kind', 'body flavors most')
 Call = collections.namedtuple('Call', 'begun ended what uuid status request_id')       # status None: no answer
 
 
@@ -91,11 +93,15 @@ class Cloud:
 
 
 class History(crash_test.History):
-    """Every call and answer; ``accepted`` has those of actions that were acknowledged: {(uuid, request id): action}."""
+    """Every call and answer.
+
+    accepted    those of actions that were acknowledged: {(uuid, request id): action}
+    kinds       {uuid: Kind} of acknowledged servers
+    """
 
     def __init__(self):
         super().__init__()
-        self.calls, self.accepted = [], {}
+        self.calls, self.accepted, self.kinds = [], {}, {}
 
     def dump(self, path):
         """Write the calls, one JSON document a line."""
@@ -107,11 +113,12 @@ class Client(crash_test.Client):
     """Makes requests until it is told to stop, whatever the answers are.
 
     :param body: of the server in a request for one; :param flavors: ids to resize to
+    :param more: Kind rows of other servers, made as often as these while there is room
     """
 
-    def __init__(self, cloud, body, flavors, history, servers, rng):
+    def __init__(self, cloud, body, flavors, history, servers, rng, more=()):
         super().__init__(cloud, body, history, servers, rng)
-        self.flavors = flavors
+        self.kinds = [Kind(body, flavors, servers), *more]
 
     def run(self, stop):
         while not stop.is_set():
@@ -142,15 +149,24 @@ class Client(crash_test.Client):
             self._asked = (what, uuid)
             with self.history.lock:
                 self.history.created.add(uuid)
+                self.history.kinds[uuid] = self._kind
         self._write(begun, status)
         return status
 
     def create(self, room=1):
         self.number += 1
+        self._kind, room = self._choose(room)
         several = min(3, room) if self.rng.random() < 0.1 else 1
-        body = {**self.body, 'name': f'fault-{threading.get_ident()}-{self.number}', 'networks': 'auto',
+        body = {**self._kind.body, 'name': f'fault-{threading.get_ident()}-{self.number}', 'networks': 'auto',
                 'min_count': several, 'max_count': several}
         self.ask('create', None, 'POST', '/servers', {'server': body}, version='2.37')
+
+    def _choose(self, room):
+        """(Kind of the next server, how many of it there may be); the first kind always has room."""
+        with self.history.lock:
+            living = [kind for uuid, kind in self.history.kinds.items() if uuid not in self.history.delete_sent]
+        rooms = [(kind, min(room, kind.most - living.count(kind))) for kind in self.kinds[1:]]
+        return self.rng.choice([(self.kinds[0], room), *((kind, left) for kind, left in rooms if left > 0)])
 
     def delete(self, uuid):
         with self.history.lock:
@@ -160,9 +176,9 @@ class Client(crash_test.Client):
                 self.history.delete_acknowledged.add(uuid)
 
     def act(self, uuid):
-        action = self.rng.choice(list(ACTIONS))
-        arguments = {'rebuild': {'imageRef': self.body['imageRef']},
-                     'resize': {'flavorRef': self.rng.choice(self.flavors)}}.get(action, ACTIONS[action])
+        action, kind = self.rng.choice(list(ACTIONS)), self.history.kinds[uuid]
+        arguments = {'rebuild': {'imageRef': kind.body['imageRef']},
+                     'resize': {'flavorRef': self.rng.choice(kind.flavors)}}.get(action, ACTIONS[action])
         self.ask(action, uuid, 'POST', f'/servers/{uuid}/action', {action: arguments})
 
 
@@ -290,13 +306,16 @@ class Result:
         self.gap = max(after - before for before, after in zip(moments, moments[1:], strict=False))
 
 
-def run(cloud, fault, body, flavors, *, load_s, clients=8, servers=40, rng=random, checks=CHECKS):
+def run(cloud, fault, body, flavors, *, load_s, clients=8, servers=40, rng=random, checks=CHECKS,
+        more=()):
     """Clients work for ``load_s`` seconds and as long as the fault takes, which begins after a third; a Result.
 
     :param fault: function without arguments; it may return sentences
+    :param more: Kind rows of servers besides those of ``body``
     """
     history, stop = History(), threading.Event()
-    workers = [Client(cloud, body, flavors, history, servers, random.Random(rng.random())) for _ in range(clients)]
+    workers = [Client(cloud, body, flavors, history, servers, random.Random(rng.random()), more)
+               for _ in range(clients)]
     begin = time.monotonic()
     with futures.ThreadPoolExecutor(clients) as pool:
         jobs = [pool.submit(worker.run, stop) for worker in workers]

@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """Asks a fleet for several times as many servers as it can build, and looks what becomes of them.
 
-usage: tools/overload.py [--computes 4] [--seconds 60] [--times 4] [--limit 300]
+usage: tools/overload.py [--computes 4] [--seconds 60] [--times 4] [--limit 100] [--spawn 2.0]
 
-It measures how many servers a second the fleet builds, asks for so many times more for a while, and then waits. It
-fails (exit code 1) when an answer was other than 202, 429 or 503 with Retry-After, when a server ended in ERROR, when
-an accepted server is not ACTIVE in the end, or when a request after it is not answered as one before it.
+It measures how many servers a second the fleet builds, asks for so many times more for a while, and then waits. The
+hosts are what is slow: each builds one guest at a time, and the fake driver takes its time for it, so that one machine
+can ask for four times as much. Requests go out by the clock, whether those before are answered or not.
+
+It fails (exit code 1) when an answer was other than 202, 429 or 503 with Retry-After, when a server ended in ERROR,
+when an accepted server is not ACTIVE in the end, when a request after it is not answered as one before it, or when it
+could not ask for as many as it should.
 """
 import argparse
 import collections
+import concurrent.futures
+import http.client
 import json
 import pathlib
 import sys
@@ -18,14 +24,23 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / 'bench'))
 from fleet import Fleet
 
-DELAYS = '[fake]\ndelays = spawn:{spawn}\n'
-CLIENTS = 16
+OPTIONS = '''
+[DEFAULT]
+max_concurrent_builds = 1
+[api]
+max_waiting_builds = {limit}
+[fake]
+delays = spawn:{spawn}
+'''
+CLIENTS = 100                # requests that may wait for their answers at once
+LOOK_S = 0.5                 # between two looks how many servers wait
+ASKED = 0.95                 # part of the requests that must have gone out, or it was no overload
 DRAIN_S = 600                # what was accepted must be built so long afterwards
 
 
 class Overload:
     def __init__(self, fleet):
-        self.fleet, self.wrong = fleet, []
+        self.fleet, self.wrong, self.waited = fleet, [], 0
 
     def say(self, text, **figures):
         print(f'{text:40}', '  '.join(f'{key} {value}' for key, value in figures.items()), flush=True)
@@ -47,50 +62,65 @@ class Overload:
 
     def sustainable(self, seconds):
         """Servers a second that are built when there are always some that wait."""
-        status, _headers, data = self.fleet.create('warm', 10)
+        line = 2 * self.fleet.computes
+        status, _headers, data = self.fleet.create('warm', line)
         if status != 202:
             raise RuntimeError(data)
-        self.drained(10)
-        begin, count = time.monotonic(), 10
+        self.drained(line)
+        begin, count = time.monotonic(), line
         while time.monotonic() < begin + seconds:
-            if self.fleet.states().get('building', 0) < 20:
-                status, _headers, data = self.fleet.create('rate', 20)
+            if self.fleet.states().get('building', 0) < line:
+                status, _headers, data = self.fleet.create('rate', line)
                 if status != 202:
                     raise RuntimeError(data)
-                count += 20
+                count += line
             time.sleep(0.05)
-        built = self.fleet.states().get('active', 0) - 10
+        built = self.fleet.states().get('active', 0) - line
         rate = built / (time.monotonic() - begin)
         self.drained(count)
         return max(rate, 0.5), count
 
     def press(self, rate, seconds):
-        """Ask for so many servers a second; {status: answers}, and the slowest answer in seconds."""
-        answers, slowest, lock = collections.Counter(), [0.0], threading.Lock()
-        begin, numbers = time.monotonic(), iter(range(int(rate * seconds)))
+        """Ask for so many servers a second; {status: answers}, and the slowest answer in seconds.
 
-        def client():
-            while True:
-                with lock:
-                    number = next(numbers, None)
-                if number is None or time.monotonic() > begin + seconds:
-                    return
-                time.sleep(max(0, begin + number / rate - time.monotonic()))
-                asked = time.monotonic()
+        ``self.waited`` is how many servers waited at most.
+        """
+        answers, slowest, lock = collections.Counter(), [0.0], threading.Lock()
+        begin, over = time.monotonic(), threading.Event()
+
+        def ask(number):
+            due = begin + number / rate
+            time.sleep(max(0, due - time.monotonic()))
+            if time.monotonic() > begin + seconds:
+                return
+            try:
                 status, headers, data = self.fleet.create(f'press-{number}')
-                with lock:
-                    answers[status] += 1
-                    slowest[0] = max(slowest[0], time.monotonic() - asked)
-                    if status not in (202, 429, 503):
-                        self.wrong.append(f'{status}: {data[:200]!r}')
-                    elif status != 202 and not headers.get('Retry-After'):
-                        self.wrong.append(f'{status} without Retry-After')
-        threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return answers, slowest[0], time.monotonic() - begin
+            except (OSError, http.client.HTTPException) as error:
+                status, headers, data = 'none', {}, repr(error)
+            with lock:
+                answers[status] += 1
+                slowest[0] = max(slowest[0], time.monotonic() - due)
+                if status not in (202, 429, 503):
+                    self.wrong.append(f'{status}: {data[:200]!r}')
+                elif status != 202 and not headers.get('Retry-After'):
+                    self.wrong.append(f'{status} without Retry-After')
+
+        def look():
+            while not over.wait(LOOK_S):
+                self.waited = max(self.waited, self.fleet.states().get('building', 0))
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
+                for _ in clients.map(ask, range(int(rate * seconds))):
+                    pass
+        finally:
+            over.set()
+            looking.join()
+        asked = sum(answers.values())
+        if asked < ASKED * int(rate * seconds):
+            self.wrong.append(f'{asked} servers were asked for, not {int(rate * seconds)}: the clients were too slow')
+        return answers, slowest[0]
 
     def one(self):
         """Seconds from POST to ACTIVE of one server."""
@@ -111,10 +141,10 @@ class Overload:
         rate, built = self.sustainable(min(20, seconds))
         self.say('sustainable', servers_per_s=round(rate, 1))
         alone = self.one()
-        answers, slowest, took = self.press(rate * times, seconds)
-        self.say(f'{times} times as many for {seconds} s', asked_per_s=round(sum(answers.values()) / took, 1),
-                 **{f'answers_{status}': count for status, count in sorted(answers.items())},
-                 slowest_answer_s=round(slowest, 1))
+        answers, slowest = self.press(rate * times, seconds)
+        self.say(f'{times} times as many for {seconds} s', asked_per_s=round(sum(answers.values()) / seconds, 1),
+                 **{f'answers_{status}': count for status, count in sorted(answers.items(), key=str)},
+                 slowest_answer_s=round(slowest, 1), most_waiting=self.waited)
         drained = self.drained(built + 1 + answers[202])
         self.say('all that were accepted are ACTIVE', after_s=round(drained, 1),
                  error=self.fleet.states().get('error', 0))
@@ -126,12 +156,10 @@ def main():
     parser.add_argument('--computes', type=int, default=4)
     parser.add_argument('--seconds', type=int, default=60)
     parser.add_argument('--times', type=int, default=4)
-    parser.add_argument('--limit', type=int, default=300, help='[api] max_waiting_builds')
-    parser.add_argument('--spawn', type=float, default=1.0, help='seconds that the fake driver takes for a guest')
+    parser.add_argument('--limit', type=int, default=100, help='[api] max_waiting_builds')
+    parser.add_argument('--spawn', type=float, default=2.0, help='seconds that the fake driver takes for a guest')
     args = parser.parse_args()
-    options = f'\n[api]\nmax_waiting_builds = {args.limit}\n' + DELAYS.format(spawn=args.spawn)
-    options += '[DEFAULT]\nmax_concurrent_builds = 2\n'
-    with Fleet(args.computes, options) as fleet:
+    with Fleet(args.computes, OPTIONS.format(limit=args.limit, spawn=args.spawn)) as fleet:
         fleet.flavor()
         test = Overload(fleet)
         test.run(args.seconds, args.times)

@@ -17,7 +17,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'rm -f "$log" "$log".*' EXIT
-TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils"
+TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
@@ -40,49 +40,68 @@ if wants integration && [ $root = yes ]; then
     step "Guest image" "$here/guest-image.sh" "$NOVA_TEST_GUEST_DIR"
 fi
 
-pytest() { "$venv/bin/python" -m pytest -q -p no:cacheprovider "$@"; }
+# Waited for in the background, so that the end of this script is the end of its tests, whenever it comes.
+pytest() { begin "$@" & wait "$!"; }
+begin() { exec "$venv/bin/python" -m pytest -q -p no:cacheprovider -p no:schemathesis "$@"; }
+stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
+trap stop TERM INT HUP
 # What shares nothing with other tests runs on every core, file by file.
 side_by_side() { pytest -n auto --maxprocesses 8 --dist loadfile "$@"; }
+# beside NAME pytest-arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
+# shown: what they have printed, when all have ended; fails when one of them has.
+names=() started=()
+beside() {
+    while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
+    begin "${@:2}" >"$log.$1" 2>&1 &
+    names+=("$1") started+=("$!")
+}
+shown() {
+    local number code status=0
+    for number in "${!names[@]}"; do
+        code=0
+        wait "${started[number]}" || code=$?
+        [ "$code" = 0 ] || [ "$code" = 5 ] || status=$code          # 5: no test of this part was wanted
+        cat "$log.${names[number]}"
+    done
+    names=() started=()
+    return "$status"
+}
 # The same for green threads, which pytest-xdist's workers cannot run on: a process a core, each with one share of the
 # files after the other; files take seconds or minutes, so there are more shares than cores.
 in_shares() {
-    local files=("$1"/test_*.py) cores count status=0 code number=0 share file
-    cores=$(nproc) count=$(($(nproc) * 6))
+    local files=("$1"/test_*.py) most count number share file
+    most=$(nproc) count=$(($(nproc) * 6))
     shift
-    while [ $number -lt "$count" ]; do
+    for ((number = 0; number < count; number++)); do
         share=()
         for ((file = number; file < ${#files[@]}; file += count)); do share+=("${files[file]}"); done
-        while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n || true; done
-        { code=0; pytest "${share[@]}" "$@" >"$log.$number" 2>&1 || code=$?; echo $code >"$log.$number.code"; } &
-        number=$((number + 1))
+        [ ${#share[@]} = 0 ] || beside "$number" "${share[@]}" "$@"
     done
-    wait
-    for ((number = 0; number < count; number++)); do
-        code=$(cat "$log.$number.code")
-        [ "$code" = 0 ] || [ "$code" = 5 ] || status=$code          # 5: no test of this share was wanted
-        cat "$log.$number"
-    done
-    return "$status"
+    shown
 }
-# Real servers are mostly waited for: what shares the one libvirt of this machine, its bridges or its packet filter runs
-# in one process, everything else beside it in a second one.
-beside_the_host() {
-    local directory=$1 file status=0 code host=() others=()
+# Real servers are mostly waited for, so there are more processes than cores. What shares the one libvirt of this
+# machine, its bridges or its packet filter runs in one of them; the others are cut by the servers that they share.
+by_servers() {
+    local directory=$1 most=$(($(nproc) + 1)) file part name
+    declare -A parts=()
     shift
     for file in "$directory"/test_*.py; do
-        case ${file##*/} in
-            test_clients.py|test_crash.py|test_libvirt*.py|test_network_linux.py) host+=("$file") ;;
-            *) others+=("$file") ;;
+        name=${file##*/}
+        case $name in
+            test_clients.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
+            test_client_suites.py|test_*_clients.py) part=clients ;;
+            test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
+            test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
+                test_shared_requests.py) part=databases ;;
+            *) part=brokers ;;
         esac
+        parts[$part]+="$file "
     done
-    pytest -rsfE "${host[@]}" "$@" >"$log.host" 2>&1 &
-    pytest -rsfE "${others[@]}" "$@" || status=$?
-    code=0
-    wait $! || code=$?
-    cat "$log.host"
-    for code in "$status" "$code"; do
-        [ "$code" = 0 ] || [ "$code" = 5 ] || return "$code"            # 5: no test of this part was wanted
+    for part in host databases clients fleets brokers; do        # the longest first
+        # shellcheck disable=SC2086
+        beside "$part" -rsfE ${parts[$part]} "$@"
     done
+    shown
 }
 failed=()
 run() {
@@ -106,7 +125,7 @@ if wants functional; then
     run "functional, green threads" in_shares nova/tests/functional "$@"
     unset NOVA_THREAD_MODEL
 fi
-if wants integration; then run "integration" beside_the_host nova/tests/integration "$@"; fi
+if wants integration; then run "integration" by_servers nova/tests/integration "$@"; fi
 
 printf '\n'
 [ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"

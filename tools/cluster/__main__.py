@@ -35,7 +35,7 @@ def _start(rows):
 
 def up(asked):
     settings.DIRECTORY.mkdir(exist_ok=True)
-    fleet = settings.save(asked.database, asked.computes, asked.cells)
+    fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt)
     begin = time.monotonic()
     print('Network and servers')
     _step('Bridge and namespaces', prepare.network, fleet)
@@ -52,18 +52,20 @@ def up(asked):
     print('Compute')
     _start(parts.nova(fleet))
     _step('Every service reports', _reporting, fleet)
-    _step('Flavors, image, network', prepare.contents, fleet)
+    _step('Flavors and images', prepare.contents, fleet)
     print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes in {fleet.cells} '
-          f'{"cells" if fleet.cells > 1 else "cell"}. As its users:\n')
+          f'{"cells" if fleet.cells > 1 else "cell"}, {fleet.libvirt} with libvirt. As its users:\n')
     for user in ('admin', 'demo'):
         print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
               f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
     print('\nNext: openstack server create --flavor m1.nano --image small --wait first')
+    if fleet.libvirt:
+        print('or with a guest of QEMU: openstack server create --flavor real.nano --image guest --wait first')
 
 
 def _reporting(fleet):
     """Wait until all services are up."""
-    wanted = fleet.computes + 2 * 2 + (2 * fleet.cells if fleet.cells > 1 else 1)
+    wanted = fleet.computes + fleet.libvirt + 2 * 2 + (2 * fleet.cells if fleet.cells > 1 else 1)
     deadline = time.monotonic() + 90
     while True:
         rows = [line for line in prepare.manage('service', 'list').splitlines()[1:] if ' up ' in line]
@@ -84,7 +86,7 @@ def _fleet():
 def status(asked):
     rows = parts.all_of(_fleet())
     for part in rows:
-        print(f'{part.name:<12} {part.pid() or "-":>8}  {part.address}')
+        print(f'{part.name:<17} {part.pid() or "-":>8}  {part.address}')
     missing = sum(part.pid() is None for part in rows)
     if missing:
         print(f'{missing} of {len(rows)} do not run. Start them with: tools/cluster.sh up')
@@ -123,7 +125,7 @@ def down(asked):
     prepare.remove_network()
     if asked.purge:
         for path in settings.DIRECTORY.glob('*'):
-            if path.name != 'openstack':                    # programs, not data
+            if path.name not in ('openstack', 'guest'):                 # programs, not data
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
@@ -137,6 +139,8 @@ def main():
                          default=settings.load().computes if settings.load() else 3)
     command.add_argument('--cells', type=int, choices=range(1, settings.MOST_CELLS + 1), metavar='N',
                          default=settings.load().cells if settings.load() else 1)
+    command.add_argument('--libvirt', type=int, choices=range(200), metavar='N',
+                         default=settings.load().libvirt if settings.load() else 0)
     command.set_defaults(do=up)
     commands.add_parser('status', help='what runs').set_defaults(do=status)
     for name in ('start', 'stop', 'kill'):

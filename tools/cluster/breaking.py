@@ -1,4 +1,5 @@
 """The faults of tools/faults.py: functions that break parts of the fleet, wait, and mend them."""
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -25,7 +26,7 @@ class Fault:
     """
     function    called with the fleet; breaks, waits, mends; what it returns are sentences: differences of its own
     lossless    no request may fail
-    needs       what a fleet must have been built with
+    needs       what a fleet must have been built with: an attribute of its Settings
     """
 
     function: typing.Callable
@@ -72,12 +73,19 @@ def _daemons(fleet):
 def killed_at_random(fleet):
     """SIGKILL of a daemon every few seconds; each is started again after 0 to 30 s."""
     rng, end, back = random.Random(fleet.rng.random()), time.monotonic() + RANDOM_S, []
+    kills = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         def revive(part, after):
             time.sleep(after)
-            part.start()
+            before = kills[part.name]
+            try:
+                part.start()
+            except RuntimeError:
+                if kills[part.name] == before:       # else it was killed before it served: another revival follows
+                    raise
         while time.monotonic() < end:
             part = fleet.parts[rng.choice(_daemons(fleet))]
+            kills[part.name] += 1
             if part.kill():
                 back.append(pool.submit(revive, part, rng.uniform(0, LONGEST_DOWN_S)))
             time.sleep(rng.uniform(0, 2 * KILL_EVERY_S))
@@ -210,5 +218,6 @@ FAULTS = {
     'keystone away': Fault(killed('keystone', down_s=10)),
     'load balancer restarted': Fault(stopped('haproxy')),
     'compute cut off for 60 s': Fault(cut_off(1)),
+    'libvirt of a compute killed': Fault(killed('libvirt-compute1'), needs='libvirt'),
     'compute cut off from broker': Fault(unreachable('rabbitmq', 60, compute='compute1')),
 }

@@ -7,6 +7,7 @@ import socket
 import sys
 import urllib.request
 
+from cluster import hosts
 from cluster import settings
 from cluster.processes import Part
 
@@ -111,8 +112,19 @@ def nova(fleet):
                address=f'{settings.ADDRESS}:{settings.PORTS["haproxy"]}')
     for number in range(1, fleet.computes + 1):
         name = f'compute{number}'
+        if name in fleet.libvirt_names:
+            yield from _libvirt_host(name, number)
         yield Part(name, [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf'],
                    namespace=settings.NAMESPACES + name, address=settings.compute_address(number))
+
+
+def _libvirt_host(name, number):
+    """What a compute with guests of QEMU needs on its host: libvirt, and bridges."""
+    where = {'namespace': settings.NAMESPACES + name, 'address': settings.compute_address(number)}
+    serve = hosts.inside(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve')
+    yield Part(f'libvirt-{name}', serve, hosts.answers(name), **where)
+    yield Part(f'network-{name}', hosts.inside(name, BIN / 'nova-network', '--config-file',
+                                               settings.DIRECTORY / 'nova' / f'network-{name}.conf'), **where)
 
 
 def all_of(fleet):

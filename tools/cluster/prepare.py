@@ -6,6 +6,7 @@ import os
 import pathlib
 import pwd
 
+from cluster import hosts
 from cluster import parts
 from cluster import settings
 from cluster.processes import run
@@ -22,6 +23,7 @@ def network(fleet):
         name, inner, outer = f'{settings.NAMESPACES}compute{number}', 'eth0', f'{settings.CABLES}{number}'
         if name in have:
             continue
+        hosts.switched_on(f'compute{number}')
         run('ip', 'netns', 'add', name)
         run('ip', 'link', 'add', outer, 'type', 'veth', 'peer', 'name', inner, 'netns', name)
         run('ip', 'link', 'set', outer, 'master', settings.BRIDGE, 'up')
@@ -33,6 +35,7 @@ def network(fleet):
 def remove_network():
     for name in [line.split()[0] for line in run('ip', 'netns', 'list').splitlines()]:
         if name.startswith(settings.NAMESPACES + 'compute'):
+            hosts.switch_off(name)
             run('ip', 'netns', 'delete', name)
     if pathlib.Path(f'/sys/class/net/{settings.BRIDGE}').exists():
         run('ip', 'link', 'delete', settings.BRIDGE)
@@ -47,6 +50,8 @@ def _owned(path, user):
 
 def data(fleet):
     """Directories of the servers, and empty database clusters."""
+    for name in fleet.libvirt_names:
+        hosts.prepare(name)
     for name in fleet.brokers:
         broker = settings.DIRECTORY / name
         _owned(broker, 'rabbitmq')
@@ -118,6 +123,7 @@ project_name = service
 user_domain_name = Default
 project_domain_name = Default
 memcached_servers = {settings.ADDRESS}:{settings.PORTS['memcached']}
+memcache_pool_dead_retry = 10
 service_token_roles_required = true
 '''
 
@@ -137,7 +143,9 @@ key_repository = {directory}/keystone/fernet
 key_repository = {directory}/keystone/credential
 [cache]
 enabled = true
-backend = dogpile.cache.pymemcache
+# goes on without a memcached that is away; others raise errors for a minute
+backend = oslo_cache.memcache_pool
+memcache_dead_retry = 10
 memcache_servers = {settings.ADDRESS}:{settings.PORTS['memcached']}
 ''')
     _write(directory / 'glance' / 'glance-api.conf', f'''[DEFAULT]
@@ -175,9 +183,22 @@ backend apis
     nova(fleet)
 
 
+DRAIN_S = 4             # haproxy leaves a server after two checks, a second apart
+
+
 # what a hypervisor takes, about
 FAKE = '''[fake]
 delays = spawn:0.05,destroy:0.03,power_off:0.03,power_on:0.03,reboot:0.03
+'''
+
+
+# emulated guests do not hear that they shall stop while they boot, and all hosts have this machine's processors
+LIBVIRT = '''[DEFAULT]
+compute_driver = libvirt
+shutdown_timeout = 10
+cpu_allocation_ratio = 16
+[network]
+driver = linux
 '''
 
 
@@ -229,7 +250,8 @@ enable_proxy_headers_parsing = true
         for number in (1, 2):
             name, http = f'{kind}{number}', ''
             if kind == 'api':
-                http = f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
+                http = (f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
+                        f'drain_time = {DRAIN_S}\n')
             file(name, *top, *([identity] if kind == 'api' else []), host=f'controller{number}', http=http)
     if not fleet.cell_names:
         file('network', *top)
@@ -238,9 +260,13 @@ enable_proxy_headers_parsing = true
             file(f'{cell}-{kind}', shared, messages(cell), databases(cell), host=f'{cell}-controller')
     file('manage', *top)
     for number in range(1, fleet.computes + 1):
-        name = f'compute{number}'
-        file(name, shared, messages(fleet.cell_of(number)), f'{FAKE}state_dir = {directory}/{name}/fake\n', host=name,
-             address=settings.compute_address(number))
+        name, cell = f'compute{number}', fleet.cell_of(number)
+        own = f'{FAKE}state_dir = {directory}/{name}/fake\n'
+        where = {'host': name, 'address': settings.compute_address(number)}
+        if name in fleet.libvirt_names:
+            own = f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
+            file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, **where)
+        file(name, shared, messages(cell), own, **where)
 
 
 def manage(*arguments, cell=None):
@@ -250,7 +276,7 @@ def manage(*arguments, cell=None):
 
 
 def schemas(fleet):
-    """The tables of Keystone, Glance and this tree, each by its own command."""
+    """The tables of Keystone, Glance and this tree, each by its own command, and the first network."""
     keystone, glance = settings.DIRECTORY / 'keystone', settings.DIRECTORY / 'glance'
     keystone_manage = (parts.OPENSTACK / 'keystone-manage', '--config-file', keystone / 'keystone.conf')
     run(*keystone_manage, 'db_sync')
@@ -267,6 +293,7 @@ def schemas(fleet):
     manage('db', 'sync')
     if fleet.cell_names:
         cells(fleet)
+    manage('network', 'create')
 
 
 def cells(fleet):
@@ -314,25 +341,24 @@ def users(fleet):
                 identity.create_endpoint(service_id=service.id, interface=interface, url=url, region_id='RegionOne')
 
 
+# name -> (vCPUs, MiB of memory, GiB of disk); where both kinds of hosts are, the flavor says which one it is for
+FLAVORS = {'m1.nano': (1, 128, 1), 'm1.tiny': (1, 512, 1), 'm1.small': (1, 2048, 20)}
+REAL_FLAVORS = {'real.nano': (1, 128, 1), 'real.micro': (1, 160, 1)}
+
+
 def contents(fleet):
-    """Flavors, a network and an image, so that a server can be made at once."""
+    """Flavors and images, so that a server can be made at once."""
     connection = cloud(fleet)
-    have = {flavor.name for flavor in connection.compute.flavors()}
-    for name, vcpus, ram, disk in (('m1.nano', 1, 128, 1), ('m1.tiny', 1, 512, 1), ('m1.small', 1, 2048, 20)):
-        if name not in have:
-            connection.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)
-    if connection.image.find_image('small') is None:
-        connection.create_image('small', data=bytes(65536), container_format='bare', disk_format='raw',
-                                visibility='public', wait=True, validate_checksum=False)
-    _default_network()
-
-
-def _default_network():
-    from nova import compose
-    from nova import conf as nova_conf
-    from nova.network import setup
-    conf = nova_conf.new(files=[str(settings.DIRECTORY / 'nova' / 'manage.conf')])
-    api_db, cell_db = compose.open_databases(conf)
-    setup.bootstrap(conf, api_db)
-    api_db.dispose()
-    cell_db.dispose()
+    have = {flavor.name: flavor for flavor in connection.compute.flavors()}
+    for name, (vcpus, ram, disk) in {**FLAVORS, **(REAL_FLAVORS if fleet.libvirt else {})}.items():
+        flavor = have.get(name) or connection.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)
+        if fleet.libvirt:
+            kind = 'QEMU' if name in REAL_FLAVORS else 'fake'
+            connection.compute.create_flavor_extra_specs(flavor, {'capabilities:hypervisor_type': f's== {kind}'})
+    images = {'small': ('raw', {'data': bytes(65536)})}
+    if fleet.libvirt:
+        images['guest'] = ('qcow2', {'filename': str(settings.DIRECTORY / 'guest' / 'guest.qcow2')})
+    for name, (disk_format, contents) in images.items():
+        if connection.image.find_image(name) is None:
+            connection.create_image(name, container_format='bare', disk_format=disk_format, visibility='public',
+                                    wait=True, validate_checksum=False, **contents)

@@ -32,17 +32,23 @@ class Settings:
     database    mariadb or postgresql
     computes    number of nova-compute processes
     cells       number of cells; of several each has a broker and a database server of its own
+    libvirt     number of computes with guests of QEMU, the first ones; the others' guests are simulated
     passwords   {name: secret}
     """
 
     def __init__(self, values):
         self.database, self.computes, self.passwords = values['database'], values['computes'], values['passwords']
-        self.cells = values.get('cells', 1)
+        self.cells, self.libvirt = values.get('cells', 1), values.get('libvirt', 0)
 
     @property
     def cell_names(self):
         """The cells whose parts are their own: none when there is one alone."""
         return [f'cell{number}' for number in range(1, self.cells + 1)] if self.cells > 1 else []
+
+    @property
+    def libvirt_names(self):
+        """Names of the computes with guests of QEMU."""
+        return [f'compute{number}' for number in range(1, self.libvirt + 1)]
 
     @property
     def brokers(self):
@@ -95,16 +101,20 @@ def load():
     return Settings(json.loads(file.read_text())) if file.exists() else None
 
 
-def save(database, computes, cells=1):
+def save(database, computes, cells=1, libvirt=0):
     """Settings with these values; secrets stay what they are."""
     known = load()
-    if known is not None and known.database != database:
-        raise SystemExit(f'This fleet was built on {known.database}. End it with: tools/cluster.sh down --purge')
-    if known is not None and known.cells != cells:
-        raise SystemExit(f'This fleet was built with {known.cells} cells. End it with: tools/cluster.sh down --purge')
+    for name, asked, words in (('database', database, 'on {}'), ('cells', cells, 'with {} cells'),
+                               ('libvirt', libvirt, 'with libvirt on {} computes')):
+        if known is not None and getattr(known, name) != asked:
+            raise SystemExit(f'This fleet was built {words.format(getattr(known, name))}. End it with: '
+                             'tools/cluster.sh down --purge')
+    if libvirt > computes:
+        raise SystemExit(f'There cannot be libvirt on {libvirt} of {computes} computes.')
     passwords = known.passwords if known else {
         name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance')}
-    values = {'database': database, 'computes': computes, 'cells': cells, 'passwords': passwords}
+    values = {'database': database, 'computes': computes, 'cells': cells, 'libvirt': libvirt,
+              'passwords': passwords}
     file = DIRECTORY / 'fleet.json'
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'w') as handle:
         json.dump(values, handle, indent=1)

@@ -1,0 +1,100 @@
+"""Computes with guests of QEMU: each a host of its own, with a libvirt that knows nothing of the others'.
+
+A host has a network namespace, as every compute of the fleet, and directories in place of those whose paths are
+compiled into libvirt: tools/cluster/host.sh binds them in the mount namespace of each process that needs them. What
+is outside reaches libvirt by the path of its socket.
+"""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+
+from cluster import settings
+from cluster.processes import run
+
+PLACES = ('run', 'etc', 'lib', 'log', 'cache')
+ANSWERS_S, ENDS_S = 20, 10
+# there is no log daemon, and the cgroups of this machine are not its own
+QEMU = 'stdio_handler = "file"\ncgroup_controllers = []\n'
+# virsh list's choices -> power state
+STATES = {'--state-shutoff': 4, '--state-running': 1, '--state-paused': 3, '--with-managed-save': 7, '--state-other': 6}
+
+
+def directory(name):
+    """Of the compute of this name."""
+    return settings.DIRECTORY / 'hosts' / name
+
+
+def uri(name):
+    return f'qemu+unix:///system?socket={directory(name)}/run/libvirt/libvirt-sock'
+
+
+def inside(name, *command):
+    """The command that runs another one on a host, within its network namespace."""
+    return ['unshare', '-m', settings.TREE / 'tools' / 'cluster' / 'host.sh', directory(name), *command]
+
+
+def prepare(name):
+    """Directories and configuration of a host."""
+    for place in PLACES:
+        (directory(name) / place).mkdir(parents=True, exist_ok=True)
+    ident = uuid.uuid5(uuid.NAMESPACE_URL, str(directory(name)))
+    (directory(name) / 'etc' / 'libvirtd.conf').write_text(
+        f'host_uuid = "{ident}"\nunix_sock_rw_perms = "0700"\nauth_unix_rw = "none"\n')
+    (directory(name) / 'etc' / 'qemu.conf').write_text(QEMU)
+
+
+def switched_on(name):
+    """What does not outlive the end of a machine is gone when it is switched on."""
+    shutil.rmtree(directory(name) / 'run', ignore_errors=True)
+
+
+def virsh(name, *words):
+    """What virsh prints on a host.
+
+    :raises RuntimeError: libvirt does not answer, or refuses
+    """
+    try:
+        return run('virsh', '-c', uri(name), *words, timeout=ANSWERS_S)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f'libvirt of {name} does not answer') from None
+
+
+def answers(name):
+    def ready():
+        with contextlib.suppress(RuntimeError):
+            virsh(name, 'version')
+            return True
+        return False
+    return ready
+
+
+def guests(name):
+    """{uuid: power state} of every domain of a host, whoever defined it.
+
+    :raises RuntimeError: libvirt does not answer
+    """
+    found = {}
+    for choice, state in STATES.items():
+        found.update(dict.fromkeys(virsh(name, 'list', '--all', '--uuid', choice).split(), state))
+    return found
+
+
+def switch_off(namespace):
+    """End every process in the network namespace of a compute: guests and DHCP servers outlive who started them."""
+    for number, wait_s in ((signal.SIGTERM, ENDS_S), (signal.SIGKILL, ENDS_S)):
+        left = _processes(namespace)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + wait_s
+        while left and time.monotonic() < deadline:
+            time.sleep(0.1)
+            left = _processes(namespace)
+
+
+def _processes(namespace):
+    return [int(pid) for pid in run('ip', 'netns', 'pids', namespace).split()]
