@@ -1,6 +1,8 @@
 """Placing and building servers, and deleting those that have no host."""
 import logging
 
+from oslo_db import exception as db_exc
+
 from nova import context
 from nova import exception
 from nova import faults
@@ -10,10 +12,10 @@ from nova import utils
 from nova.conductor import state
 from nova.db import cell_transfer
 from nova.db import claims
+from nova.db import errors
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
-from nova.db import mappings
 from nova.db import request_specs
 from nova.db import services
 
@@ -81,8 +83,7 @@ class Builder:
             cell.rpc.conductor.reschedule_instance(ctx, instance_uuid=instance_uuid, host=selection.host,
                                                    node=selection.node, fault=faults.fault(error))
         except exception.Unavailable:
-            # its action is open in that cell, whose reconciler takes it up
-            LOG.warning('Server %s waits for the services of cell %s: %s', instance_uuid, cell.name, error.message)
+            self.wait_for(error, instance_uuid, cell=cell)
 
     def reschedule_instance(self, ctx, instance_uuid, host, node, fault):
         """See interface.py; ``fault['final']``: another host would fail as well."""
@@ -171,16 +172,13 @@ class Builder:
         """The server has gone to the cell of its host meanwhile: a conductor there deletes it."""
         if len(self._cells.all()) == 1:
             return
-        with self._api_db.reader() as conn:
-            mapping = mappings.get(conn, instance_uuid)
-        cell = mapping and self._cells.get(mapping['cell_uuid'])
+        cell = self._cells.mapped(instance_uuid)
         if cell is None or cell is self._cells.default:
             return
         try:
             cell.rpc.conductor.delete_instance(ctx, instance_uuid=instance_uuid)
         except exception.Unavailable as error:
-            # the delete is an open action in that cell, whose reconciler takes it up
-            LOG.warning('Server %s is deleted when cell %s is back: %s', instance_uuid, cell.name, error.message)
+            self.wait_for(error, instance_uuid, cell=cell)
 
     def _deallocate(self, ctx, instance_uuid, host):
         """Give back the addresses of a server. Where it never had a host, any cell's network service can: the level of
@@ -198,10 +196,17 @@ class Builder:
                 last = error
         raise last
 
-    def wait_for(self, error, *uuids):
-        """Who is needed does not answer: the reconciler takes these servers' actions up again at its next look."""
-        LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
-        self._cell_db.run(instance_actions.hasten, utils.utcnow(), uuids)
+    def wait_for(self, error, *uuids, cell=None):
+        """Who is needed does not answer: the reconciler takes these servers' actions up again at its next look.
+
+        :param cell: which they are in; None: this conductor's
+        """
+        LOG.warning('%d servers wait%s, first %s: %s', len(uuids), f' in cell {cell.name}' if cell else '', uuids[0],
+                    error)
+        try:
+            (cell or self._cells.default).db.run(instance_actions.hasten, utils.utcnow(), uuids)
+        except db_exc.DBError as told:
+            LOG.warning('The reconciler could not be told, their deadlines come: %s', errors.reason(told))
 
     def host_is_up(self, conn, host):
         found = services.list(conn, host=host, topic='compute')

@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from nova import conf as nova_conf
 from nova import context
+from nova import exception
 from nova import objects
 from nova import states
 from nova.conductor import manager as conductor_manager
@@ -103,7 +104,8 @@ class Deployment:
 
     :param url_of: function(name) -> URL of a new, empty database; None: SQLite below the directory
 
-    sent   [(name of the cell, topic, method, arguments)] of what was sent to services that are not there
+    sent    [(name of the cell, topic, method, arguments)] of what was sent to services that are not there
+    silent  names of cells whose broker takes nothing
     """
 
     def __init__(self, directory, hosts=2, url_of=None, **options):
@@ -113,7 +115,7 @@ class Deployment:
         self.api_db = engine.Database(self.url('api'))
         schemas.create(self.api_db, 'api')
         self.dbs = {name: engine.Database(self.url(name)) for name in NAMES}
-        self.uuids, self.sent, self.managers = {}, [], {}
+        self.uuids, self.sent, self.managers, self.silent = {}, [], {}, set()
         for number, (name, db) in enumerate(self.dbs.items()):
             schemas.create(db, 'cell')
             self.uuids[name] = cells.CELL0_UUID if name == 'cell0' else name.ljust(36, '0')
@@ -241,6 +243,8 @@ class _Client:
 
     def __getattr__(self, name):
         def send(ctx, *, server=None, **arguments):
+            if self._cell in self._deployment.silent:
+                raise exception.ServiceUnavailable(service=self._topic)
             self._deployment.sent.append((self._cell, self._topic, name, {'server': server, **arguments}))
             manager = self._deployment.managers.get((self._cell, self._topic))
             return manager and getattr(manager, name)(ctx, **arguments)

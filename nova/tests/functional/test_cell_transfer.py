@@ -335,6 +335,19 @@ def test_what_is_written_at_any_step_is_carried(deployment, change):
     assert number > STEPS
 
 
+def test_what_no_broker_of_the_new_cell_took_is_sent_at_the_next_look_there(deployment):
+    """It waited for its deadline, two minutes: the conductor hastened the action in its own cell alone."""
+    uuid, = deployment.create()
+    deployment.managers['cell0', 'scheduler'] = deployment.process().scheduler()
+    deployment.silent = {'cell1', 'cell2'}
+    deployment.process('cell0').conductor().build_instances(deployment.ctx, [uuid])
+    new = deployment.check()[uuid]
+    assert new != 'cell0' and deployment.sent[1:] == []
+    deployment.silent = set()
+    assert deployment.process(new).conductor().reconcile() == 1
+    assert [each[:3] for each in deployment.sent if each[2] == 'build_instance'] == [(new, 'compute', 'build_instance')]
+
+
 @pytest.mark.parametrize('steps', [3, 4, 5])
 def test_a_reconciler_settles_and_builds(deployment, steps):
     """When the open action is overdue in the old cell; nobody looks for what was broken off."""
