@@ -1,8 +1,6 @@
 """Placing and building servers, and deleting those that have no host."""
 import logging
 
-from oslo_db import exception as db_exc
-
 from nova import context
 from nova import exception
 from nova import faults
@@ -12,7 +10,6 @@ from nova import utils
 from nova.conductor import state
 from nova.db import cell_transfer
 from nova.db import claims
-from nova.db import errors
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
@@ -83,7 +80,7 @@ class Builder:
             cell.rpc.conductor.reschedule_instance(ctx, instance_uuid=instance_uuid, host=selection.host,
                                                    node=selection.node, fault=faults.fault(error))
         except exception.Unavailable:
-            self.wait_for(error, instance_uuid, cell=cell)
+            self.wait_for(error, instance_uuid)
 
     def reschedule_instance(self, ctx, instance_uuid, host, node, fault):
         """See interface.py; ``fault['final']``: another host would fail as well."""
@@ -178,7 +175,7 @@ class Builder:
         try:
             cell.rpc.conductor.delete_instance(ctx, instance_uuid=instance_uuid)
         except exception.Unavailable as error:
-            self.wait_for(error, instance_uuid, cell=cell)
+            self.wait_for(error, instance_uuid)
 
     def _deallocate(self, ctx, instance_uuid, host):
         """Give back the addresses of a server. Where it never had a host, any cell's network service can: the level of
@@ -196,17 +193,14 @@ class Builder:
                 last = error
         raise last
 
-    def wait_for(self, error, *uuids, cell=None):
-        """Who is needed does not answer: the reconciler takes these servers' actions up again at its next look.
+    def wait_for(self, error, *uuids):
+        """Who is needed does not answer: a reconciler takes these servers' actions up again at its next look.
 
-        :param cell: which they are in; None: this conductor's
+        It is that of the cell where they are by now: a scheduler whose answer was lost may have given them to another.
         """
-        LOG.warning('%d servers wait%s, first %s: %s', len(uuids), f' in cell {cell.name}' if cell else '', uuids[0],
-                    error)
-        try:
-            (cell or self._cells.default).db.run(instance_actions.hasten, utils.utcnow(), uuids)
-        except db_exc.DBError as told:
-            LOG.warning('The reconciler could not be told, their deadlines come: %s', errors.reason(told))
+        LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
+        now = utils.utcnow()
+        self._cells.scatter(lambda cell: cell.db.run(instance_actions.hasten, now, uuids))
 
     def host_is_up(self, conn, host):
         found = services.list(conn, host=host, topic='compute')

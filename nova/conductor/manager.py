@@ -78,6 +78,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         soon = utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S)
         self._cell_db.run(instance_actions.hasten, soon, untaken=True)
         self._cell_db.run(live_migrations.hasten, soon)
+        self.doubt_sizes()
 
     def stop(self):
         self._heartbeats.flush()
@@ -95,7 +96,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                 ('remove_lost_mappings', 600, self.remove_lost_mappings),
                 ('remove_new_lost_mappings', 60, self.remove_new_lost_mappings),
                 ('confirm_old_moves', 60, self.confirm_old_moves),
-                ('count_sizes', 600, self.count_sizes),
+                ('count_sizes', move_watch.MISCOUNTED_S, self.count_sizes),
                 ('migrate_data', online.BACKGROUND_S, self.migrate_data),
                 ('follow_zones', conf.reconcile_interval, self.follow_zones),
                 ('forget_groups', conf.reconcile_interval, self.forget_groups),

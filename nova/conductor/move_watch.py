@@ -1,6 +1,7 @@
 """What is looked after, time and again, beside the steps of the moves: old ones that nobody confirms, and the quota."""
 import datetime
 import logging
+import time
 
 from nova import context
 from nova import exception
@@ -13,12 +14,15 @@ from nova.db import server_migrations
 LOG = logging.getLogger(__name__)
 
 PAGE = 1000
+SIZES_S = 600                # between two looks at the sizes of all servers, unless they are in doubt
+MISCOUNTED_S = 90            # what is wrong for so long is not between the two writes of a request
 
 
 class MoveWatch:
     """The part of the conductor's manager that watches the moves; mixed into it beside Migrator."""
 
-    _miscounted = frozenset()        # servers whose size the quota counted wrongly at the last look
+    _miscounted = ()                 # uuids of servers whose size the quota counted wrongly at the last look
+    _sizes_due = 0.0                 # when all are looked at again, in monotonic seconds
 
     def confirm_old_moves(self):
         """Confirm the moves whose owners were silent for longer than resize_confirm_window; how many."""
@@ -43,22 +47,39 @@ class MoveWatch:
     def count_sizes(self):
         """Make the quota count the sizes that servers have, or may get by a move; the number of those mended.
 
-        The two databases differ only while a request is between its writes to them, or when a process died there:
-        what is wrong at two looks in a row is mended.
+        The two databases differ only while a request is between its writes to them, or when a process or a database
+        died there: what is wrong at two looks in a row is mended.
         """
-        marker, wrong = '', {}
+        if self._miscounted:
+            return self._mend_sizes()
+        if time.monotonic() < self._sizes_due:
+            return 0
+        marker, wrong = '', []
         while True:
             with self._api_db.reader() as conn:
                 counted = mappings.sizes(conn, self._cells.default.uuid, marker, PAGE)
             if not counted:
                 break
-            with self._cell_db.reader() as conn:
-                needed = server_migrations.needs_many(conn, list(counted))
-            wrong.update({uuid: size for uuid, size in needed.items() if counted[uuid] != size})
+            wrong.extend(self._wrong_sizes(counted))
             marker = max(counted)
-        mended = [uuid for uuid in wrong if uuid in self._miscounted]
-        for uuid in mended:
+        self._miscounted, self._sizes_due = wrong, time.monotonic() + SIZES_S
+        return 0
+
+    def doubt_sizes(self):
+        """Look at all sizes at the next time: a database has been away."""
+        self._sizes_due = 0.0
+
+    def _wrong_sizes(self, counted):
+        with self._cell_db.reader() as conn:
+            needed = server_migrations.needs_many(conn, list(counted))
+        return {uuid: size for uuid, size in needed.items() if counted[uuid] != size}
+
+    def _mend_sizes(self):
+        suspects, self._miscounted = self._miscounted[:PAGE], self._miscounted[PAGE:]
+        with self._api_db.reader() as conn:
+            counted = mappings.sizes_of(conn, self._cells.default.uuid, suspects)
+        wrong = self._wrong_sizes(counted)
+        for uuid, size in wrong.items():
             LOG.warning('The quota counts server %s with the size that it has again.', uuid)
-            self._api_db.run(quotas.set_size, uuid, *wrong.pop(uuid))
-        self._miscounted = frozenset(wrong)
-        return len(mended)
+            self._api_db.run(quotas.set_size, uuid, *size)
+        return len(wrong)

@@ -109,7 +109,7 @@ class Reconciler:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
             up = {host: self.host_is_up(conn, host) for host in {row['host'] for row in rows.values()} if host}
-        if self._cell_db.broke_off():                # it answers by now
+        if any([db.broke_off() for db in (self._cell_db, self._api_db)]):          # they answer by now
             self.messages_lost()
         later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         taken = 0

@@ -68,9 +68,19 @@ def of_cells(conn, cell_uuids, project_id, limit, category=None):
 def sizes(conn, cell_uuid, marker, limit):
     """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of a cell's next servers by uuid after ``marker``.
     """
+    column = instance_mappings.c.instance_uuid
+    return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
+
+
+def sizes_of(conn, cell_uuid, uuids):
+    """The same of these servers, as far as they are in the cell."""
+    return _sizes(conn, cell_uuid, lambda found: found.where(instance_mappings.c.instance_uuid.in_(uuids)))
+
+
+def _sizes(conn, cell_uuid, which):
     table = instance_mappings
-    rows = conn.execute(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
-        table.c.instance_uuid > marker, table.c.cell_uuid == cell_uuid).order_by(table.c.instance_uuid).limit(limit))
+    rows = conn.execute(which(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
+        table.c.cell_uuid == cell_uuid)))
     return {row.instance_uuid: (row.vcpus, row.memory_mb) for row in rows}
 
 

@@ -335,11 +335,24 @@ def test_what_is_written_at_any_step_is_carried(deployment, change):
     assert number > STEPS
 
 
-def test_what_no_broker_of_the_new_cell_took_is_sent_at_the_next_look_there(deployment):
+class Unheard:
+    """A scheduler whose answers are lost."""
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    def select_destinations(self, ctx, **arguments):
+        self._scheduler.select_destinations(ctx, **arguments)
+        raise exception.ServiceUnavailable(service='scheduler')
+
+
+@pytest.mark.parametrize('silent', [{'cell1', 'cell2'}, set()], ids=['broker', 'scheduler'])
+def test_what_nobody_heard_of_is_sent_at_the_next_look_in_the_new_cell(deployment, silent):
     """It waited for its deadline, two minutes: the conductor hastened the action in its own cell alone."""
     uuid, = deployment.create()
-    deployment.managers['cell0', 'scheduler'] = deployment.process().scheduler()
-    deployment.silent = {'cell1', 'cell2'}
+    scheduler = deployment.process().scheduler()
+    deployment.managers['cell0', 'scheduler'] = scheduler if silent else Unheard(scheduler)
+    deployment.silent = silent
     deployment.process('cell0').conductor().build_instances(deployment.ctx, [uuid])
     new = deployment.check()[uuid]
     assert new != 'cell0' and deployment.sent[1:] == []

@@ -528,10 +528,18 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
     uuid, moving = cloud.boot(), cloud.boot()
     cloud.move(moving, {**BIG, 'memory_mb': 256})
     cloud.settle()
-    assert cloud.counted(moving) == (2, 512) and cloud.conductor.count_sizes() == 0
+    conductor = cloud.conductor
+    assert cloud.counted(moving) == (2, 512) and conductor.count_sizes() == 0
     cloud.api_db.run(quotas.set_size, uuid, 7, 7)
-    assert [cloud.conductor.count_sizes() for _ in range(3)] == [0, 1, 0]
+    assert [conductor.count_sizes() for _ in range(3)] == [0, 0, 0]         # not due
+    conductor.messages_lost()
+    assert [conductor.count_sizes() for _ in range(3)] == [0, 1, 0]
     assert cloud.counted(uuid) == (1, 512)
+    cloud.api_db.run(quotas.set_size, uuid, 7, 7)
+    conductor.doubt_sizes()
+    assert conductor.count_sizes() == 0
+    cloud.api_db.run(quotas.set_size, uuid, 1, 512)                         # a request was between its writes
+    assert conductor.count_sizes() == 0 and cloud.counted(uuid) == (1, 512)
     cloud.end(moving, 'confirmResize')
     cloud.settle()
     assert cloud.counted(moving) == (2, 256)
