@@ -14,7 +14,7 @@ from nova import service
 from nova.conductor import interface as conductor_interface
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
-LATE_INTERVAL = 20                  # seconds between two looks whether one is due after messages that came late
+LATE_INTERVAL = 20                  # the same, of those that have just got theirs
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
 
 
@@ -136,8 +136,10 @@ def network(conf, bus, host, api_db):
         manager.audit(live)
 
     def audit_late():
-        if manager.audit_is_due():
-            audit()
+        if uuids := manager.given_before():
+            with api_db.reader() as conn:
+                live = mappings.existing(conn, uuids)
+            manager.audit(live, uuids)
     return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus), tasks=[
         ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit),
         ('audit_late', LATE_INTERVAL, audit_late)])

@@ -7,11 +7,18 @@ from nova.db.tables_api import instance_mappings
 
 _DELETE_MANY = sa.delete(instance_mappings).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
+_EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
+    instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
 def uuids(conn):
     """The uuids of all servers, as a set."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
+
+
+def existing(conn, uuids):
+    """Those of these servers that are there, as a set."""
+    return set(conn.execute(_EXISTING, {'uuids': list(uuids)}).scalars())
 
 
 def queued(conn):

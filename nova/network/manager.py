@@ -1,5 +1,6 @@
 """The network service of one host: gives servers their ports and keeps the host's plumbing as the database
 says."""
+import collections
 import datetime
 import functools
 import logging
@@ -35,7 +36,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     def __init__(self, conf, api_db, host, driver):
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._refresh = Combined(functools.partial(driver.refresh, self._load))
-        self._returned_at = None
+        self._given = collections.deque()            # (when, uuid of a server that got ports), oldest first
 
     def start(self):
         """Bring bridges, DHCP and filters of this host in line with the database; guests go on
@@ -67,8 +68,10 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             ipam.arbitrated(self._allocate), instance, selection.normalized(requested_networks),
             security_groups, host
         )
-        if vifs and host == self.host:
-            self._refresh()
+        if vifs:
+            self._given.append((time.monotonic(), instance.uuid))
+            if host == self.host:
+                self._refresh()
         return vifs
 
     def deallocate_for_instance(self, context, instance_uuid, host):
@@ -101,24 +104,24 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
 
     # ---- periodic -------------------------------------------------------------------
 
-    def came_back(self):
-        """It was cut off: what was sent to it meanwhile comes late, for servers that may be gone."""
-        self._returned_at = time.monotonic()
+    def given_before(self):
+        """Uuids of the servers that this service gave ports to some time ago; each is named once.
 
-    def audit_is_due(self):
-        """Whether what came late is old enough by now for ``audit``; True once."""
-        due = self._returned_at is not None and time.monotonic() - self._returned_at > AUDIT_AGE_S
-        if due:
-            self._returned_at = None
-        return due
+        A message that came late, or twice, may have been for one that was gone: ``audit`` tells.
+        """
+        until, found = time.monotonic() - AUDIT_AGE_S, set()
+        while self._given and self._given[0][0] < until:
+            found.add(self._given.popleft()[1])
+        return found
 
-    def audit(self, live_instances):
+    def audit(self, live_instances, among=None):
         """Give back the ports of servers that no longer exist; return their uuids.
 
         :param live_instances: uuids of all servers, read after the call was decided on
+        :param among: uuids of those that are looked at, a set; None: all that have ports
         """
         with self.api_db.reader() as conn:
-            gone = ports.devices(conn) - set(live_instances)
+            gone = (ports.devices(conn) if among is None else among) - set(live_instances)
             before = utils.utcnow() - datetime.timedelta(seconds=AUDIT_AGE_S)
             gone = ports.older_devices(conn, gone, before) if gone else []
         if gone:

@@ -128,7 +128,7 @@ class Watching(threading.Thread):
                 names = {server['id']: server['status'] for server in listed.json().get('servers', ())}
                 if {names.get(uuid) for uuid in self.uuids} != {'ACTIVE'}:
                     self.wrong.append((listed.status_code, names))
-                for uuid in self.uuids:
+                for uuid in list(self.uuids):
                     shown = client.get(f'/servers/{uuid}')
                     if shown.status_code != 200 or shown.json()['server']['status'] != 'ACTIVE':
                         self.wrong.append(shown.text)

@@ -5,6 +5,8 @@ import pytest
 
 from nova import compose
 from nova import conf as nova_conf
+from nova.db import engine
+from nova.tests import schemas
 from nova.virt import fake
 
 
@@ -31,3 +33,18 @@ def test_the_plumbing_of_real_guests_is_their_hosts(monkeypatch, driver, network
     manager = compose.compute(conf, bus, 'host1', None).manager
     manager.network.network_info(None, instance_uuid='u')
     assert bus.asked == [('network', {'instance_uuid': 'u', **server})]
+
+
+def test_a_network_service_looks_after_what_it_has_just_given(tmp_path, monkeypatch):
+    conf, given = nova_conf.new(files=[], network__driver='fake'), []
+    api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    schemas.create(api_db, 'api')
+    made = compose.network(conf, Bus(), 'host1', api_db)
+    monkeypatch.setattr(made.manager, 'audit', lambda *arguments: given.append(arguments))
+    task, = [function for name, _seconds, function in made._tasks if name == 'audit_late']
+    task()
+    assert given == []
+    monkeypatch.setattr(made.manager, 'given_before', lambda: {'u'})
+    task()
+    assert given == [(set(), {'u'})]
+    api_db.dispose()

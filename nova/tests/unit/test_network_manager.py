@@ -292,12 +292,20 @@ def test_setup_gives_what_allocate_gave(rig):
     assert rig.manager.setup_for_instance(rig.context, instance=make_instance(), host='host1') == []
 
 
-def test_an_audit_is_due_some_time_after_it_was_cut_off(rig, monkeypatch):
-    assert not rig.manager.audit_is_due()
-    rig.manager.came_back()
-    assert not rig.manager.audit_is_due()
+def test_what_came_late_is_given_back(rig, monkeypatch):
+    """Ports for a server that was gone by then stayed until the next search among all, up to twelve minutes."""
+    live, gone, older = make_instance(), make_instance(), make_instance()
+    rig.allocate(older)
     monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
-    assert rig.manager.audit_is_due() and not rig.manager.audit_is_due()
+    assert rig.manager.given_before() == {older.uuid} and rig.manager.given_before() == set()
+    monkeypatch.undo()
+    rig.allocate(live), rig.allocate(gone)
+    assert rig.manager.given_before() == set()                  # too young
+    monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
+    given = rig.manager.given_before()
+    assert given == {live.uuid, gone.uuid}
+    assert rig.manager.audit({live.uuid}, given) == [gone.uuid]
+    assert rig.manager.audit({live.uuid}, given) == []
 
 
 def test_audit_gives_back_ports_of_servers_that_are_gone(rig, monkeypatch):
