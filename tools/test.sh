@@ -45,8 +45,9 @@ pytest() { begin "$@" & wait "$!"; }
 begin() { exec "$venv/bin/python" -m pytest -q -p no:cacheprovider -p no:schemathesis "$@"; }
 stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
 trap stop TERM INT HUP
-# What shares nothing with other tests runs on every core, file by file.
-side_by_side() { pytest -n auto --maxprocesses 8 --dist loadfile "$@"; }
+# What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep one core each half
+# busy, so there are two workers a core.
+side_by_side() { pytest -n $(($(nproc) < 8 ? 2 * $(nproc) : 16)) --dist loadfile "$@"; }
 # beside NAME pytest-arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
 # shown: what they have printed, when all have ended; fails when one of them has.
 names=() started=()
@@ -66,11 +67,11 @@ shown() {
     names=() started=()
     return "$status"
 }
-# The same for green threads, which pytest-xdist's workers cannot run on: a process a core, each with one share of the
-# files after the other; files take seconds or minutes, so there are more shares than cores.
+# The same for green threads, which pytest-xdist's workers cannot run on: two processes a core, each with one share of
+# the files after the other; files take seconds or minutes, so there are more shares than processes.
 in_shares() {
     local files=("$1"/test_*.py) most count number share file
-    most=$(nproc) count=$(($(nproc) * 6))
+    most=$(($(nproc) * 2)) count=$(($(nproc) * 8))
     shift
     for ((number = 0; number < count; number++)); do
         share=()
