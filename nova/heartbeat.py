@@ -45,8 +45,8 @@ class Heart:
         self.told = {}
         self.on_new_row = None       # called when the service's row was removed and made anew
         self.on_return = None        # called after a time in which others may have thought that the service is down
-        self._reported_at = None
         self.on_lost = None          # called when its queues were declared anew: what was in them may be lost
+        self._reported_at = None
         if server is not None:
             server.on_probe(self._on_probe)
 
@@ -82,7 +82,10 @@ class Heart:
         with self._beating:
             if ask:
                 self._asked_at = None
-            return self._answers() and self._reported() and self._told_of_lost()
+            reported = self._answers() and self._reported()
+            if reported:
+                self._tell_of_lost()
+            return reported
 
     def _reported(self):
         try:
@@ -99,12 +102,11 @@ class Heart:
             self.on_return()
         return True
 
-    def _told_of_lost(self):
-        """True; queues that were declared anew are reported to the manager once it can do something about it."""
+    def _tell_of_lost(self):
+        """Tell the manager of queues that were declared anew, now that it can do something about it."""
         if self.on_lost is not None and self._server is not None and self._server.declared_again():
             LOG.warning('The queues of %s were declared anew: what nobody has begun is sent again soon.', self._binary)
             self.on_lost()
-        return True
 
     # ---- the proof
 

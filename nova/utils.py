@@ -34,6 +34,17 @@ def change_number():
     return time.time_ns() // 1000
 
 
+def taken(event):
+    """Whether a threading.Event was set since this was asked last; it is not set any more.
+
+    One that is set meanwhile is told now or the next time.
+    """
+    if not event.is_set():
+        return False
+    event.clear()
+    return True
+
+
 def host_id(host, project_id):
     """The opaque name of a host in the eyes of one project; '' without a host."""
     return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''

@@ -54,6 +54,7 @@ class MoveWatch:
             return self._mend_sizes()
         if time.monotonic() < self._sizes_due:
             return 0
+        self._sizes_due = time.monotonic() + SIZES_S         # who doubts them while this looks is heard
         marker, wrong = '', []
         while True:
             with self._api_db.reader() as conn:
@@ -62,7 +63,7 @@ class MoveWatch:
                 break
             wrong.extend(self._wrong_sizes(counted))
             marker = max(counted)
-        self._miscounted, self._sizes_due = wrong, time.monotonic() + SIZES_S
+        self._miscounted = wrong
         return 0
 
     def doubt_sizes(self):

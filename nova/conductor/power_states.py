@@ -8,6 +8,7 @@ import logging
 
 from nova import gathering
 from nova import states
+from nova.db import console_tokens
 from nova.db import power_states
 
 LOG = logging.getLogger(__name__)
@@ -79,4 +80,4 @@ def _write(conn, uuids, found):
     for (vm_state, state), some in alike.items():
         power_states.set(conn, some, vm_state, state)
     if ended := [uuid for (_, state), some in alike.items() if state not in WITH_CONSOLE for uuid in some]:
-        power_states.close_consoles(conn, ended)
+        console_tokens.delete(conn, *ended)

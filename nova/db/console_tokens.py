@@ -6,9 +6,10 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.db import statements
 from nova.db.tables_cell import instances
 from nova.db.tables_console import console_auth_tokens as table
+
+_DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
 def _hash(token):
@@ -39,9 +40,9 @@ def get(conn, token):
     return dict(row)
 
 
-def delete(conn, instance_uuid):
-    """Nothing opens a console of this server any more."""
-    statements.delete(conn, table, instance_uuid=instance_uuid)
+def delete(conn, *instance_uuids):
+    """Nothing opens a console of these servers any more."""
+    conn.execute(_DELETE, {'uuids': list(instance_uuids)})
 
 
 def expire(conn):

@@ -22,6 +22,7 @@ from oslo_db.sqlalchemy import exc_filters
 
 from nova import exception
 from nova import metrics
+from nova import utils
 from nova.db import errors  # noqa: F401 (oslo.db learns of them)
 
 LOG = logging.getLogger(__name__)
@@ -161,9 +162,7 @@ class Database:
 
     def broke_off(self):
         """Whether connections broke since this was asked last: who committed at that moment told nobody of it."""
-        found = self._broken.is_set()
-        self._broken.clear()
-        return found
+        return utils.taken(self._broken)
 
     def ping(self):
         """Ask the server something; an error when it is away."""

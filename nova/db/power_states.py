@@ -3,14 +3,11 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db.tables_cell import instances
-from nova.db.tables_console import console_auth_tokens
 
 _ROWS = sa.select(*(instances.c[name] for name in ('uuid', 'host', 'vm_state', 'task_state', 'power_state'))).where(
     instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 _LOCKED = _ROWS.order_by(instances.c.uuid).with_for_update()
 _SET = sa.update(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
-_CLOSE = sa.delete(console_auth_tokens).where(
-    console_auth_tokens.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
 def of(conn, uuids, lock=False):
@@ -25,8 +22,3 @@ def set(conn, uuids, vm_state, power_state):
     """Write both states of servers whose rows this transaction has locked."""
     conn.execute(_SET, {'uuids': list(uuids), 'vm_state': vm_state, 'power_state': power_state,
                         'updated_at': utils.utcnow()})
-
-
-def close_consoles(conn, uuids):
-    """Nothing opens a console of these servers any more."""
-    conn.execute(_CLOSE, {'uuids': list(uuids)})

@@ -23,6 +23,7 @@ from nova import concurrency
 from nova import exception
 from nova import health
 from nova import metrics
+from nova import utils
 from nova.rpc import declared
 from nova.rpc import delivery
 from nova.rpc import errors
@@ -266,9 +267,7 @@ class Server:
 
     def declared_again(self):
         """Whether queues were declared anew since this was asked last: messages in them may be lost."""
-        found = self._again.is_set()
-        self._again.clear()
-        return found
+        return utils.taken(self._again)
 
     def stop(self):
         """Take no new message; those on their way stay in the queue for the next process."""

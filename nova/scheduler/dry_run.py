@@ -24,7 +24,7 @@ class DryRun:
         if instance_uuid is None:
             request = self._request(spec)
         else:
-            cell = self._cell_of(instance_uuid)
+            cell = self._cells.of_server(instance_uuid)
             with cell.db.reader() as conn:
                 row = instances.get(conn, instance_uuid)
                 hosts = numa_request.given_back(conn, pci.given_back(conn, hosts, row), row)

@@ -182,10 +182,6 @@ class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun
         """Uuids of the cells that get no new servers, in order."""
         return tuple(cell.uuid for cell in self._cells.all() if cell.disabled)
 
-    def _cell_of(self, instance_uuid):
-        """See Cells.of_server."""
-        return self._cells.of_server(instance_uuid)
-
     def _limiting(self, forced):
         return tuple(each for each in self._filters if hasattr(each, 'limits') and (each.room or not forced))
 

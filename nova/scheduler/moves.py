@@ -24,14 +24,14 @@ LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 class Moves:
     """The part of the scheduler's manager that places servers that exist; mixed into it.
 
-    Needs ``self._choose``, ``self._cell_of``, ``self._group``, ``self._filters``, ``self._cells``, ``self._conf``,
+    Needs ``self._choose``, ``self._group``, ``self._filters``, ``self._cells``, ``self._conf``,
     ``self._table`` and ``self._hosts``.
     """
 
     @measured.measured
     def select_move(self, ctx, spec, migration_id, ignore, target, force):
         """Choose and claim the destination of a move; see interface.py."""
-        cell = self._cell_of(spec.instance_uuid)
+        cell = self._cells.of_server(spec.instance_uuid)
         with cell.db.reader() as conn:
             migration = server_migrations.get(conn, migration_id)
             row = instances.get(conn, migration['instance_uuid'])
@@ -67,7 +67,7 @@ class Moves:
     @measured.measured
     def select_unshelve(self, ctx, spec, instance_uuid, target):
         """Choose and claim a host for an offloaded server that is unshelved; see interface.py."""
-        cell = self._cell_of(instance_uuid)
+        cell = self._cells.of_server(instance_uuid)
         with cell.db.reader() as conn:
             row = instances.get(conn, instance_uuid)
         request = self._place(cell, spec, row, [], target, False)
@@ -89,7 +89,7 @@ class Moves:
         """Whether a server may stay where it is with another image; see interface.py."""
         hosts = self._hosts(whole=True)
         asked = dict.fromkeys(claims.RESOURCES, 0)       # it has its room already
-        request = self._request(spec, cell=self._cell_of(spec.instance_uuid))
+        request = self._request(spec, cell=self._cells.of_server(spec.instance_uuid))
         request = dataclasses.replace(request, asked=asked, host=host, node=node, forced=False, tried=(),
                                       group=None, extras=())
         asking = [each for each in self._filters if each.rebuild]

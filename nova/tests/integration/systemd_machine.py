@@ -28,7 +28,7 @@ class Machine:
     def __init__(self, root, leader):
         self.root, self._leader = root, leader
 
-    def run(self, *command, check=True, seconds=120, **more):
+    def run(self, *command, check=True, seconds=120, env=None):
         """A command of the machine's root; what it prints.
 
         :raises AssertionError: it failed, and ``check``
@@ -37,7 +37,7 @@ class Machine:
             ['nsenter', '--target', str(self._leader), '--mount', '--uts', '--ipc', '--net', '--pid', '--', *command],
             capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
             env={'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/root',
-                 'LANG': 'C.UTF-8', **more.get('env', {})})
+                 'LANG': 'C.UTF-8', **(env or {})})
         assert not check or done.returncode == 0, f'{command}: {done.stdout[-2000:]}{done.stderr[-3000:]}'
         return done.stdout
 

@@ -86,7 +86,6 @@ def test_a_cloud_of_one_machine_with_a_real_guest(machine, tmp_path):
     made = subprocess.run([systemd_machine.TREE / 'tools/guest-image.sh', guest], capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f'no guest image: {made.stderr.strip()[-200:]}')
-    machine.write('/srv/guest.qcow2', '')
     (machine.root / 'srv/guest.qcow2').write_bytes((guest / 'guest.qcow2').read_bytes())
     machine.run('systemctl', 'start', 'virtlogd.socket', 'libvirtd.socket')
     machine.run('systemctl', 'start', 'nova-all')                   # returns when the daemon says that it serves
