@@ -15,6 +15,7 @@ from nova.db import mappings
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tables_network
+from nova.tests import waiting
 from nova.tests.functional import cells_cloud
 
 NEAR = {'one1': 'cell1', 'one2': 'cell1', 'two1': 'cell2', 'two2': 'cell2', None: 'cell0'}
@@ -32,7 +33,11 @@ def image(running):
 
 
 def places(running):
-    """{uuid: (name of its cell, its host)}; a server that is in several cells, or not in the mapped one, fails."""
+    """{uuid: (name of its cell, its host)}; a server that stays in several cells, or not in the mapped one, fails."""
+    return waiting.settled(lambda: places_now(running))
+
+
+def places_now(running):
     found = {}
     for name, db in running.databases().items():
         with db.reader() as conn:
@@ -48,8 +53,12 @@ def places(running):
 
 
 def check(running):
-    """Rows, claims, guests and addresses agree in all cells."""
-    there = places(running)
+    """Rows, claims, guests and addresses agree in all cells; {uuid: (name of its cell, its host)}."""
+    return waiting.settled(lambda: check_now(running))
+
+
+def check_now(running):
+    there = places_now(running)
     for name, host in there.values():
         assert NEAR[host] == name or host is None
     for db in running.databases().values():
