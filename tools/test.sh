@@ -16,7 +16,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
-trap 'rm -f "$log" "$log".*' EXIT
+trap 'rm -rf "$log" "$log".*' EXIT
 TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
@@ -41,30 +41,53 @@ if wants integration && [ $root = yes ]; then
 fi
 
 # Waited for in the background, so that the end of this script is the end of its tests, whenever it comes.
-pytest() { begin "$@" & wait "$!"; }
-begin() { exec "$venv/bin/python" -m pytest -q -p no:cacheprovider -p no:schemathesis "$@"; }
+# pytest NAME arguments
+pytest() {
+    local status=0
+    begin "$@" & wait "$!" || status=$?
+    [ "$status" = 0 ] || once_more "$status" "$@"
+}
+begin() { exec "$venv/bin/python" -m pytest -q -p no:schemathesis -o cache_dir="$log.$1.cache" "${@:2}"; }
 stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
 trap stop TERM INT HUP
 # What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep one core each half
 # busy, so there are two workers a core.
-side_by_side() { pytest -n $(($(nproc) < 8 ? 2 * $(nproc) : 16)) --dist loadfile "$@"; }
-# beside NAME pytest-arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
+side_by_side() { pytest "$1" -n $(($(nproc) < 8 ? 2 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
+# once_more STATUS NAME arguments: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
+# on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
+# More than $unsteady_most that fail together are a defect.
+unsteady=() unsteady_most=3
+once_more() {
+    local status=$1 name=$2 tests
+    mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name.cache/v/cache/lastfailed" 2>/dev/null)
+    [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#tests[@]} -le $unsteady_most ] || return "$status"
+    printf '\n== once more, alone: %s\n' "${tests[*]}"
+    (begin "${@:2}" -n 0 --last-failed) & wait "$!" || return "$?"
+    unsteady+=("${tests[@]}")
+}
+# beside NAME arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
 # shown: what they have printed, when all have ended; fails when one of them has.
-names=() started=()
+names=() started=() asked=()
 beside() {
     while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
-    begin "${@:2}" >"$log.$1" 2>&1 &
-    names+=("$1") started+=("$!")
+    begin "$@" >"$log.$1" 2>&1 &
+    names+=("$1") started+=("$!") asked+=("$(printf '%q ' "${@:2}")")
 }
 shown() {
     local number code status=0
+    local -a codes=()
     for number in "${!names[@]}"; do
         code=0
         wait "${started[number]}" || code=$?
-        [ "$code" = 0 ] || [ "$code" = 5 ] || status=$code          # 5: no test of this part was wanted
+        codes+=("$code")
         cat "$log.${names[number]}"
     done
-    names=() started=()
+    for number in "${!names[@]}"; do
+        code=${codes[number]}
+        [ "$code" = 0 ] || [ "$code" = 5 ] ||                       # 5: no test of this part was wanted
+            eval "once_more $code ${names[number]} ${asked[number]}" || status=$?
+    done
+    names=() started=() asked=()
     return "$status"
 }
 # The same for green threads, which pytest-xdist's workers cannot run on: two processes a core, each with one share of
@@ -114,14 +137,14 @@ run() {
 
 export PATH=$venv/bin:$PATH
 if wants pep8; then run "style and layers" "$here/check.sh"; fi
-if wants unit; then run "unit" side_by_side nova/tests/unit "$@"; fi
+if wants unit; then run "unit" side_by_side unit nova/tests/unit "$@"; fi
 if wants contract; then
-    run "contract" side_by_side nova/tests/contract "$@"
-    run "budgets" pytest nova/tests/perf "$@"
+    run "contract" side_by_side contract nova/tests/contract "$@"
+    run "budgets" pytest budgets nova/tests/perf "$@"
 fi
 if wants functional; then
     export NOVA_THREAD_MODEL=native
-    run "functional, native threads" side_by_side nova/tests/functional "$@"
+    run "functional, native threads" side_by_side functional nova/tests/functional "$@"
     NOVA_THREAD_MODEL=eventlet
     run "functional, green threads" in_shares nova/tests/functional "$@"
     unset NOVA_THREAD_MODEL
@@ -129,5 +152,6 @@ fi
 if wants integration; then run "integration" by_servers nova/tests/integration "$@"; fi
 
 printf '\n'
+[ ${#unsteady[@]} = 0 ] || printf 'Failed beside others and passed alone, to be looked into: %s\n' "${unsteady[@]}"
 [ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"
 say "All green."
