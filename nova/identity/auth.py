@@ -19,6 +19,7 @@ import re
 import weakref
 
 import orjson
+from oslo_utils import timeutils
 
 from nova import context
 from nova import exception
@@ -104,11 +105,14 @@ class _Middleware:
 
     def _refuse(self, error, environ, start_response):
         body = orjson.dumps(self._fault(error.code, error.message))
-        uri = self._auth_uri or f'{environ["wsgi.url_scheme"]}://{_host(environ)}/identity'
         start_response('401 Unauthorized', [
-            ('Content-Type', 'application/json'), ('Content-Length', str(len(body))),
-            ('WWW-Authenticate', f'Keystone uri="{uri}"')])
+            ('Content-Type', 'application/json'), ('Content-Length', str(len(body))), *self._challenge(environ)])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+    def _challenge(self, environ):
+        """The headers of a 401 that say where to get a token."""
+        uri = self._auth_uri or f'{environ["wsgi.url_scheme"]}://{_host(environ)}/identity'
+        return [('WWW-Authenticate', f'Keystone uri="{uri}"')]
 
 
 def _unavailable(error, environ, start_response):
@@ -157,7 +161,7 @@ class EmbeddedAuth(_Middleware):
             domain_id=data.domain_id, domain_name=data.domain_name, roles=list(data.roles),
             service_roles=list(service.roles) if service else None,
             service_user_id=service and service.user_id, service_project_id=service and service.project_id,
-            **_request_of(environ))
+            token_expires_at=data.claims.expires_at, **_request_of(environ))
 
 
 class KeystoneContext(_Middleware):
@@ -170,7 +174,14 @@ class KeystoneContext(_Middleware):
         if environ.get(KEEP) and environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
             raise exception.Unauthorized()
         facts['service_roles'] = [role for role in environ.get('HTTP_X_SERVICE_ROLES', '').split(',') if role]
+        found = environ.get('keystone.token_auth')
+        if found is not None and found.has_user_token:
+            facts['token_expires_at'] = timeutils.normalize_time(found.user.expires)
         return context.RequestContext.from_environ(environ, is_admin=None, **facts)
+
+    def _challenge(self, environ):
+        """None: auth_token adds www_authenticate_uri to a 401 that comes out behind it."""
+        return []
 
 
 class StripIdentity:

@@ -1,11 +1,8 @@
 """Images of an Image service (Glance v2) over HTTP."""
 import datetime
 
-from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as ks_exc
-from keystoneauth1 import loading
-
 from nova import exception
+from nova import remote
 from nova.image import api
 from nova.image import fields
 from nova.image import files
@@ -19,24 +16,14 @@ TIMES = ('created_at', 'updated_at')
 
 
 class GlanceImages(api.Images):
-    """One HTTP client for all threads.
+    """One client for all threads.
 
-    Calls of a user carry the user's token, and the service's own beside it when [glance] has credentials; calls of
-    the system itself carry the service's.
-
-    :param conf: uses [glance] (session, auth and adapter options of keystoneauth1) and [image]/max_virtual_size
-    :param session, auth: keystoneauth1 objects to use instead of the configured ones
+    :param conf: uses [glance] (see nova.remote) and [image]/max_virtual_size
     """
 
-    def __init__(self, conf, session=None, auth=None):
+    def __init__(self, conf):
         self.max_virtual_size = conf.image.max_virtual_size * api.GIB
-        self._auth = auth or (loading.load_auth_from_conf_options(conf, 'glance') if conf.glance.auth_type else None)
-        session = session or loading.load_session_from_conf_options(conf, 'glance', auth=self._auth)
-        self._adapter = adapter.Adapter(session, auth=self._auth,
-                                        service_type=conf.glance.service_type or SERVICE_TYPE,
-                                        interface=conf.glance.valid_interfaces or None,
-                                        region_name=conf.glance.region_name,
-                                        endpoint_override=conf.glance.endpoint_override)
+        self._service = remote.Service(conf, 'glance', SERVICE_TYPE, 'Image', ERRORS)
         self._prefix = None
 
     def show(self, ctx, image_id):
@@ -88,35 +75,19 @@ class GlanceImages(api.Images):
                        headers={'Content-Type': 'application/octet-stream'})
 
     def _call(self, ctx, method, path, image_id=None, headers=(), **kwargs):
-        headers = {'Accept': '*/*', **dict(headers), **self._tokens(ctx)}
-        if ctx.request_id:
-            headers['X-Openstack-Request-Id'] = ctx.request_id
-        try:
-            response = self._adapter.request(self._root() + path, method, authenticated=False, raise_exc=False,
-                                             headers=headers, **kwargs)
-        except ks_exc.ClientException:
-            raise exception.Unavailable('The Image service does not answer.') from None
+        response = self._service.request(ctx, method, lambda: self._root() + path,
+                                         {'Accept': '*/*', **dict(headers)}, **kwargs)
         if response.status_code < 400:
             return response
         response.close()
         if response.status_code == 404:
             raise exception.ImageNotFound(image_id=image_id)
-        error = ERRORS.get(response.status_code)
-        if error is None:
-            raise exception.Unavailable(f'The Image service answered with code {response.status_code}.')
-        raise error(f'The Image service refused the request with code {response.status_code}.')
-
-    def _tokens(self, ctx):
-        own = self._adapter.get_token() if self._auth else None
-        if ctx.auth_token:
-            return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}
-        return {'X-Auth-Token': own} if own else {}
+        raise self._service.refusal(ctx, response.status_code)
 
     def _root(self):
         """The service's address may or may not name the version already."""
         if self._prefix is None:
-            endpoint = (self._adapter.get_endpoint() or '').rstrip('/')
-            self._prefix = '' if endpoint.endswith('/v2') else '/v2'
+            self._prefix = '' if self._service.endpoint().endswith('/v2') else '/v2'
         return self._prefix
 
 

@@ -2,11 +2,8 @@
 import logging
 import re
 
-from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as ks_exc
-from keystoneauth1 import loading
-
 from nova import exception
+from nova import remote
 from nova.volume import api
 
 LOG = logging.getLogger(__name__)
@@ -21,22 +18,16 @@ _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 
 
 class CinderVolumes(api.Volumes):
-    """One HTTP client for all threads.
+    """One client for all threads.
 
-    Calls of a user carry the user's token, and the service's own beside it when [cinder] has credentials: that is
-    what Cinder asks for before it lets anybody delete the attachment of a server. Calls of the system itself carry
-    the service's.
+    The service's own token beside the user's is what Cinder asks for before it lets anybody delete the attachment of
+    a server.
 
-    :param conf: uses [cinder] (session, auth and adapter options of keystoneauth1)
+    :param conf: uses [cinder] (see nova.remote)
     """
 
     def __init__(self, conf):
-        options = conf.cinder
-        self._auth = loading.load_auth_from_conf_options(conf, 'cinder') if options.auth_type else None
-        session = loading.load_session_from_conf_options(conf, 'cinder', auth=self._auth)
-        self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or SERVICE_TYPE,
-                                        interface=options.valid_interfaces or None, region_name=options.region_name,
-                                        endpoint_override=options.endpoint_override)
+        self._service = remote.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
         self._root = None
 
     # ---- volumes
@@ -46,7 +37,7 @@ class CinderVolumes(api.Volumes):
 
     def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
                availability_zone=None):
-        if not ctx.auth_token and self._auth is not None and ctx.project_id != self._adapter.get_project_id():
+        if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
             # the service's own token would make it in the service's project
             raise exception.InvalidVolume(reason='a volume can be made only while the request of its owner runs.')
         wanted = {'size': size, 'name': name, 'description': description, 'imageRef': image_id,
@@ -149,14 +140,8 @@ class CinderVolumes(api.Volumes):
 
     def _call(self, ctx, method, path, missing, headers=VERSION, **kwargs):
         """The answer; ``missing`` is raised for 404."""
-        headers = {'Accept': 'application/json', **headers, **self._tokens(ctx)}
-        if ctx.request_id:
-            headers['X-Openstack-Request-Id'] = ctx.request_id
-        try:
-            response = self._adapter.request(self._address(ctx) + path, method, authenticated=False, raise_exc=False,
-                                             headers=headers, **kwargs)
-        except ks_exc.ClientException:
-            raise exception.Unavailable('The Block Storage service does not answer.') from None
+        response = self._service.request(ctx, method, lambda: self._address(ctx) + path,
+                                         {'Accept': 'application/json', **headers}, **kwargs)
         code = response.status_code
         if code < 400:
             return response
@@ -165,23 +150,15 @@ class CinderVolumes(api.Volumes):
             raise missing
         if code in REFUSALS:
             raise REFUSALS[code](reason=_message(response))
-        if code in ERRORS:
-            raise ERRORS[code](f'The Block Storage service refused the request with code {code}.')
-        raise exception.Unavailable(f'The Block Storage service answered with code {code}.')
-
-    def _tokens(self, ctx):
-        own = self._adapter.get_token() if self._auth else None
-        if ctx.auth_token:
-            return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}
-        return {'X-Auth-Token': own} if own else {}
+        raise self._service.refusal(ctx, code)
 
     def _address(self, ctx):
         """Where the API is for the project whose token goes along; the catalog has one for the service's."""
         if self._root is None:
-            endpoint = (self._adapter.get_endpoint() or '').rstrip('/')
+            endpoint = self._service.endpoint()
             root, found, _project = endpoint.partition('/v3')
             self._root = root + '/v3' if found else endpoint + '/v3'
-        project = ctx.project_id if ctx.auth_token else self._auth and self._adapter.get_project_id()
+        project = ctx.project_id if ctx.auth_token else self._service.own_project()
         return f'{self._root}/{project}' if project else self._root
 
 

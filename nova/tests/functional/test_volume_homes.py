@@ -305,7 +305,7 @@ def test_what_is_asked_for_an_attachment(recorded):
 
 
 @pytest.mark.parametrize('code, error', [
-    (400, exception.InvalidVolume), (401, exception.Unauthorized), (403, exception.Forbidden),
+    (400, exception.InvalidVolume), (401, exception.Unavailable), (403, exception.Forbidden),
     (404, exception.VolumeNotFound), (409, exception.InvalidVolume), (413, exception.Forbidden),
     (500, exception.Unavailable), (503, exception.Unavailable)])
 def test_errors_of_the_service(recorded, code, error):

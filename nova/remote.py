@@ -1,0 +1,82 @@
+"""Requests over HTTP to another service of the cloud, and what its refusals mean to the user."""
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading
+
+from nova import exception
+
+BAD_TOKEN = 401
+
+
+class Service:
+    """One HTTP client for all threads.
+
+    Requests of a user carry the user's token, and the service's own beside it when the section has credentials;
+    requests of the system itself carry the service's.
+
+    :param conf: the configuration
+    :param section: where the session, auth and adapter options of keystoneauth1 are
+    :param service_type: in the catalog, unless the section names another
+    :param name: of the service, in a sentence
+    :param errors: {code: class of the error} of refusals
+    """
+
+    def __init__(self, conf, section, service_type, name, errors):
+        options = conf[section]
+        self.name, self._errors = name, errors
+        self._auth = loading.load_auth_from_conf_options(conf, section) if options.auth_type else None
+        self.has_account = self._auth is not None
+        session = loading.load_session_from_conf_options(conf, section, auth=self._auth)
+        self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or service_type,
+                                        interface=options.valid_interfaces or None, region_name=options.region_name,
+                                        endpoint_override=options.endpoint_override)
+
+    def request(self, ctx, method, address, headers, **kwargs):
+        """The answer, whatever its code.
+
+        :param address: callable() -> where to send it
+        :raises Unavailable: there is none, or nobody gives the service a token
+        """
+        if ctx.request_id:
+            headers = {**headers, 'X-Openstack-Request-Id': ctx.request_id}
+        try:
+            return self._adapter.request(address(), method, authenticated=False, raise_exc=False,
+                                         headers={**headers, **self._tokens(ctx)}, **kwargs)
+        except ks_exc.ClientException:
+            raise exception.ServiceUnavailable(service=self.name) from None
+
+    def refusal(self, ctx, code):
+        """The error that an answer with a code from 400 on is.
+
+        The token of a request was found good when it came in. If it has not run out since, a service that does not
+        take it cannot check it, or has another Keystone: nothing that the user could mend with a new one.
+        """
+        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_run_out()):
+            if not ctx.auth_token and self.has_account:
+                self._adapter.invalidate()               # the next request has a new one
+            return exception.Unavailable(f'The {self.name} service refused a valid token with code {code}: it cannot '
+                                         'check tokens at the moment.')
+        error = self._errors.get(code)
+        if error is None:
+            return exception.Unavailable(f'The {self.name} service answered with code {code}.')
+        return error(f'The {self.name} service refused the request with code {code}.')
+
+    def endpoint(self):
+        """Its address, of the configuration or the catalog, without a slash at the end."""
+        return (self._adapter.get_endpoint() or '').rstrip('/')
+
+    def own_project(self):
+        """Id of the project of the service's own token; None without credentials.
+
+        :raises Unavailable: nobody gives it one
+        """
+        try:
+            return self._adapter.get_project_id() if self.has_account else None
+        except ks_exc.ClientException:
+            raise exception.ServiceUnavailable(service=self.name) from None
+
+    def _tokens(self, ctx):
+        own = self._adapter.get_token() if self.has_account else None
+        if ctx.auth_token:
+            return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}
+        return {'X-Auth-Token': own} if own else {}
