@@ -130,10 +130,15 @@ def main():
                           clients=asked.clients, servers=asked.servers, rng=rng, more=more)
         if fault.lossless and result.failed:
             result.found.append(f'{result.failed} requests failed and none may')
+        refused = len(result.history.refused)
+        if refused and not fault.refuses:
+            result.found.append(f'servers refused, and none may: {refused}')
         rows.append(row(name, busy, result))
         print(line(rows[-1]))
         for sentence in result.found:
             print('  ' + sentence)
+        if refused:
+            print(f'  servers refused, because every host of their kind was down: {refused}')
         if result.found or result.failed:
             print(f'  answers: {dict(sorted(result.history.counts.items()))}')
         if asked.history:

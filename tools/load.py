@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import random
+import re
 import threading
 import time
 import urllib.parse
@@ -97,11 +98,12 @@ class History(crash_test.History):
 
     accepted    those of actions that were acknowledged: {(uuid, request id): action}
     kinds       {uuid: Kind} of acknowledged servers
+    refused     uuids of those that ended in ERROR because every host of their kind was down, and others were up
     """
 
     def __init__(self):
         super().__init__()
-        self.calls, self.accepted, self.kinds = [], {}, {}
+        self.calls, self.accepted, self.kinds, self.refused = [], {}, {}, set()
 
     def dump(self, path):
         """Write the calls, one JSON document a line."""
@@ -186,6 +188,10 @@ class Client(crash_test.Client):
 
 class State(crash_test.State):
     """What is compared, read over the network: JSON columns come as text from either database."""
+
+    # no host is up that could be the server's: what is not down has another hypervisor
+    refusal = re.compile(r"No valid host was found\. \d+ hosts: \d+ (is|are) down or disabled, \d+ (does|do) not "
+                         r"satisfy the flavor's extra specs \(hypervisor_type\)\.")
 
     def api(self, statement):
         return self.cloud.rows('api', statement)
@@ -281,6 +287,7 @@ def differences(cloud, history, checks=CHECKS):
         with contextlib.suppress(*UNANSWERED):
             state = State(cloud, history, settled(cloud) or crash_test.listed(cloud))
             found = [sentence for check in checks for sentence in check(state)]
+            history.refused |= state.refused
         if not found:
             break
         time.sleep(0.5)

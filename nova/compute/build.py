@@ -80,6 +80,6 @@ class Builder:
         with self.task(ctx, instance, 'compute_terminate_instance', running=(states.DELETING,),
                        failed={'vm_state': states.ERROR}) as task:
             self.driver.destroy(ctx, task.instance, task.instance.network_info)
-            self.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=self.host)
+            self.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=None)
             task.ends_with(lambda: self.conductor.instance_destroyed(
                 ctx, instance_uuid=instance.uuid, host=self.host))

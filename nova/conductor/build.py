@@ -13,6 +13,7 @@ from nova.db import claims
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
+from nova.db import live_migrations
 from nova.db import request_specs
 from nova.db import services
 
@@ -33,7 +34,7 @@ class Builder:
         self._place_and_send(ctx, instance_uuids, spec)
 
     def _place_and_send(self, ctx, instance_uuids, spec=None, tried=None):
-        """:param tried: the fault of the attempts before, which says more than that no other host will do"""
+        """:param tried: the fault of the attempts before, which comes first where no other host will do"""
         specs = self.specs(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
         uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
@@ -48,7 +49,8 @@ class Builder:
             LOG.info('Servers %s find no host: %s', ', '.join(uuids), error.message)
             fault = faults.fault(error)
             if tried:
-                fault = {**tried, 'details': f'{tried["details"]}\n{fault["details"]}'}
+                fault = {**tried, 'message': f'{tried["message"]} {fault["message"]}'[:255],
+                         'details': f'{tried["details"]}\n{fault["details"]}'}
             for uuid in uuids:
                 self.fail_build(uuid, fault, waiting=True)
             return
@@ -102,6 +104,40 @@ class Builder:
             LOG.info('Server %s could not be built on %s; attempt %d follows. %s', instance_uuid, host, tried + 1,
                      message)
             self._place_and_send(ctx, [instance_uuid], tried=fault)
+
+    def replace_build(self, ctx, row):
+        """A build whose host is down begins anew on another one; its host undoes what it has when it is back.
+
+        The server stays where no other host will do, and where a guest may have volumes that nobody can take from it:
+        it is built when its host is back. A host that lives by now keeps it.
+
+        :param row: of the server
+        """
+        uuid, host, node = row['uuid'], row['host'], row['node']
+        spec = self.get_request_spec(ctx, uuid)
+        if not self._elsewhere(ctx, spec, row):
+            LOG.info('Server %s waits for its host %s, which is down.', uuid, host)
+            return
+        # before anything else: from now on its host gets no ports for it (network/manager.py)
+        self._api_db.run(_note_failure, uuid, host, node)
+        fault = faults.fault(exception.HostUnavailable(host=host),
+                             'The host went down while the server was being built.')
+        if not self._cell_db.run(_leave_host, uuid, host, node, fault, (row['task_state'],),
+                                 self._conf.service_down_time):
+            LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
+            return
+        LOG.info('Host %s is down; another one builds server %s.', host, uuid)
+        self._network.deallocate_for_instance(ctx, instance_uuid=uuid, host=host)
+        self._place_and_send(ctx, [uuid], tried=fault)
+
+    def _elsewhere(self, ctx, spec, row):
+        """Whether another host can build this server, and may."""
+        if row['task_state'] != states.SCHEDULING and any(
+                device.get('destination_type') == 'volume' for device in spec.block_devices or ()):
+            return False
+        spec.retry_hosts = [*(spec.retry_hosts or []), [row['host'], row['node']]]
+        told = self._scheduler.explain(ctx, spec=spec, seeds=[row['uuid']], instance_uuid=None, limit=1, offset=0)
+        return any(choice['host'] != row['host'] for choice in told['choices'])
 
     def fail_build(self, uuid, fault, waiting=False):
         """A server that is being built ends in ERROR, its host and claim given back; False when a delete has won.
@@ -183,11 +219,11 @@ class Builder:
         """
         home = self._cells.default
         if host is not None or home is not self._cells.top or len(self._cells.all()) == 1:
-            self._network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=host)
+            self._network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=None)
             return
         for cell in [*self._cells.all()[1:], home]:
             try:
-                cell.rpc.network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=host)
+                cell.rpc.network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=None)
                 return
             except exception.Unavailable as error:
                 last = error
@@ -207,20 +243,25 @@ class Builder:
         return services.any_up(conn, found, self._conf.service_down_time)
 
 
-def _leave_host(conn, uuid, host, node, fault):
-    """Free the claim of a build that failed and make the server wait for another host; False when it must not."""
+def _leave_host(conn, uuid, host, node, fault, tasks=BUILDING_TASKS, down_time=None):
+    """Free the claim of a build that failed and make the server wait for another host; False when it must not.
+
+    :param tasks: only in one of these task states
+    :param down_time: only while its host is down, for so many seconds; None: the host itself has asked for it
+    """
+    if down_time is not None and not live_migrations.host_is_down(conn, host, down_time):
+        return False
     try:
         row = instances.get(conn, uuid)
     except exception.InstanceNotFound:
         return False
     mine = (row['host'], row['node']) == (host, node)
-    if not mine or row['vm_state'] != states.BUILDING or row['task_state'] not in BUILDING_TASKS:
+    if not mine or row['vm_state'] != states.BUILDING or row['task_state'] not in tasks:
         return False
     claims.free(conn, row)
     instances.update(conn, uuid, {'host': None, 'node': None, 'availability_zone': None, 'network_info': [],
                                   'task_state': states.SCHEDULING},
-                     expect={'host': host, 'node': node, 'vm_state': states.BUILDING,
-                             'task_state': BUILDING_TASKS})
+                     expect={'host': host, 'node': node, 'vm_state': states.BUILDING, 'task_state': tasks})
     instance_actions.add_event(conn, uuid, 'compute_build_instance', host=host, error=fault['message'],
                                traceback=fault['details'])
     return True
@@ -228,7 +269,7 @@ def _leave_host(conn, uuid, host, node, fault):
 
 def _note_failure(conn, uuid, host, node):
     spec = request_specs.get_many(conn, [uuid]).get(uuid)
-    if spec is not None:
+    if spec is not None and [host, node] not in (spec.retry_hosts or []):
         spec.retry_hosts = [*(spec.retry_hosts or []), [host, node]]
         request_specs.update(conn, spec)
     return spec

@@ -57,8 +57,8 @@ def decide(row, host_up, old):
     :param row: the instances row, None when the server is gone
     :param host_up: whether its host's service is up
     :param old: it has been open for longer than anything takes
-    :returns: 'settle' (it is on its way to another cell), 'close', 'delete', 'fail', 'build', 'resend', 'continue' or
-        'abandon' (a move), 'migrate' (a live one) or 'wait'
+    :returns: 'settle' (it is on its way to another cell), 'close', 'delete', 'fail', 'build', 'replace' (it is built on
+        another host), 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one) or 'wait'
     """
     if row is not None and row.get('cell_move') is not None:
         return 'settle'
@@ -75,7 +75,7 @@ def decide(row, host_up, old):
     if row['vm_state'] == states.BUILDING:
         if row['host'] is None:
             return 'build'
-        return 'resend' if host_up else 'fail'
+        return 'resend' if host_up else 'replace'
     if row['task_state'] in RUNNING and RUNNING[row['task_state']].conductor:
         return 'resend'
     if row['task_state'] not in RUNNING:
@@ -109,8 +109,9 @@ class Reconciler:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
             up = {host: self.host_is_up(conn, host) for host in {row['host'] for row in rows.values()} if host}
-        if any([db.broke_off() for db in (self._cell_db, self._api_db)]):          # they answer by now
-            self.messages_lost()
+        with self._cell_db.broke_off() as cell, self._api_db.broke_off() as top:
+            if cell or top:                  # they answer by now
+                self.messages_lost()
         later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         taken = 0
         for action in overdue:
@@ -175,10 +176,13 @@ class Reconciler:
     def _build(self, action, row):
         self.build_instances(context.on_behalf_of(action), [row['uuid']])
 
+    def _replace(self, action, row):
+        self.replace_build(context.on_behalf_of(action), row)
+
     def _fail(self, action, row):
         error = exception.HostUnavailable(host=row['host'])
         if row['vm_state'] == states.BUILDING:
-            message = ('The host went down while the server was being built.' if row['host']
+            message = ('The host did not finish building the server, and no other host took it.' if row['host']
                        else 'The server was waiting for a host for too long.')
             if self.fail_build(row['uuid'], faults.fault(error, message)) and row['host']:
                 self._network.deallocate_for_instance(context.on_behalf_of(action), instance_uuid=row['uuid'],

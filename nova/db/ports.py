@@ -75,11 +75,17 @@ def leave(conn, device_id, host):
 
 _TO_GIVE_BACK = sa.select(t.ports.c.id, t.ports.c.made_for_server).with_for_update()
 _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
+_OF_DEVICES_HERE = _OF_DEVICES.where(t.ports.c.host.in_([sa.bindparam('of_host'), '']))
 
 
-def give_back(conn, device_ids):
-    """Remove the ports made for these servers, unbind the users' own; return how many ports there were."""
-    return _given_back(conn, conn.execute(_OF_DEVICES, {'device_ids': list(device_ids)}).all())
+def give_back(conn, device_ids, host=None):
+    """Remove the ports made for these servers, unbind the users' own; return how many ports there were.
+
+    :param host: only those that are on this host, or on none; None: all
+    """
+    which = _OF_DEVICES if host is None else _OF_DEVICES_HERE
+    here = {} if host is None else {'of_host': host}
+    return _given_back(conn, conn.execute(which, {'device_ids': list(device_ids), **here}).all())
 
 
 def give_back_one(conn, ident, device_id, attached_by=None):

@@ -6,7 +6,7 @@ INTERFACE = Interface(
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
     # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (network/model.py)
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
-    # gives back all of it; does nothing when nothing is there
+    # gives back all of it, with a host what no other host has got meanwhile; does nothing when nothing is there
     Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True),
     # one more port of a server that exists; the same one when asked again by the same request. request: {'port_id',
     # 'network_id', 'fixed_ip', 'tag'}; with a network_id the port is made under that port_id -> its VIF

@@ -7,9 +7,11 @@ import logging
 import threading
 import time
 
+from nova import exception
 from nova import utils
 from nova.db import networks
 from nova.db import ports
+from nova.db import request_specs
 from nova.db import security_groups
 from nova.db import tables_network as t
 from nova.network import attach
@@ -61,6 +63,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkAmbiguous,
                 NetworkRequestInvalid, SecurityGroupNotFound:
+        :raises InstanceChanged: it is being built on another host by now
         """
         if requested_networks == 'none' or requested_networks == []:
             return []
@@ -75,8 +78,11 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         return vifs
 
     def deallocate_for_instance(self, context, instance_uuid, host):
-        """Give back ports and addresses; nothing happens when there are none."""
-        if self.api_db.run(ports.give_back, [instance_uuid]):
+        """Give back ports and addresses; nothing happens when there are none.
+
+        :param host: None: all of them; else those that no other host has got meanwhile
+        """
+        if self.api_db.run(ports.give_back, [instance_uuid], host):
             self._refresh()
 
     def setup_for_instance(self, context, instance, host):
@@ -145,6 +151,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         rows = ports.of_device(conn, instance.uuid)
         if rows:
             if any(row['host'] != host for row in rows):
+                _refuse_left(conn, instance.uuid, host)
                 ports.move(conn, instance.uuid, host)
             return self._vifs(conn, rows)
         if requests is None:
@@ -181,6 +188,13 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         known = networks.usable(conn, None, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
         return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
+
+
+def _refuse_left(conn, instance_uuid, host):
+    """A host that a build was taken from asks late: the ports stay with the one that builds now."""
+    spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
+    if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
+        raise exception.InstanceChanged(instance_id=instance_uuid)
 
 
 class Combined:

@@ -137,7 +137,8 @@ class Network:
 
     def deallocate_for_instance(self, ctx, instance_uuid, host):
         with self._lock:
-            self.allocated.pop(instance_uuid, None)
+            if host in (None, '', self.allocated.get(instance_uuid, ('', []))[0]):
+                self.allocated.pop(instance_uuid, None)
             self.expected = {(uuid, host) for uuid, host in self.expected if uuid != instance_uuid}
 
     def setup_for_instance(self, ctx, instance, host):
@@ -262,6 +263,22 @@ class Cloud:
         compute.conductor.client._bus = compute.network.client._bus = Grave()
         compute.stop_sync()
         self.killed.append(compute)
+
+    def kill_in(self, host, operation, act):
+        """Kill a host's compute while its driver is in this operation, which ``act()`` brings about."""
+        driver, entered, killed = self.computes[host].driver, threading.Event(), threading.Event()
+        method = driver._operation
+
+        def held(name, instance):
+            if name == operation:
+                entered.set()
+                killed.wait(30)
+            return method(name, instance)
+        driver._operation = held
+        act()
+        assert entered.wait(20), f'nobody does {operation}'
+        self.kill_compute(host)
+        killed.set()
 
     def close(self):
         """Stop all, and wait for the threads of what was killed: no one of them outlives its test.

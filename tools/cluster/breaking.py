@@ -26,11 +26,13 @@ class Fault:
     """
     function    called with the fleet; breaks, waits, mends; what it returns are sentences: differences of its own
     lossless    no request may fail
+    refuses     a new server may find no host: the only one of its kind is down
     needs       what a fleet must have been built with: an attribute of its Settings
     """
 
     function: typing.Callable
     lossless: bool = False
+    refuses: bool = False
     needs: str = ''
 
 
@@ -217,7 +219,7 @@ FAULTS = {
     'memcached killed': Fault(killed('memcached')),
     'keystone away': Fault(killed('keystone', down_s=10)),
     'load balancer restarted': Fault(stopped('haproxy')),
-    'compute cut off for 60 s': Fault(cut_off(1)),
+    'compute cut off for 60 s': Fault(cut_off(1), refuses=True),
     'libvirt of a compute killed': Fault(killed('libvirt-compute1'), needs='libvirt'),
-    'compute cut off from broker': Fault(unreachable('rabbitmq', 60, compute='compute1')),
+    'compute cut off from broker': Fault(unreachable('rabbitmq', 60, compute='compute1'), refuses=True),
 }

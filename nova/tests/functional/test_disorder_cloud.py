@@ -11,7 +11,7 @@ from nova.tests import db_faults
 from nova.tests import disorder
 from nova.tests import loaded
 
-LOAD_S = 3
+LOAD_S, RUNS = 3, 10               # as many runs as it takes until enough has gone wrong, at most so many
 CELL, API = 'cell_db', 'api_db'
 
 
@@ -28,28 +28,35 @@ def working(directory, **overrides):
         cloud.stop(5)
 
 
+def work(clients, wrong):
+    """Until more than ten things have gone wrong, as ``wrong()`` counts them; the clients notice none."""
+    for seed in range(RUNS):
+        result = clients.run(LOAD_S, seed=seed)
+        assert (result.failed, result.found) == (0, []), result.history.counts
+        if wrong() > 10:
+            return
+    raise AssertionError(f'{wrong()} in {RUNS} runs')
+
+
 def test_messages_come_twice_and_out_of_order(tmp_path):
     disorder.register()
     with working(tmp_path, transport_url=f'nova-disorder:///{tmp_path}?doubled=0.3&late=0.3&longest=0.3') as (
             cloud, clients):
-        result = clients.run(LOAD_S)
         counts = cloud.bus._transport._driver.counts
-        assert min(counts.values()) > 10, counts
-    assert (result.failed, result.found) == (0, []), result.history.counts
+        work(clients, lambda: min(counts.values()))
 
 
 def test_deadlocks_and_lock_timeouts(tmp_path):
-    with working(tmp_path) as (cloud, clients):
-        with db_faults.Injector(cloud.api_db, 0.05) as first, db_faults.Injector(cloud.cell_db, 0.05) as second:
-            result = clients.run(LOAD_S)
-        assert first.count + second.count > 10
-    assert (result.failed, result.found) == (0, []), result.history.counts
+    with (working(tmp_path) as (cloud, clients), db_faults.Injector(cloud.api_db, 0.05) as first,
+          db_faults.Injector(cloud.cell_db, 0.05) as second):
+        work(clients, lambda: first.count + second.count)
 
 
 @pytest.fixture(scope='module')
 def rested(tmp_path_factory):
     """(Cloud, Loaded, History of two servers that rest)"""
-    with working(tmp_path_factory.mktemp('rested')) as (cloud, clients):
+    # nobody mends what is spoilt
+    with working(tmp_path_factory.mktemp('rested'), conductor__reconcile_interval=3600) as (cloud, clients):
         history = clients.load.History()
         for _ in range(2):
             clients.load.Client(clients.cloud, clients._body, clients._flavors, history, 2, random.Random(1)).create()
@@ -134,6 +141,30 @@ def test_the_comparison_notices_messages_and_answers(rested):
     history.delete_acknowledged.add(uuid)
     assert any('was deleted and is there' in each for each in found(clients, history))
     history.delete_acknowledged.clear()
+
+
+ONLY_DOWN = ("No valid host was found. 3 hosts: 1 is down or disabled, 2 do not satisfy the flavor's extra specs "
+             '(hypervisor_type).')
+
+
+@pytest.mark.parametrize('message, counts', [
+    (ONLY_DOWN, False), (ONLY_DOWN.replace('down or disabled', 'full'), True), (f'{ONLY_DOWN} And more.', True),
+    ('No valid host was found. 3 hosts: 3 are down or disabled.', True)], ids=['only-down', 'full', 'more', 'all-down'])
+def test_a_refusal_is_no_difference_where_the_only_host_was_down(rested, message, counts):
+    cloud, clients, history = rested
+    uuid = min(history.created)
+    server = next(each for each in clients.admin.get('/servers/detail').json()['servers'] if each['id'] == uuid)
+    state = clients.load.State(clients.cloud, history, [{**server, 'status': 'ERROR', 'fault': {'message': message}}])
+    statement = f"UPDATE instance_actions SET message = :message WHERE instance_uuid = '{uuid}'"
+    with cloud.cell_db.writer() as conn:
+        conn.execute(sa.text(statement), {'message': 'Error'})
+    try:
+        failed = list(clients.load.crash_test.actions(state))
+    finally:
+        with cloud.cell_db.writer() as conn:
+            conn.execute(sa.text(statement), {'message': None})
+    assert counts == (f'create of {uuid} failed' in failed)
+    assert counts == any('is in ERROR' in sentence for sentence in clients.load.crash_test.acknowledged(state))
 
 
 def found(clients, history):

@@ -44,8 +44,8 @@ class Rig:
             self.context, instance=instance or make_instance(), requested_networks=requested,
             security_groups=groups, host=host)
 
-    def deallocate(self, instance):
-        self.manager.deallocate_for_instance(self.context, instance_uuid=instance.uuid, host='host1')
+    def deallocate(self, instance, host=None):
+        self.manager.deallocate_for_instance(self.context, instance_uuid=instance.uuid, host=host)
 
     def add_network(self, project=PROJECT, cidr='10.9.0.0/29', shared=False):
         ident = str(uuid.uuid4())
@@ -115,6 +115,21 @@ def test_allocation_is_idempotent(rig):
     assert moved == first
     with rig.db.reader() as conn:
         assert [row['host'] for row in ports.of_device(conn, instance.uuid)] == ['host2']
+
+
+def test_a_host_gives_back_what_no_other_one_has(rig):
+    """A host that was taken for dead while it built, and undoes that, took the ports from the server elsewhere."""
+    instance = make_instance()
+    first = rig.allocate(instance)
+    rig.allocate(instance, host='host2')
+    rig.deallocate(instance, host='host1')
+    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == first
+    rig.deallocate(instance, host='host2')
+    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == []
+    rig.allocate(instance)
+    rig.manager.leave_host(rig.context, instance_uuid=instance.uuid, host='host1')
+    rig.deallocate(instance, host='host2')
+    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == []
 
 
 def test_allocation_takes_few_statements_and_one_transaction(rig):
@@ -323,12 +338,12 @@ def test_combined_runs_cover_callers_that_wait():
     def work():
         runs.append(1)
         entered.set()
-        go.wait(5)
+        go.wait(20)
 
     combined = manager.Combined(work)
     first = threading.Thread(target=combined)
     first.start()
-    entered.wait(5)
+    entered.wait(20)
     rest = [threading.Thread(target=combined) for _ in range(10)]
     [thread.start() for thread in rest]
     while combined._asked < 11:

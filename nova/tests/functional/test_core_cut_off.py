@@ -1,0 +1,304 @@
+"""A compute that is cut off while it builds: another one builds the server, and nothing is left on the first."""
+import datetime
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.db import ports
+from nova.db import tables_cell
+from nova.db import tables_network
+from nova.network import fake
+from nova.network import manager
+from nova.network import setup
+from nova.tests import core
+
+BOUND_S = 30             # of every wait: what is waited for comes, on however busy a machine
+# methods before which, or after which, the build on host1 stands still
+MOMENTS = {
+    'taken': ('begin_task', False), 'begun': ('begin_task', True), 'ports asked for': ('allocate_for_instance', False),
+    'ports given': ('allocate_for_instance', True), 'guest made': ('end_task', False)}
+
+
+class Cloud(core.Cloud):
+    """With the ports of the product's own network service."""
+
+    def __init__(self, path, hosts):
+        super().__init__(path, hosts, network__driver='fake')
+        setup.bootstrap(self.conf, self.api_db)
+        self.network = manager.NetworkManager(self.conf, self.api_db, 'controller', fake.FakeDriver(self.conf))
+        self.bus.managers['network', None] = self.network
+
+    def ports(self, uuid):
+        """[(host, address)] of a server."""
+        with self.api_db.reader() as conn:
+            return [(row['host'], row['mac_address']) for row in ports.of_device(conn, uuid)]
+
+    def check(self):
+        with self.api_db.reader() as conn:
+            rows = conn.execute(sa.select(tables_network.ports)).mappings().all()
+        self.network.allocated = {row['device_id']: (row['host'], []) for row in rows}
+        super().check()
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = Cloud(tmp_path, ('host1', 'host2'))
+    yield cloud
+    cloud.close()
+
+
+class Held:
+    """The first call of a method stands still, before it is done or with its answer, until it is let go."""
+
+    def __init__(self, bus, method, answered):
+        self._method, self._lock = method, threading.Lock()
+        self._reached, self._free = threading.Event(), threading.Event()
+        if answered:
+            bus.reply_lost = lambda topic, name: self._hold(name)
+        else:
+            bus.lost = lambda topic, name, server: self._hold(name)
+
+    def _hold(self, name):
+        with self._lock:
+            first = name == self._method
+            if first:
+                self._method = None
+        if first:
+            self._reached.set()
+            assert self._free.wait(4 * BOUND_S)
+        return False
+
+    def reached(self):
+        assert self._reached.wait(BOUND_S)
+
+    def let_go(self):
+        self._free.set()
+
+
+def wait(condition):
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def overdue(cloud, **values):
+    """The deadline of whatever is open has passed."""
+    with cloud.db.writer() as conn:
+        table = tables_cell.instance_actions
+        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
+            deadline=utils.utcnow() - datetime.timedelta(seconds=1), **values))
+
+
+def cut_off(cloud, method, answered, **spec):
+    """(uuid, Held) of a server whose build on host1 stands still; nobody has heard of that host for long."""
+    cloud.force_down('host2')
+    cloud.scheduler._hosts(whole=True)
+    held = Held(cloud.bus, method, answered)
+    uuid, = cloud.create(**spec)
+    held.reached()
+    assert cloud.row(uuid)['host'] == 'host1'
+    cloud.force_down('host2', down=False)
+    cloud.force_down('host1')
+    cloud.scheduler._hosts(whole=True)
+    return uuid, held
+
+
+def active_on(cloud, uuid, host):
+    row = cloud.row(uuid)
+    return (row['vm_state'], row['task_state'], row['host']) == (states.ACTIVE, None, host)
+
+
+@pytest.mark.parametrize('moment', MOMENTS)
+def test_another_host_builds_it(cloud, moment):
+    """It ended in ERROR."""
+    uuid, held = cut_off(cloud, *MOMENTS[moment])
+    overdue(cloud)
+    assert cloud.conductor.reconcile() == 1
+    wait(lambda: active_on(cloud, uuid, 'host2'))
+    ports = cloud.ports(uuid)
+    assert [host for host, _ in ports] == ['host2']
+    held.let_go()                                    # the first host is back, and goes on
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2') and cloud.ports(uuid) == ports
+    assert cloud.row(uuid)['fault'] is None
+    (_, message, finished, events), = cloud.actions(uuid)
+    assert (message, finished) == (None, True)
+    assert sorted(events) == [('compute_build_instance', 'Error'), ('compute_build_instance', 'Success')]
+    cloud.check()
+
+
+@pytest.mark.parametrize('moment', ['ports asked for', 'ports given'])
+def test_the_first_host_goes_on_before_the_other_one_has_ports(cloud, moment):
+    uuid, held = cut_off(cloud, *MOMENTS[moment])
+    overdue(cloud)
+    second = Held(cloud.bus, 'allocate_for_instance', False)
+    assert cloud.conductor.reconcile() == 1
+    second.reached()
+    held.let_go()
+    wait(lambda: not cloud.computes['host1'].queue.busy(uuid))
+    second.let_go()
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
+    cloud.check()
+
+
+def test_the_first_host_gets_ports_before_the_other_one_and_ends_after_it(cloud):
+    """They go over to the host that has the server, with the server."""
+    uuid, held = cut_off(cloud, *MOMENTS['ports asked for'])
+    overdue(cloud)
+    second = Held(cloud.bus, 'allocate_for_instance', False)
+    assert cloud.conductor.reconcile() == 1
+    second.reached()
+    third = Held(cloud.bus, 'allocate_for_instance', True)
+    cloud.bus.lost = None
+    held.let_go()
+    third.reached()
+    assert [host for host, _ in cloud.ports(uuid)] == ['host1']
+    second.let_go()
+    wait(lambda: active_on(cloud, uuid, 'host2'))
+    third.let_go()
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
+    cloud.check()
+
+
+def test_the_message_comes_when_another_host_has_built_it(cloud):
+    cloud.force_down('host2')
+    cloud.bus.lost = lambda topic, name, server: name == 'build_instance'
+    uuid, = cloud.create()
+    cloud.settle()
+    cloud.bus.lost = None
+    late = objects.Instance.from_row(cloud.row(uuid))
+    cloud.force_down('host2', down=False)
+    cloud.force_down('host1')
+    overdue(cloud)
+    assert late.host == 'host1' and cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2')
+    cloud.client['compute'].build_instance(cloud.ctx, server='host1', instance=late,
+                                           spec=cloud.conductor.get_request_spec(None, uuid))
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
+    cloud.check()
+
+
+def test_the_first_host_is_started_again(cloud):
+    """Nothing undoes what it has made: it finds the guest."""
+    uuid, held = cut_off(cloud, *MOMENTS['guest made'])
+    cloud.kill_compute('host1')
+    held.let_go()
+    overdue(cloud)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2')
+    found = []
+
+    def look(driver):
+        driver.init_host()
+        found.extend(driver.guests())
+    cloud.start_compute('host1', look)
+    cloud.settle()
+    assert found == [uuid]
+    cloud.check()
+
+
+@pytest.mark.parametrize('moment', MOMENTS)
+def test_a_host_that_is_back_in_time_ends_it(cloud, moment):
+    """Whether its deadline has passed or not, and whoever has looked meanwhile."""
+    uuid, held = cut_off(cloud, *MOMENTS[moment])
+    assert cloud.conductor.reconcile() == 0
+    cloud.force_down('host1', down=False)
+    overdue(cloud)
+    assert cloud.conductor.reconcile() == 1          # it is asked once more
+    held.let_go()
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host1') and [host for host, _ in cloud.ports(uuid)] == ['host1']
+    cloud.check()
+
+
+def test_a_host_that_comes_back_meanwhile_keeps_it(cloud):
+    """The reconciler has read that it is down, and a heartbeat comes before it writes."""
+    uuid, held = cut_off(cloud, *MOMENTS['ports given'])
+    row = cloud.row(uuid)
+    cloud.force_down('host1', down=False)
+    cloud.conductor.replace_build(cloud.ctx, row)
+    held.let_go()
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host1') and [host for host, _ in cloud.ports(uuid)] == ['host1']
+    cloud.check()
+
+
+WAITS = {
+    'no other host': {'down': True},
+    'its host was named': {'spec': {'requested_host': 'host1'}},
+    'its host was forced': {'spec': {'force_host': 'host1'}},
+    'it may have volumes': {'spec': {'block_devices': [{'destination_type': 'volume'}]}}}
+
+
+@pytest.mark.parametrize('why', WAITS)
+def test_it_waits_for_its_host(cloud, why):
+    uuid, held = cut_off(cloud, *MOMENTS['ports given'], **WAITS[why].get('spec', {}))
+    if WAITS[why].get('down'):
+        cloud.force_down('host2')
+    overdue(cloud)
+    assert cloud.conductor.reconcile() == 1
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['host']) == (states.BUILDING, states.SPAWNING, 'host1')
+    held.let_go()
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host1') and cloud.row(uuid)['fault'] is None
+    cloud.check()
+
+
+def test_volumes_that_no_guest_can_have_hold_up_nothing(cloud):
+    cloud.force_down('host2')
+    cloud.bus.lost = lambda topic, name, server: name == 'build_instance'
+    uuid, = cloud.create(block_devices=[{'destination_type': 'volume'}])
+    cloud.settle()
+    cloud.bus.lost = None
+    cloud.force_down('host2', down=False)
+    cloud.force_down('host1')
+    overdue(cloud)
+    assert cloud.conductor.reconcile() == 1
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2')
+    cloud.check()
+
+
+def test_where_the_other_host_is_full_by_then_the_fault_says_so(cloud):
+    uuid, held = cut_off(cloud, *MOMENTS['ports given'])
+    overdue(cloud)
+
+    def lost(topic, name, server):
+        if name == 'select_destinations':
+            raise exception.NoValidHost(reason='1 host: 1 is down or disabled.', details='')
+        return False
+    cloud.bus.lost = lost
+    assert cloud.conductor.reconcile() == 1
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
+    assert row['fault']['message'] == ('The host went down while the server was being built. No valid host was found. '
+                                       '1 host: 1 is down or disabled.')
+    assert cloud.ports(uuid) == []
+    held.let_go()
+    cloud.settle()
+    cloud.check()
+
+
+def test_hosts_that_went_down_are_no_attempts(cloud):
+    """One more host than may be tried goes down with the server; it is built all the same."""
+    cloud.conf.set_override('max_attempts', 1, 'scheduler')
+    uuid, held = cut_off(cloud, *MOMENTS['begun'])
+    overdue(cloud)
+    assert cloud.conductor.reconcile() == 1
+    wait(lambda: active_on(cloud, uuid, 'host2'))
+    held.let_go()
+    cloud.settle()
+    cloud.check()
