@@ -104,9 +104,13 @@ class Heart:
 
     def _tell_of_lost(self):
         """Tell the manager of queues that were declared anew, now that it can do something about it."""
-        if self.on_lost is not None and self._server is not None and self._server.declared_again():
-            LOG.warning('The queues of %s were declared anew: what nobody has begun is sent again soon.', self._binary)
-            self.on_lost()
+        if self.on_lost is None or self._server is None:
+            return
+        with self._server.declared_again() as lost:
+            if lost:
+                LOG.warning('The queues of %s were declared anew: what nobody has begun is sent again soon.',
+                            self._binary)
+                self.on_lost()
 
     # ---- the proof
 

@@ -1,4 +1,5 @@
 """Small pure helpers that several rooms need."""
+import contextlib
 import datetime
 import hashlib
 import time
@@ -34,15 +35,22 @@ def change_number():
     return time.time_ns() // 1000
 
 
+@contextlib.contextmanager
 def taken(event):
-    """Whether a threading.Event was set since this was asked last; it is not set any more.
+    """A block for what is to be done when a threading.Event was set; gets whether it was since the block before.
 
-    One that is set meanwhile is told now or the next time.
+    One that is set meanwhile is told now or the next time, and one that the block could do nothing about, because it
+    failed, the next time.
     """
-    if not event.is_set():
-        return False
-    event.clear()
-    return True
+    found = event.is_set()
+    if found:
+        event.clear()
+    try:
+        yield found
+    except BaseException:
+        if found:
+            event.set()
+        raise
 
 
 def host_id(host, project_id):

@@ -6,6 +6,7 @@ from nova.cmd import tables
 _EC2_ID = re.compile(r'i-([0-9a-f]{17})')
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'nova-compute, …'}
+TAKEN_S = 5                  # the broker has so long to take what is told
 
 
 # ---- vm ----------------------------------------------------------------------
@@ -91,14 +92,20 @@ def disable(conf, host, binary):
 
 def _set_disabled(conf, host, binary, value):
     from nova import compose
+    from nova import context
     from nova import exception
+    from nova import notify
     from nova.db import services
     _api_db, cells = compose.checked_databases(conf)
+    notifier = notify.new(conf)
     for cell in cells.all():
         with cell.db.reader() as conn:
             rows = services.list(conn, host=host, binary=binary)
         if rows:
-            cell.db.run(services.update, rows[0]['id'], {'disabled': value, 'disabled_reason': None})
+            row = cell.db.run(services.update, rows[0]['id'], {'disabled': value, 'disabled_reason': None})
+            if notifier.on:
+                notifier.tell(context.admin_context(), 'service.update', None, row, host, binary)
+            notifier.stop(TAKEN_S)
             return
     raise exception.ServiceNotFound(service_id=f'{binary} on {host}')
 

@@ -5,6 +5,7 @@ import time
 
 from nova import concurrency
 from nova import exception
+from nova import utils
 from nova.db import heartbeats
 from nova.db import services
 
@@ -25,6 +26,7 @@ class Heartbeats:
         self._db, self._after_silence = db, after_silence
         self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
         self._written_at = float('-inf')
+        self._silent = threading.Event()         # and nobody was told of it yet
         self._lock = threading.Lock()
         self._waiting, self._at_work = {}, False
         self._known = {}             # {(host, binary): (number of its row, identity)}
@@ -86,14 +88,19 @@ class Heartbeats:
 
         Who has written one lately knows that they can be.
         """
-        if time.monotonic() - self._written_at <= self._quiet_s:
-            return
-        count = self._db.run(services.resume, self._down_time, self._quiet_s)
-        self._written_at = time.monotonic()
-        if count:
-            LOG.warning('No heartbeat was written for over %d s: %d services that were up before are given %d s to '
-                        'report.', self._quiet_s, count, self._down_time)
-            self._after_silence()
+        if time.monotonic() - self._written_at > self._quiet_s:
+            count = self._db.run(services.resume, self._down_time, self._quiet_s)
+            self._written_at = time.monotonic()
+            if count:
+                LOG.warning('No heartbeat was written for over %d s: %d services that were up before are given %d s '
+                            'to report.', self._quiet_s, count, self._down_time)
+                self._silent.set()
+        try:
+            with utils.taken(self._silent) as silent:
+                if silent:
+                    self._after_silence()
+        except Exception as error:                   # heartbeats do not wait for it
+            LOG.warning('What waits since nobody could report is looked after with the next heartbeat: %s', error)
 
     def _of(self, name, beat):
         """The number of the row that is this service's, None when there is none or it belongs to another one."""

@@ -1,4 +1,5 @@
 """The conductor: a table of contents. Building in build.py, writes in state.py, lost work in reconcile.py."""
+import collections
 import datetime
 
 from nova import notify
@@ -56,6 +57,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         self._scheduler, self._compute, self._network = scheduler_client, compute_client, network_client
         self._images = images
         self._volumes = block_storage or volume_api.NoVolumes()
+        self._doubtful = collections.deque()
         self._shares = share_api.NoShares()
         self._heartbeats = heartbeats.Heartbeats(self._cell_db, conf, self.messages_lost)
         self._power_states = power_states.PowerStates(self._cell_db)
@@ -93,6 +95,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         return [('reconcile', conf.reconcile_interval, self.reconcile),
                 ('audit_usage', conf.audit_interval, self.audit),
                 ('settle_cell_moves', conf.reconcile_interval, self.settle_cell_moves),
+                ('settle_volumes', conf.reconcile_interval, self.settle_volumes),
                 ('remove_lost_mappings', 600, self.remove_lost_mappings),
                 ('remove_new_lost_mappings', 60, self.remove_new_lost_mappings),
                 ('confirm_old_moves', 60, self.confirm_old_moves),

@@ -50,8 +50,13 @@ class MoveWatch:
         The two databases differ only while a request is between its writes to them, or when a process or a database
         died there: what is wrong at two looks in a row is mended.
         """
-        if self._miscounted:
-            return self._mend_sizes()
+        try:
+            return self._mend_sizes() if self._miscounted else self._look_at_sizes()
+        except Exception:
+            self.doubt_sizes()
+            raise
+
+    def _look_at_sizes(self):
         if time.monotonic() < self._sizes_due:
             return 0
         self._sizes_due = time.monotonic() + SIZES_S         # who doubts them while this looks is heard

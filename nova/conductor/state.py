@@ -113,15 +113,14 @@ class StateWriter:
     def instance_destroyed(self, ctx, instance_uuid, host):
         """See interface.py; does nothing when the row is gone already, or lives on another host."""
         self._remove_unfinished_images(instance_uuid)
-        shelved = []
-        self.release_volumes(ctx, instance_uuid, host)
+        row = self.release_volumes(ctx, instance_uuid, host)
         self.release_shares(ctx, instance_uuid, host)
+        self._remove_shelved_image(row)
         elsewhere = set()
 
         def write(conn):
             try:
                 row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
-                shelved.append(row['system_metadata'].get('shelved_image_id'))
                 claims.free(conn, row)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
                                   expect={'host': host, 'cell_move': (None, cell_move_steps.COMING)})
@@ -135,7 +134,6 @@ class StateWriter:
         except exception.InstanceChanged:
             LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
             return
-        self._remove_shelved_images(instance_uuid, set(shelved) - {None})
         for other in elsewhere:
             self._drop_on(ctx, other, instance_uuid)
         if elsewhere:
@@ -152,15 +150,18 @@ class StateWriter:
             except exception.NovaException as error:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
-    def _remove_shelved_images(self, uuid, image_ids):
-        """What a deleted server would have been unshelved from."""
-        for image_id in image_ids:
+    def _remove_shelved_image(self, row):
+        """What a server that ends would have been unshelved from: while its row is there, which names it. The answer
+        that the row is gone may be lost.
+        """
+        image_id = row and row['system_metadata'].get('shelved_image_id')
+        if image_id:
             try:
                 self._images.delete(image_id)
             except exception.ImageNotFound:
                 pass
             except exception.NovaException as error:
-                LOG.warning('Image %s of server %s stays: %s', image_id, uuid, error)
+                LOG.warning('Image %s of server %s stays: %s', image_id, row['uuid'], error)
 
     def instances_on_host(self, ctx, host):
         with self._cell_db.reader() as conn:

@@ -3,6 +3,7 @@
 A compute host holds no account of the block storage; it asks for what it needs here, by the uuid of a block device
 mapping, whose row says how far things are: a volume, an attachment, a connection.
 """
+import contextlib
 import json
 import logging
 import tempfile
@@ -10,6 +11,7 @@ import tempfile
 from nova import context
 from nova import exception
 from nova.db import block_devices
+from nova.db import instance_actions
 from nova.db import instances
 
 LOG = logging.getLogger(__name__)
@@ -23,7 +25,8 @@ BROKEN = ('error', 'error_deleting', 'deleting')
 class Volumes:
     """The part of the conductor's manager that works on volumes; mixed into it.
 
-    Needs ``self._cell_db``, ``self._volumes`` (nova.volume.api.Volumes) and ``self._images``.
+    Needs ``self._cell_db``, ``self._volumes`` (nova.volume.api.Volumes), ``self._images`` and ``self._doubtful``: a
+    deque of (uuid of a device, column of its row, ids of which the block storage has one too many).
     """
 
     # ---- all volumes of a server: builds and moves
@@ -64,17 +67,45 @@ class Volumes:
             owner, device['volume_size'], image_id=device['image_id'], snapshot_id=device['snapshot_id'],
             volume_type=device['volume_type'], availability_zone=None)
         values = {'volume_id': made['id'], 'volume_size': made['size']}
-        if not self._cell_db.run(block_devices.update, device['uuid'], values):
+        if not self._note(device, values, 'volume_id'):
             self._volumes.delete(_system(ctx), made['id'])
             raise exception.InstanceNotFound(instance_id=row['uuid'])
         return {**device, **values}
 
     def _reserve(self, system, instance_uuid, device):
         attachment_id = self._volumes.attach(system, device['volume_id'], instance_uuid)
-        if not self._cell_db.run(block_devices.update, device['uuid'], {'attachment_id': attachment_id}):
+        if not self._note(device, {'attachment_id': attachment_id}, 'attachment_id'):
             self._volumes.detach(system, attachment_id)
             raise exception.InstanceNotFound(instance_id=instance_uuid)
         return {**device, 'attachment_id': attachment_id}
+
+    def _note(self, device, values, column):
+        """Write into a device's row what the block storage has made for it; False when the row is gone.
+
+        Who is not told whether it was written asks for another one. Which of them is left over the row tells later.
+        """
+        try:
+            return self._cell_db.run(block_devices.update, device['uuid'], values)
+        except Exception:
+            self._doubtful.append((device['uuid'], column, {values[column], device[column]} - {None}))
+            raise
+
+    def settle_volumes(self):
+        """Give back the volumes and attachments whose devices, as it turned out, have others."""
+        for _ in range(len(self._doubtful)):
+            bdm_uuid, column, made = doubt = self._doubtful.popleft()
+            try:
+                for ident in self._cell_db.run(_left_over, bdm_uuid, column, made):
+                    LOG.warning('Device %s does not have %s %s; it is given back.', bdm_uuid, column, ident)
+                    self._give_back(column, ident)
+            except Exception:
+                self._doubtful.append(doubt)
+                raise
+
+    def _give_back(self, column, ident):
+        remove = self._volumes.detach if column == 'attachment_id' else self._volumes.delete
+        with contextlib.suppress(exception.NotFound, exception.Forbidden):
+            remove(context.admin_context(), ident)
 
     def _connect(self, system, device, connector):
         info = self._volumes.connect(system, device['attachment_id'], connector, device['device_name'])
@@ -99,7 +130,7 @@ class Volumes:
         """A fresh attachment, without a host yet, in the place of the present one."""
         fresh = self._volumes.attach(system, device['volume_id'], instance_uuid)
         values = {'attachment_id': fresh, 'connection_info': None}
-        if not self._cell_db.run(block_devices.update, device['uuid'], values):
+        if not self._note(device, values, 'attachment_id'):
             self._volumes.detach(system, fresh)
             raise exception.InstanceNotFound(instance_id=instance_uuid)
         self._volumes.detach(system, device['attachment_id'])
@@ -108,12 +139,14 @@ class Volumes:
     def release_volumes(self, ctx, instance_uuid, host=None):
         """Give back the volumes of a server that ends on this host, and delete those that are to go with it.
 
+        :returns: its row; None when it is gone, or on another host
         :raises Unavailable: the block storage does not answer; what is left is given back when it is done again
         """
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
-            devices = _volumes_of(conn, instance_uuid) if row and row['host'] == host else []
+            row = row if row and row['host'] == host else None
+            devices = _volumes_of(conn, instance_uuid) if row else []
         for device in devices:
             try:
                 if device['attachment_id']:
@@ -129,6 +162,7 @@ class Volumes:
                             error.message)
         if devices:
             self.release_attachments(ctx, instance_uuid)      # of a swap that was under way
+        return row
 
     def give_up_volume(self, ctx, action):
         """Take back what an attach, a detach or a swap that its host never finished has begun."""
@@ -258,6 +292,17 @@ class Volumes:
             for snapshot_id in made:
                 self._volumes.delete_snapshot(system, snapshot_id)
             raise
+
+
+def _left_over(conn, bdm_uuid, column, made):
+    """Those of the ids that the row of a device does not name. A volume that somebody may have used is none of them:
+    the server had it, and is deleted or has another one in its place.
+    """
+    device = block_devices.lock(conn, bdm_uuid)
+    if column == 'volume_id' and (device is None or any(
+            each['action'] == 'swap_volume' for each in instance_actions.by_instance(conn, device['instance_uuid']))):
+        return set()
+    return made - {device and device[column]}
 
 
 def _volumes_of(conn, instance_uuid):

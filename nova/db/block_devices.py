@@ -49,6 +49,13 @@ def update(conn, uuid, values):
     return bool(statements.update(conn, block_device_mappings, values, uuid=uuid))
 
 
+def lock(conn, uuid):
+    """The row of a device once nobody else writes into it, until the transaction ends; None when it is gone."""
+    row = conn.execute(sa.select(block_device_mappings).where(
+        block_device_mappings.c.uuid == uuid).with_for_update()).mappings().first()
+    return row and dict(row)
+
+
 def delete(conn, uuid):
     """Remove a device; False when it was gone."""
     return bool(statements.delete(conn, block_device_mappings, uuid=uuid))

@@ -161,7 +161,7 @@ class Database:
             self._broken.set()
 
     def broke_off(self):
-        """Whether connections broke since this was asked last: who committed at that moment told nobody of it."""
+        """A block (``utils.taken``) that gets whether connections broke: who committed at that moment told nobody."""
         return utils.taken(self._broken)
 
     def ping(self):

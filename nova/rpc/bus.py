@@ -266,7 +266,7 @@ class Server:
         declared.follow(server.listener, self._again.set)
 
     def declared_again(self):
-        """Whether queues were declared anew since this was asked last: messages in them may be lost."""
+        """A block (``utils.taken``) that gets whether queues were declared anew: messages in them may be lost."""
         return utils.taken(self._again)
 
     def stop(self):

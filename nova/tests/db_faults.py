@@ -65,3 +65,15 @@ class Injector:
             error = self._rng.choice(self._errors)()
         cursor.connection.rollback()
         raise error
+
+
+def lose_commit(database, committed):
+    """The next commit of an SQLite database is made, or not, and its connection is lost."""
+    dialect, commit = database.engine.dialect, database.engine.dialect.do_commit
+
+    def lose(connection):
+        dialect.do_commit = commit
+        if committed:
+            commit(connection)
+        raise sqlite3.OperationalError('database system is shutting down')
+    dialect.do_commit = lose

@@ -11,18 +11,13 @@ from nova import utils
 from nova.api.resources import server_evacuate as api
 from nova.db import server_migrations
 from nova.db import tables_cell
-from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_recovery as recovery
 from nova.virt import fake
 
 
-@pytest.fixture
-def cloud(tmp_path):
-    made = core.Cloud(tmp_path, hosts=live.HOSTS)
-    yield made
-    made.close()
+cloud = live.cloud
 
 
 def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False):
@@ -116,7 +111,7 @@ def test_a_host_that_is_only_said_to_be_down_loses_its_guest_at_once(cloud):
 def test_a_host_that_comes_back_meanwhile_stops_its_guest(cloud):
     uuid = live.boot(cloud)
     die(cloud)
-    cloud.computes['host2'].driver.delays['spawn'] = 1
+    cloud.computes['host2'].driver.delays['spawn'] = 5
     number = evacuate(cloud, uuid, host='host2')
     live.wait(lambda: cloud.row(uuid)['host'] == 'host2', 'it is not taken over')
     live.down(cloud, 'host1', forced=False)

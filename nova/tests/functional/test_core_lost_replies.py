@@ -11,11 +11,7 @@ from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
 from nova.tests.functional import test_core_shelve as shelve
 
-@pytest.fixture
-def cloud(tmp_path):
-    made = moves.Cloud(tmp_path, hosts=moves.HOSTS)
-    yield made
-    made.close()
+cloud = moves.cloud
 
 
 class Lost:

@@ -1,5 +1,7 @@
 """A message that its sender could not send is sent at the reconciler's next look, not when its task is overdue."""
+import contextlib
 import datetime
+import sqlite3
 import time
 
 import pytest
@@ -11,19 +13,13 @@ from nova import utils
 from nova.conductor import manager
 from nova.conductor import reconcile
 from nova.db import instance_actions
+from nova.db import quotas
 from nova.db import tables_cell
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
 from nova.tests.functional import test_core_shelve as shelve
 
-HOSTS = ('host1', 'host2', 'host3')
-
-
-@pytest.fixture
-def cloud(tmp_path):
-    made = moves.Cloud(tmp_path, hosts=HOSTS)
-    yield made
-    made.close()
+cloud = moves.cloud
 
 
 def unsent(method):
@@ -120,6 +116,53 @@ def test_what_nobody_can_have_begun_is_sent_soon(cloud, happens):
     happens(cloud)
     with cloud.db.reader() as conn:
         assert [action['instance_uuid'] for action in instance_actions.overdue(conn, soon)] == [uuid]
+
+
+@contextlib.contextmanager
+def failing(database, statements):
+    """A block in which the database does not carry out statements that begin so; what fails of it is left out."""
+    refused = []
+
+    def fail(_cursor, statement, *_more):
+        if statement.startswith(statements):
+            refused.append(statement)
+            raise sqlite3.OperationalError('disk I/O error')
+    sa.event.listen(database.engine, 'do_execute', fail)
+    try:
+        with contextlib.suppress(sa.exc.OperationalError):
+            yield
+    finally:
+        sa.event.remove(database.engine, 'do_execute', fail)
+    assert refused
+
+
+@pytest.mark.parametrize('happens', [silence, break_connection], ids=['silence', 'database-away'])
+def test_what_could_not_be_hastened_is_hastened_at_the_next_time(cloud, happens):
+    """The database was away again: whoever had noticed the first time did not know of it any more."""
+    uuid = cloud.boot(requested_host='host1')
+    cloud.bus.lost = lambda topic, name, server: name == 'stop_instance'
+    cloud.act(uuid, 'os-stop', clean_shutdown=False)
+
+    with failing(cloud.db, 'UPDATE instance_actions'):
+        happens(cloud)
+    cloud.heartbeat('host2')
+    cloud.conductor.reconcile()
+    soon = utils.utcnow() + datetime.timedelta(seconds=manager.TAKE_UP_S + 1)
+    with cloud.db.reader() as conn:
+        assert [action['instance_uuid'] for action in instance_actions.overdue(conn, soon)] == [uuid]
+
+
+@pytest.mark.parametrize('looks', [0, 1], ids=['look', 'mend'])
+def test_sizes_that_could_not_be_looked_at_are_looked_at_soon(cloud, looks):
+    uuid, conductor = cloud.boot(requested_host='host1'), cloud.conductor
+    size = cloud.counted(uuid)
+    assert conductor.count_sizes() == 0
+    cloud.api_db.run(quotas.set_size, uuid, 7, 7)
+    conductor.messages_lost()
+    assert [conductor.count_sizes() for _ in range(looks)] == [0] * looks
+    with failing(cloud.api_db, 'SELECT'):
+        conductor.count_sizes()
+    assert [conductor.count_sizes() for _ in range(2)] == [0, 1] and cloud.counted(uuid) == size
 
 
 def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):

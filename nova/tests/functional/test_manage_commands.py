@@ -5,11 +5,13 @@ import sys
 import types
 
 import pytest
+from oslo_messaging.notify import _impl_test
 
 from nova.cmd import manage
 from nova.cmd import manage_logs
 from nova.cmd import manage_shell
 from nova.rpc import inprocess
+from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 from nova.virt import metadata
 
@@ -78,6 +80,24 @@ def test_a_service_is_disabled_and_enabled(cloud, nova_manage):
     assert status() == {'host1': 'enabled', 'host2': 'enabled'}
     for command in (('enable', 'host3', 'nova-compute'), ('describe_resource', 'host3')):
         assert nova_manage('service', *command)[0] == 1
+
+
+def test_a_service_that_is_disabled_is_told_of(cloud, nova_manage, tmp_path):
+    """Only the API told it."""
+    listened = tmp_path / 'listened.conf'
+    listened.write_text('[oslo_messaging_notifications]\ndriver = test\n'
+                        '[notifications]\nnotification_format = versioned\n')
+    _impl_test.reset()
+
+    def told():
+        return [(message['publisher_id'], message['payload']['nova_object.data']['disabled'])
+                for _context, message, _priority, _retry in list(_impl_test.NOTIFICATIONS)
+                if message['event_type'] == 'service.update']
+    for command in ('disable', 'enable'):
+        done = nova_manage('service', command, 'host2', 'nova-compute', '--config-file', listened)
+        assert done == (0, '', '')
+    waiting.wait_for(lambda: len(told()) == 2, 30, 'both to be told')
+    assert told() == [('nova-compute:host2', True), ('nova-compute:host2', False)]
 
 
 def shown(cloud, image_id):

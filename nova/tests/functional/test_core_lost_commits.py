@@ -1,0 +1,131 @@
+"""A COMMIT whose answer is lost: what others were asked for before it is found again."""
+import pytest
+import sqlalchemy as sa
+
+from nova import context
+from nova import exception
+from nova.db import block_devices
+from nova.db import engine
+from nova.db import instance_actions
+from nova.db import tables_volume
+from nova.tests import core
+from nova.tests import db_faults
+from nova.tests.functional import test_core_shelve as shelve
+from nova.volume import embedded
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    made = core.Cloud(tmp_path, hosts=('host1', 'host2'))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize('committed', [True, False], ids=['committed', 'not'])
+def test_the_image_of_a_shelved_server_goes_with_it(cloud, committed):
+    """It was known from the row that was gone, and stayed for ever."""
+    uuid = cloud.boot()
+    shelve.shelve(cloud, uuid)
+    assert shelve.IMAGE in cloud.images.data and cloud.row(uuid)['host'] is None
+    cloud.bus.lost = lambda topic, name, server: name == 'delete_instance'
+    cloud.delete(uuid)
+    db_faults.lose_commit(cloud.db, committed)
+    with pytest.raises(engine.CommitUnanswered):
+        cloud.conductor.delete_instance(cloud.ctx, uuid)
+    assert cloud.gone(uuid) is committed
+    cloud.conductor.delete_instance(cloud.ctx, uuid)         # asked again, as a reconciler or a compute does
+    assert cloud.gone(uuid) and cloud.images.data == {}
+    cloud.check()
+
+
+class Disk:
+    """A server with a device whose volume is still to be made, and the block storage."""
+
+    def __init__(self, cloud):
+        self.cloud, self.system = cloud, context.admin_context()
+        self.volumes = cloud.conductor._volumes = embedded.EmbeddedVolumes(cloud.conf, cloud.api_db, None)
+        self.uuid, = cloud.insert(1)
+        with cloud.db.writer() as conn:
+            block_devices.insert(conn, self.uuid, [{
+                'source_type': 'blank', 'destination_type': 'volume', 'volume_size': 1, 'device_name': '/dev/vdb'}])
+
+    def prepare(self, host='host1'):
+        return self.cloud.conductor.prepare_volumes(self.cloud.ctx, self.uuid, {'host': host})
+
+    def renew(self):
+        self.cloud.conductor.disconnect_volumes(self.cloud.ctx, self.uuid)
+
+    def row(self):
+        with self.cloud.db.reader() as conn:
+            device, = block_devices.by_instance(conn, self.uuid)
+        return device
+
+    def check(self):
+        """The block storage has for the server what the row names, and nothing else."""
+        row = self.row()
+        with self.cloud.api_db.reader() as conn:
+            made = conn.execute(sa.select(tables_volume.volumes.c.id)).scalars().all()
+        assert made == [row['volume_id']]
+        assert self.volumes.attachments_of(self.system, self.uuid) == [row['attachment_id']]
+
+
+@pytest.mark.parametrize('committed', [True, False], ids=['committed', 'not'])
+@pytest.mark.parametrize('column', ['volume_id', 'attachment_id', 'renewed'])
+def test_what_the_block_storage_has_too_many_is_given_back(cloud, committed, column):
+    """A volume, or an attachment that kept its volume reserved."""
+    disk, ask = Disk(cloud), None
+    if column == 'volume_id':
+        ask = disk.prepare
+    elif column == 'attachment_id':
+        made = disk.volumes.create(cloud.ctx, 1)
+        with cloud.db.writer() as conn:
+            block_devices.update(conn, disk.row()['uuid'], {'volume_id': made['id']})
+        ask = disk.prepare
+    else:
+        disk.prepare()
+        ask = disk.renew
+    db_faults.lose_commit(cloud.db, committed)
+    with pytest.raises(engine.CommitUnanswered):
+        ask()
+    ask()                                                    # again, as a compute does
+    cloud.conductor.settle_volumes()
+    disk.check()
+    disk.prepare('host2')
+    assert disk.row()['connection_info']['host'] == 'host2'
+    disk.check()
+
+
+def test_it_is_given_back_when_the_block_storage_is_back(cloud, monkeypatch):
+    disk = Disk(cloud)
+    db_faults.lose_commit(cloud.db, committed=False)
+    with pytest.raises(engine.CommitUnanswered):
+        disk.prepare()
+    disk.prepare()
+
+    def away(*args, **kwargs):
+        raise exception.ServiceUnavailable(service='Block Storage')
+    with monkeypatch.context() as patched:
+        patched.setattr(disk.volumes, 'delete', away)
+        with pytest.raises(exception.Unavailable):
+            cloud.conductor.settle_volumes()
+    cloud.conductor.settle_volumes()
+    disk.check()
+
+
+@pytest.mark.parametrize('how', ['deleted', 'swapped'])
+def test_a_volume_that_was_used_is_nobodys_to_remove(cloud, how):
+    disk = Disk(cloud)
+    db_faults.lose_commit(cloud.db, committed=True)
+    with pytest.raises(engine.CommitUnanswered):
+        disk.prepare()
+    disk.prepare()
+    used = disk.row()
+    disk.volumes.detach(disk.system, used['attachment_id'])
+    with cloud.db.writer() as conn:
+        if how == 'deleted':
+            block_devices.delete(conn, used['uuid'])
+        else:
+            instance_actions.insert(conn, cloud.ctx, [disk.uuid], 'swap_volume', finished=True)
+            block_devices.update(conn, used['uuid'], {'volume_id': disk.volumes.create(cloud.ctx, 1)['id']})
+    cloud.conductor.settle_volumes()
+    assert disk.volumes.get(disk.system, used['volume_id'])['status'] == 'available'
