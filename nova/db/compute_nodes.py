@@ -2,6 +2,7 @@
 import uuid as uuidlib
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import utils
@@ -31,9 +32,12 @@ def report(conn, host, nodes):
         values = {name: value for name, value in node.items() if name not in _OWN and name != 'host'}
         row = known.pop(node['node'], None)
         if row is None:
-            conn.execute(sa.insert(compute_nodes).values(
-                uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
-                changed=utils.change_number(), **values))
+            try:
+                conn.execute(sa.insert(compute_nodes).values(
+                    uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
+                    changed=utils.change_number(), **values))
+            except db_exc.DBDuplicateEntry as error:         # the same report at the same moment: a message came twice
+                raise db_exc.RetryRequest(error) from error
             _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
             continue
         _report_topology(conn, row, node)

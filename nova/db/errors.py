@@ -14,6 +14,9 @@ READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transactio
 
 # libpq's words since PostgreSQL 14
 NOBODY = r'(?s).*connection to server .*(failed|closed)'
+# The same of MariaDB, which says why it takes no connection: too many, a wrong password, another's database, a wrong
+# host. Commands and daemons ended with a traceback.
+REFUSED = r'(?s).*\((1040|1044|1045|1129|1130|1203|1226|1698), '
 
 
 @exc_filters.filters('sqlite', sa.exc.OperationalError, r'.*database (table )?is locked')
@@ -28,6 +31,7 @@ def _away(error, match, engine_name, is_disconnect):
 
 
 exc_filters.filters('postgresql', sa.exc.OperationalError, NOBODY)(_away)
+exc_filters.filters('mysql', sa.exc.OperationalError, REFUSED)(_away)
 for _dialect in ('mysql', 'postgresql', 'sqlite'):
     for _kind in (sa.exc.OperationalError, sa.exc.InternalError):
         exc_filters.filters(_dialect, _kind, READ_ONLY)(_away)

@@ -15,6 +15,7 @@ import atexit
 import collections
 import logging
 import queue
+import sys
 import threading
 import time
 
@@ -77,7 +78,9 @@ def _senders(conf):
                                             'transport_url there, or in [DEFAULT].')
     transport = oslo_messaging.get_notification_transport(conf, url or 'fake://')
     topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
-    return {form: oslo_messaging.Notifier(transport, topics=names, retry=options.retry)
+    # where it has no connection yet, its driver for RabbitMQ takes -1 for no retry at all
+    retry = options.retry if options.retry >= 0 else sys.maxsize
+    return {form: oslo_messaging.Notifier(transport, topics=names, retry=retry)
             for form, names in topics.items() if asked in (form, 'both')}
 
 
