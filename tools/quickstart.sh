@@ -47,6 +47,7 @@ stop_cloud() {
 case $action in
     stop) stop_cloud; exit 0 ;;
     status) if running && serving; then say "The cloud listens on http://127.0.0.1:$port/"; exit 0
+            elif running; then fail "nova-all runs (process $(cat "$pidfile")) and does not answer on port $port; give its --port, or see $state/nova-all.log."
             else say "The cloud is not running."; exit 1; fi ;;
 esac
 

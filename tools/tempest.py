@@ -63,7 +63,7 @@ image_ref_alt = {image_alt}
 flavor_ref = {flavor}
 flavor_ref_alt = {flavor_alt}
 build_interval = 0
-build_timeout = 60
+build_timeout = 240
 ready_wait = 0
 min_compute_nodes = 2
 min_microversion = 2.1
@@ -99,7 +99,7 @@ min_microversion = 3.0
 max_microversion = latest
 volume_type_multiattach = multiattach
 build_interval = 0
-build_timeout = 60
+build_timeout = 240
 [network]
 project_networks_reachable = true
 [network-feature-enabled]
@@ -107,7 +107,7 @@ ipv6 = false
 floating_ips = false
 [image]
 build_interval = 0
-build_timeout = 60
+build_timeout = 240
 [validation]
 run_validation = false
 """

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from nova.rpc import bus
+from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / 'tools'
@@ -56,6 +57,17 @@ class Loaded:
 
     def close(self):
         self.cloud.close()
+
+
+def accepted(cloud, seconds=240):
+    """Wait until the clients of a run, which are four, have been served again.
+
+    :param cloud: load.Cloud
+    """
+    def count():
+        return len(cloud.rows('cell1', 'SELECT DISTINCT request_id FROM instance_actions'))
+    before = count()
+    waiting.wait_for(lambda: count() > before + 8, seconds, 'actions to be accepted')
 
 
 def start(directory, transport_url=None, **overrides):

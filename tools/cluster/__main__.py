@@ -58,9 +58,9 @@ def up(asked):
     for user in ('admin', 'demo'):
         print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
               f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
-    print('\nNext: openstack server create --flavor m1.nano --image small --wait first')
+    print('\nNext: .venv/bin/openstack server create --flavor m1.nano --image small --wait first')
     if fleet.libvirt:
-        print('or with a guest of QEMU: openstack server create --flavor real.nano --image guest --wait first')
+        print('with a guest of QEMU: .venv/bin/openstack server create --flavor real.nano --image guest --wait first')
 
 
 def _reporting(fleet):

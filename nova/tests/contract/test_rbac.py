@@ -167,7 +167,7 @@ def ask(deployment, row, name, thing):
     client = deployment.clients.get(name, deployment.root)
     token = client.token if name != 'nobody' else ''
     with client.session.request(
-            row.method, f'{deployment.cloud.url}/compute/v2.1/' + '/'.join(path), json=body, stream=True, timeout=30,
+            row.method, f'{deployment.cloud.url}/compute/v2.1/' + '/'.join(path), json=body, stream=True, timeout=240,
             headers={'X-Auth-Token': token, 'OpenStack-API-Version': f'compute {version}'}) as answer:
         if row.path not in STREAMS or answer.status_code >= 400:
             _all = answer.content       # before the connection is given back

@@ -98,7 +98,7 @@ class Client:
         assert answer.status_code == 202, answer.text
         return answer.json()['server']
 
-    def wait_for(self, server_id, status='ACTIVE', timeout=20):
+    def wait_for(self, server_id, status='ACTIVE', timeout=120):
         """The server once it has this status, None when it is gone and status is 'DELETED'."""
         deadline = time.monotonic() + timeout
         while True:

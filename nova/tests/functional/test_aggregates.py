@@ -21,6 +21,7 @@ from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows
+from nova.tests.waiting import settled
 
 
 @pytest.fixture
@@ -391,10 +392,13 @@ def test_images_are_fetched_ahead_of_time(tmp_path):
             assert answer.status_code == status, answer.text
         assert admin.post('/os-aggregates/99/images', {'cache': [{'id': image_id}]}).status_code == 404
         assert admin.post(path, {'cache': [{'id': image_id}]}, version='2.80').status_code == 404
-        progress = admin.get(f'/os-aggregates/{number}/os-image-cache', version='2.1')
-        assert progress.status_code == 200 and progress.json()['os-image-cache'] == {
-            'waiting': 0, 'cached': 2, 'failed': 0,
-            'images': [{'id': image_id, 'waiting': 0, 'cached': 2, 'failed': 0, 'failures': []}]}
+
+        def told():
+            answer = admin.get(f'/os-aggregates/{number}/os-image-cache', version='2.1')
+            assert answer.status_code == 200 and answer.json()['os-image-cache'] == {
+                'waiting': 0, 'cached': 2, 'failed': 0,
+                'images': [{'id': image_id, 'waiting': 0, 'cached': 2, 'failed': 0, 'failures': []}]}
+        settled(told)                            # the hosts tell of it when they have it
         assert admin.get('/os-aggregates/99/os-image-cache').status_code == 404
 
 
@@ -432,14 +436,14 @@ def test_a_host_that_did_not_hear_is_asked_again(cloud):
     overdue(cloud)
     assert cloud.conductor.resend_image_caching() == 2
     cloud.settle()
-    assert cloud.computes['host1'].driver.cached_images == IMAGES
+    assert sorted(cloud.computes['host1'].driver.cached_images) == IMAGES
     assert waiting(cloud) == [('host2', image_id) for image_id in IMAGES]
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=False))
     overdue(cloud)
     assert cloud.conductor.resend_image_caching() == 2
     cloud.settle()
-    assert cloud.computes['host2'].driver.cached_images == IMAGES and waiting(cloud) == []
+    assert sorted(cloud.computes['host2'].driver.cached_images) == IMAGES and waiting(cloud) == []
 
 
 def test_an_image_that_cannot_be_had_is_given_up(cloud):

@@ -169,7 +169,7 @@ def test_a_cell_that_hangs_holds_up_no_request_with_wishes(tmp_path):
             scheduler.select_destinations(deployment.ctx, spec, [uuid])
         except exception.NoValidHost:
             assert 'flavor' in wishes                # no host here tells of its topology
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 20
     assert deployment.resolve(uuids[0]) == 'cell1'
     released.set()
     deployment.close()

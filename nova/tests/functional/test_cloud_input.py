@@ -100,9 +100,9 @@ EVIL = ('(a+)+$', '(a|a)*$', '(a|aa)+$', '([a-zA-Z]+)*$', '(.*a){25}', '(x+x+)+y
 @pytest.mark.parametrize('pattern', EVIL)
 @pytest.mark.parametrize('name', ['name', 'ip'])
 def test_filters_take_no_time(demo, many, pattern, name):
-    begun = time.monotonic()
+    begun = time.process_time()              # of client and services, whatever else this machine does
     answer = demo.get(f'/servers/detail?{name}={urllib.parse.quote(pattern)}')
-    assert answer.status_code in (200, 400) and time.monotonic() - begun < 2, answer.text[:200]
+    assert answer.status_code in (200, 400) and time.process_time() - begun < 2, answer.text[:200]
 
 
 @pytest.mark.parametrize('path', [
@@ -120,10 +120,10 @@ def test_filters_take_no_time(demo, many, pattern, name):
     '/identity/v3/projects?' + '&'.join(f'n{n}=x' for n in range(5000)), '/flavors?limit=' + '9' * 300,
     '/flavors?sort_key=' + 'x' * 10000, '/os-keypairs?limit=' + '9' * 300])
 def test_queries_without_measure(demo, many, path):
-    begun = time.monotonic()
+    begun = time.process_time()
     answer = demo.get(path, version='2.96')
     assert answer.status_code in (200, 400, 403, 413, 414), answer.text[:300]
-    assert time.monotonic() - begun < 2 and (answer.status_code == 200 or len(answer.text) < 3000)
+    assert time.process_time() - begun < 2 and (answer.status_code == 200 or len(answer.text) < 3000)
 
 
 @pytest.mark.parametrize('document', [
@@ -136,11 +136,11 @@ def test_queries_without_measure(demo, many, path):
     b'{"server": {"tags": [' + b','.join(b'"%d"' % n for n in range(9000)) + b']}}'])
 def test_documents_without_measure(demo, document):
     for path in ('/compute/v2.1/servers', '/network/v2.0/ports', '/identity/v3/auth/tokens', '/image/v2/images'):
-        begun = time.monotonic()
+        begun = time.process_time()
         answer = demo.request('POST', path, data=document, headers={'Content-Type': 'application/json'},
                               version='2.96')
         assert answer.status_code in (400, 401, 403, 413), (path, answer.status_code, answer.text[:300])
-        assert time.monotonic() - begun < 2 and len(answer.text) < 3000
+        assert time.process_time() - begun < 2 and len(answer.text) < 3000
 
 
 # ---- the metadata service (class F)

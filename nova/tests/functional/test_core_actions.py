@@ -1,4 +1,5 @@
 """Power operations, rebuild, images, consoles and power states, through conductor and compute."""
+import threading
 import time
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.tests import core
+from nova.tests import waiting
 from nova.virt.fake import driver as fake
 
 
@@ -73,7 +75,7 @@ def test_begin_refuses_by_the_table(cloud):
     with pytest.raises(exception.InstanceInvalidState) as caught:
         cloud.act(uuid, 'os-start')
     assert caught.value.kwargs == {'attr': 'vm_state', 'instance_id': uuid, 'method': 'start', 'state': 'active'}
-    cloud.computes['host1'].driver.delays['power_off'] = 0.2
+    cloud.computes['host1'].driver.delays['power_off'] = 2
     cloud.act(uuid, 'os-stop', clean_shutdown=True)
     with pytest.raises(exception.InstanceInvalidState) as caught:
         cloud.act(uuid, 'pause')
@@ -147,7 +149,7 @@ def test_console_output(cloud):
 def test_a_guest_that_changes_by_itself(cloud, power, vm_state):
     uuid = cloud.boot()
     cloud.computes['host1'].driver.change_by_itself(uuid, power)
-    for _ in range(100):
+    for _ in range(400):
         cloud.settle()
         if cloud.row(uuid)['vm_state'] == vm_state:
             break
@@ -168,7 +170,7 @@ def test_a_missed_event_is_found(cloud):
 
 def test_a_delete_overtakes_a_slow_operation(cloud):
     uuid = cloud.boot()
-    cloud.computes['host1'].driver.delays['power_off'] = 0.2
+    cloud.computes['host1'].driver.delays['power_off'] = 2
     cloud.act(uuid, 'os-stop', clean_shutdown=True)
     cloud.delete(uuid)
     cloud.settle()
@@ -182,13 +184,14 @@ def test_a_delete_overtakes_a_slow_operation(cloud):
 def test_a_waiting_task_does_not_hold_up_other_servers(cloud):
     """A busy server's tasks stand in its own queue; threads stay free for the others."""
     first, second = cloud.boot(), cloud.boot()
-    driver = cloud.computes['host1'].driver
-    driver.delays['reboot'] = 0.5
+    driver, goes_on = cloud.computes['host1'].driver, threading.Event()
+    reboot = driver.reboot
+    driver.reboot = lambda *args, **kwargs: goes_on.wait(60) and reboot(*args, **kwargs)
     for _ in range(5):
         cloud.act(first, 'reboot-hard', reboot_type='HARD')
     cloud.act(second, 'pause')
-    time.sleep(0.3)
-    assert cloud.row(second)['vm_state'] == states.PAUSED
+    waiting.wait_for(lambda: cloud.row(second)['vm_state'] == states.PAUSED, 20, 'the other server')
     assert cloud.row(first)['task_state'] is not None
+    goes_on.set()
     cloud.settle()
     assert cloud.row(first)['vm_state'] == states.ACTIVE

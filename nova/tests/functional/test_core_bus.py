@@ -11,6 +11,7 @@ from nova.rpc import bus
 from nova.rpc import interface
 from nova.scheduler import interface as scheduler_interface
 from nova.tests import core
+from nova.tests import waiting
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def cloud(tmp_path):
 
 
 def wait(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -62,8 +63,7 @@ def test_a_life_over_the_bus(cloud):
         cloud.delete(each)
     wait(lambda: all(cloud.gone(each) for each in uuids))
     wait(lambda: cloud.network.allocated == {})
-    cloud.settle()
-    cloud.check()
+    waiting.settled(cloud.check)
 
 
 def test_no_valid_host_keeps_its_facts_over_the_bus(cloud):

@@ -1,7 +1,6 @@
 """Cold moves between three hosts, below the API: every path, every failure, every crash leaves nothing behind."""
 import dataclasses
 import datetime
-import threading
 import time
 
 import pytest
@@ -301,22 +300,17 @@ def test_a_host_that_is_killed_in_the_middle(cloud, operation, end):
     source = cloud.row(uuid)['host']
     target = others(cloud, uuid)[0]
     host = source if end == 'source' else target
-    begun = threading.Event()
-    driver = cloud.computes[host].driver
-    original = driver._operation
+    numbers = []
 
-    def slow(name, instance):
-        if name == operation:
-            begun.set()
-            time.sleep(0.3)
-        return original(name, instance)
-    driver._operation = slow
-    number = cloud.move(uuid, BIG, host=target)
-    if operation not in ('accept_guest', 'send_guest', 'finish_migration'):
+    def move():
+        numbers.append(cloud.move(uuid, BIG, host=target))
+    if operation in ('accept_guest', 'send_guest', 'finish_migration'):
+        cloud.kill_in(host, operation, move)
+    else:
+        move()
         cloud.settle()
-        cloud.end(uuid, 'confirmResize' if operation == 'confirm_migration' else 'revertResize')
-    assert begun.wait(10)
-    cloud.kill_compute(host)
+        cloud.kill_in(host, operation, lambda: cloud.end(
+            uuid, 'confirmResize' if operation == 'confirm_migration' else 'revertResize'))
     assert cloud.row(uuid)['task_state'] is not None
     cloud.settle()
     cloud.start_compute(host)
@@ -325,8 +319,8 @@ def test_a_host_that_is_killed_in_the_middle(cloud, operation, end):
         cloud.end(uuid, 'confirmResize')
         cloud.settle()
     assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING), cloud.row(uuid)['fault']
-    assert cloud.migration(number)['status'] == ('reverted' if 'revert' in operation or 'drop' in operation
-                                                 else 'confirmed')
+    assert cloud.migration(numbers[0])['status'] == ('reverted' if 'revert' in operation or 'drop' in operation
+                                                     else 'confirmed')
     cloud.check()
 
 

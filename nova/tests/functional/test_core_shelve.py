@@ -1,6 +1,7 @@
 """Shelving, rescue and what is done inside of guests, through conductor, scheduler and computes; services
 that die in the middle."""
 import datetime
+import threading
 import time
 
 import pytest
@@ -20,6 +21,7 @@ from nova.db import tables_cell
 from nova.db import tasks
 from nova.scheduler import hosts as host_table
 from nova.tests import core
+from nova.tests import waiting
 
 IMAGE = '70a599e0-31e7-49b7-b260-868f441e8621'
 SHELVE = {'image_id': IMAGE, 'clean_shutdown': True}
@@ -58,23 +60,9 @@ def pass_time(cloud):
 
 
 def kill_in(cloud, operation, act, host=None):
-    """Kill the host's compute while its driver is in this operation, and wait until it is there."""
+    """Kill the host's compute, by default that of the only one, while its driver is in this operation; the host."""
     host = host or next(iter(cloud.computes))
-    driver = cloud.computes[host].driver
-    entered, method = [], driver._operation
-
-    def operation_of(name, instance):
-        if name == operation:
-            entered.append(name)
-        return method(name, instance)
-    driver._operation = operation_of
-    driver.delays[operation] = 0.4
-    act()
-    deadline = time.monotonic() + 10
-    while not entered:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    cloud.kill_compute(host)
+    cloud.kill_in(host, operation, act)
     return host
 
 
@@ -226,8 +214,9 @@ def test_killed_at_the_end_of_unshelving(cloud, lost):
     """The image goes only when the server does not need it, and it does go."""
     uuid = cloud.boot()
     shelve(cloud, uuid)
+    killed = threading.Event()
     if lost == 'image':
-        delete, cloud.images.delete = cloud.images.delete, lambda image_id: time.sleep(0.3)
+        delete, cloud.images.delete = cloud.images.delete, lambda image_id: killed.wait(30)
     cloud.bus.lost = lambda topic, name, server: lost == name
     seen = len(cloud.bus.messages)
     cloud.act(uuid, 'unshelve')
@@ -236,6 +225,7 @@ def test_killed_at_the_end_of_unshelving(cloud, lost):
         assert time.monotonic() < deadline
         time.sleep(0.002)
     cloud.kill_compute('host1')
+    killed.set()
     cloud.bus.lost = None
     if lost == 'image':
         cloud.images.delete = delete
@@ -263,20 +253,27 @@ def test_the_reconciler_takes_up_an_unshelving_whose_message_was_lost(cloud, los
     cloud.check()
 
 
+def back(cloud, uuid):
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host2') and cloud.images.data == {}
+
+
 @pytest.mark.parametrize('slow', [False, True])
 def test_the_host_dies_before_the_server_is_back(cloud, slow):
     """Another one brings it back; a host that was only thought to be dead takes back what it did."""
     uuid = cloud.boot()
     shelve(cloud, uuid)
-    driver = cloud.computes['host1'].driver
-    driver.delays['spawn'] = 1.5 if slow else 0.3
+    goes_on = threading.Event()
     if slow:
+        driver, entered = cloud.computes['host1'].driver, threading.Event()
+        spawn = driver.spawn
+
+        def held(*args, **kwargs):
+            entered.set()
+            goes_on.wait(60)
+            return spawn(*args, **kwargs)
+        driver.spawn = held
         cloud.act(uuid, 'unshelve', host='host1')
-        deadline = time.monotonic() + 10
-        while cloud.row(uuid)['host'] is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        time.sleep(0.3)
+        assert entered.wait(20)
     else:
         kill_in(cloud, 'spawn', lambda: cloud.act(uuid, 'unshelve', host='host1'), 'host1')
     cloud.force_down('host1')
@@ -286,8 +283,10 @@ def test_the_host_dies_before_the_server_is_back(cloud, slow):
     cloud.scheduler._table = host_table.HostTable(cloud.cells)
     pass_time(cloud)
     assert cloud.conductor.reconcile() == 1
+    waiting.settled(lambda: back(cloud, uuid))
+    goes_on.set()
     cloud.settle()
-    assert state(cloud, uuid) == (states.ACTIVE, None, 'host2') and cloud.images.data == {}
+    back(cloud, uuid)
     if not slow:
         cloud.start_compute('host1')
         cloud.settle()
@@ -341,7 +340,6 @@ def test_unshelved_twice_at_once(cloud):
 
 def core_threads(count, function):
     """How many of several calls at once were not refused."""
-    import threading
     start, won, errors = threading.Barrier(count), [], []
 
     def run():
@@ -438,13 +436,15 @@ def test_killed_before_the_oldest_backups_were_deleted(cloud):
     uuid = cloud.boot()
     cloud.images.data.update({'older': b'', 'old': b''})
     cloud.images.unfinished.add(IMAGE)
-    cloud.computes['host1'].rotate_backups = lambda *args: time.sleep(0.3)
+    killed = threading.Event()
+    cloud.computes['host1'].rotate_backups = lambda *args: killed.wait(30)
     cloud.act(uuid, 'createBackup', **BACKUP)
     deadline = time.monotonic() + 10
     while IMAGE not in cloud.images.data:
         assert time.monotonic() < deadline
         time.sleep(0.002)
     cloud.kill_compute('host1')
+    killed.set()
     cloud.start_compute('host1')
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.actions(uuid)[-1][1] is None

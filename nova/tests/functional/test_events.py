@@ -109,7 +109,7 @@ def test_only_so_many_streams_and_they_are_given_back(running):
     server = client.boot(image)                       # what is to be told shows that the client is gone
     followers[1].wait_for(lambda it: it['id'] == server['id'] and it['status'] == 'ACTIVE')
     deadline = time.monotonic() + 30
-    while client.get('/os-events', stream=True, timeout=5).status_code != 200:
+    while client.get('/os-events', stream=True, timeout=30).status_code != 200:
         client.put(f'/servers/{server["id"]}', {'server': {'name': 'again'}})
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -120,9 +120,9 @@ def test_a_stop_does_not_wait_for_streams(tmp_path):
     with whole.running(tmp_path) as cloud:
         follower = Follower(cloud.client())
         begin = time.monotonic()
-        assert cloud.stop(10)
-        assert time.monotonic() - begin < 8
-        assert follower.ended.wait(5)
+        assert cloud.stop(60)
+        assert time.monotonic() - begin < 30
+        assert follower.ended.wait(20)
 
 
 # ---- what came while nobody listened

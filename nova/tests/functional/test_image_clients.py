@@ -182,7 +182,7 @@ def test_crash_during_an_upload(tmp_path):
     ctx = service.caller(service.ALICE)
     kept = whole.create(ctx, {'disk_format': 'raw', 'container_format': 'bare'})
     whole.upload(ctx, kept['id'], [b'kept'])
-    crashed = subprocess.run([sys.executable, '-c', CRASH, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    crashed = subprocess.run([sys.executable, '-c', CRASH, str(tmp_path)], capture_output=True, text=True, timeout=300)
     image_id = crashed.stdout.strip()
     assert crashed.returncode == -9 and whole.show(ctx, image_id)['status'] == 'saving'
     assert len(os.listdir(whole.files.directory)) == 2
@@ -264,7 +264,7 @@ def run(address, tmp_path):
     def command(*args, project=service.ALICE, fails=False):
         done = subprocess.run([executable, '--os-auth-type', 'admin_token', '--os-endpoint', address, '--os-token',
                                f'x:{project}', 'image', *args], capture_output=True, text=True, env=clean,
-                              cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=120)
+                              cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=300)
         assert bool(done.returncode) == fails, done.stderr
         return json.loads(done.stdout) if '-fjson' in args else done.stdout + done.stderr
     return command

@@ -4,12 +4,12 @@ What another project may not have does not exist for it (404): it cannot even te
 """
 import base64
 import json
-import time
 import uuid
 
 import pytest
 import requests
 
+from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture
 
 MISSING = '00000000-0000-4000-8000-000000000000'
@@ -92,10 +92,13 @@ def volumes_of(owner, server):
     volume, free = (one(owner, '/volume/v3/volumes', 'volume', size=1, name='canary-volume')['id'] for _ in range(2))
     answer = owner.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': volume}})
     assert answer.status_code == 200, answer.text
-    deadline = time.monotonic() + 20
-    while not owner.get(f'/servers/{server}').json()['server']['os-extended-volumes:volumes_attached']:
-        assert time.monotonic() < deadline, 'the volume is not attached'
-        time.sleep(0.02)
+    path = f'/servers/{server}/os-instance-actions'
+
+    def ended():
+        latest = owner.get(path).json()['instanceActions'][0]
+        events = owner.get(f'{path}/{latest["request_id"]}').json()['instanceAction']['events']
+        return latest['action'] == 'attach_volume' and events and all(event['finish_time'] for event in events)
+    waiting.wait_for(ended, 20, 'the volume to be attached')
     return {'volume': volume, 'free_volume': free, 'volume_snapshot': one(
         owner, '/volume/v3/snapshots', 'snapshot', volume_id=free, name='canary-volume-snapshot')['id']}
 

@@ -5,6 +5,7 @@ import pytest
 
 from nova.db import claims
 from nova.db import ports
+from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 
 HOSTS = ['host1', 'host2', 'host3']
@@ -50,6 +51,10 @@ def guests(cloud, server_id):
 
 def check(cloud, server_id):
     """One guest, where the row says; ports there; claims that add up."""
+    waiting.settled(lambda: check_now(cloud, server_id))
+
+
+def check_now(cloud, server_id):
     host = home(cloud, server_id)
     assert guests(cloud, server_id) == [host]
     with cloud.api_db.reader() as conn:
@@ -58,7 +63,7 @@ def check(cloud, server_id):
     assert cloud.cell_db.run(claims.audit) == []
 
 
-def wait(condition, what, seconds=15):
+def wait(condition, what, seconds=30):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what

@@ -81,8 +81,9 @@ def data_volume(cloud, server_id):
 
 def attached(cloud, server_id, *volume_ids):
     for volume_id in volume_ids:
-        held, = volumes.show(cloud.boss, volume_id)['attachments']
-        assert held['host_name'] == live.home(cloud, server_id)
+        live.wait(lambda volume_id=volume_id: [
+            held['host_name'] for held in volumes.show(cloud.boss, volume_id)['attachments']] == [
+            live.home(cloud, server_id)], 'attachments')
     live.wait(lambda: set(volumes.guest_volumes(cloud, server_id)) == set(volume_ids), 'volumes')
 
 
@@ -254,9 +255,15 @@ def opened(cloud, server_id):
             table.c.finished_at.is_(None), table.c.instance_uuid == server_id)).scalars().all()
 
 
+def rest(cloud):
+    """Wait until no host is at work, nor asks anything of what has ended."""
+    live.wait(lambda: not any(live.compute(cloud, host).manager.queue.in_progress() for host in HOSTS), 'hosts at work')
+
+
 def run(cloud, scenario, method=None):
     """The calls that computes made; of ``method`` the first answer is lost."""
     server_id = live.boot(cloud)
+    rest(cloud)
     cloud.losses.asked, cloud.losses.lost, cloud.losses.method = [], 0, method
     try:
         scenario(cloud, server_id)

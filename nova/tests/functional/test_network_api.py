@@ -83,7 +83,7 @@ class Face(unit.Rig):
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             env={**os.environ, 'HOME': '/nonexistent'},
         )
         if check:

@@ -104,7 +104,7 @@ def test_a_count_that_takes_long_holds_up_nobody_else():
 
     def slow():
         entered.set()
-        release.wait(20)
+        release.wait(60)
         return 0
     builds.admit(Cells(), 10)
     counting = threading.Thread(target=builds.admit, args=(Cells(slow), 1))
@@ -113,7 +113,7 @@ def test_a_count_that_takes_long_holds_up_nobody_else():
     begun = time.monotonic()
     with pytest.raises(exception.TooManyBuilds):
         builds.admit(Cells(slow), 1)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     release.set()
     counting.join(20)
     builds.admit(Cells(slow), 1)

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 import uuid
 
@@ -62,6 +63,10 @@ def secret_server(canaries, image, name, **more):
             'adminPass': canaries['admin_pass'], 'user_data': encoded['user_data'], **more}
 
 
+def driver(cloud):
+    return next(part.manager.driver for part in cloud.services if part.binary == 'nova-compute')
+
+
 def logins(cloud, canaries):
     """Good and bad ones, in every form; the answers' texts."""
     url = cloud.url + '/identity/v3/auth/tokens'
@@ -86,8 +91,7 @@ def logins(cloud, canaries):
 
 def test_canaries(tmp_path, log_file):
     canaries, texts = Canaries(), []
-    with cloud_fixture.running(tmp_path / 'state', fake__failures={'spawn': '0.5'},
-                               scheduler__max_attempts=1) as cloud:
+    with cloud_fixture.running(tmp_path / 'state', scheduler__max_attempts=1) as cloud:
         texts += logins(cloud, canaries)
         admin, demo = cloud.admin('2.96'), cloud.client(version='2.90')
         canaries['admin token'], canaries['demo token'] = admin.token, demo.token
@@ -99,11 +103,16 @@ def test_canaries(tmp_path, log_file):
                       'original_password': canaries['changed_password'],
                       'password': canaries['own_password']}}).text]
         image = demo.upload_image()
-        servers = [demo.post('/servers', {'server': secret_server(canaries, image, f's{n}')}) for n in range(6)]
-        old = [demo.post('/servers', {'server': secret_server(
-            canaries, image, 'p', personality=[{'path': '/etc/x', 'contents': base64.b64encode(
-                canaries['personality'].encode()).decode()}])}, version='2.37') for _ in range(2)]
-        ids = [answer.json()['server']['id'] for answer in servers + old]
+        ids = []
+        for share in (1.0, 0.0):                 # of the builds that fail
+            driver(cloud).failures['spawn'] = share
+            servers = [demo.post('/servers', {'server': secret_server(canaries, image, f's{n}')}) for n in range(3)]
+            old = demo.post('/servers', {'server': secret_server(
+                canaries, image, 'p', personality=[{'path': '/etc/x', 'contents': base64.b64encode(
+                    canaries['personality'].encode()).decode()}])}, version='2.37')
+            ids += [answer.json()['server']['id'] for answer in (*servers, old)]
+            while any(demo.get(f'/servers/{ident}').json()['server']['status'] == 'BUILD' for ident in ids):
+                time.sleep(0.02)
         for wrong in ({'adminPass': [canaries['pass_in_list']]}, {'adminPass': {canaries['pass_in_key']: 1}},
                       {'user_data': canaries['bad_user_data'] + '!'}, {'user_data': {canaries['user_data_key']: 1}},
                       {'unknown': canaries['unknown']}):
@@ -116,8 +125,7 @@ def test_canaries(tmp_path, log_file):
         canaries['private key'] = made['private_key'].splitlines()[3]
         outcome = set()
         for ident in ids:
-            while (server := demo.get(f'/servers/{ident}').json()['server'])['status'] == 'BUILD':
-                time.sleep(0.02)
+            server = demo.get(f'/servers/{ident}').json()['server']
             outcome.add(server['status'])
             texts.append(str(server.get('fault')))
             shown = admin.get(f'/servers/{ident}').json()['server']
@@ -156,17 +164,22 @@ def check_databases(state_path, canaries):
 
 def test_an_admin_password_does_not_outlive_the_build(tmp_path):
     """It is an argument of the open action: there while the build may begin anew, gone with its end, good or bad."""
-    canaries = Canaries()
-    with cloud_fixture.running(tmp_path, fake__delays={'spawn': '1'}) as cloud:
+    canaries, goes_on = Canaries(), threading.Event()
+    with cloud_fixture.running(tmp_path) as cloud:
+        spawn = driver(cloud).spawn
+        driver(cloud).spawn = lambda *args, **kwargs: goes_on.wait(60) and spawn(*args, **kwargs)
         demo = cloud.client(version='2.90')
         image = demo.upload_image()
         ident = demo.post('/servers', {'server': secret_server(canaries, image, 's')}).json()['server']['id']
         with pytest.raises(AssertionError, match='admin_pass'):
             check_databases(cloud.state_path, canaries)
+        goes_on.set()
         demo.wait_for(ident)
         check_databases(cloud.state_path, canaries)
+        goes_on.clear()
         ident = demo.post('/servers', {'server': secret_server(canaries, image, 's')}).json()['server']['id']
         assert demo.delete(f'/servers/{ident}').status_code == 204                 # in the middle of it
+        goes_on.set()
         demo.wait_for(ident, 'DELETED')
         check_databases(cloud.state_path, canaries)
 

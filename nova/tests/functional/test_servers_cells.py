@@ -208,19 +208,19 @@ def test_services_of_a_cell_that_is_down(cloud):
 
 
 def test_a_cell_that_hangs_is_waited_for_once(tmp_path):
-    cloud = Cells(tmp_path, api__cell_timeout=1)
+    cloud = Cells(tmp_path, api__cell_timeout=4)
     cloud.add('default', 1)
     cloud.add('third', 2)
     waits, released = cloud.by_name['third'], threading.Event()
-    waits._db, waits._open = None, lambda: released.wait(20) and cloud.dbs['third']
+    waits._db, waits._open = None, lambda: released.wait(60) and cloud.dbs['third']
     client, times = cloud.client(), []
     for _ in range(2):
         begin = time.monotonic()
         assert len(client.get('/servers', version='2.69').json['servers']) == 2
         times.append(time.monotonic() - begin)
-    assert 0.9 < times[0] < 5 and times[1] < 0.9
+    assert 3.9 < times[0] < 30 and times[1] < 3.9
     released.set()
-    time.sleep(1.1)                    # it is asked again after as long
+    time.sleep(4.1)                    # it is asked again after as long
     names = {server.get('name') for server in client.get('/servers', version='2.69').json['servers']}
     assert names == {'server-1', 'server-2'}
     cloud.close()

@@ -83,6 +83,7 @@ def prepare(cloud):
     for volume_id in made[2:5]:
         assert volumes.attach(user, server_id, volume_id).status_code == 200
         volumes.status(user, volume_id, 'in-use')
+    volumes.until(lambda: Half(cloud).open_actions() == [])
     return user, server_id, made
 
 
@@ -115,7 +116,7 @@ def test_a_restart_does_what_was_interrupted(tmp_path):
 
 @pytest.fixture
 def cloud(tmp_path):
-    with cloud_fixture.running(tmp_path) as made:
+    with cloud_fixture.running(tmp_path, conductor__reconcile_interval=3600) as made:      # the tests do it
         yield made
 
 

@@ -143,5 +143,10 @@ class Fleet:
     def run(self, fault, seconds, seed=0, clients=4, servers=12):
         """load.Result of clients that work while ``fault(fleet)`` goes on."""
         flavors = [each['id'] for each in self.load.json('GET', '/flavors')['flavors']][:2]
-        return loaded.tool().run(self.load, lambda: fault(self), {'imageRef': self.image, 'flavorRef': flavors[0]},
-                                 flavors, load_s=seconds, clients=clients, servers=servers, rng=random.Random(seed))
+
+        def begin():
+            found = fault(self)
+            loaded.accepted(self.load)
+            return found
+        return loaded.tool().run(self.load, begin, {'imageRef': self.image, 'flavorRef': flavors[0]}, flavors,
+                                 load_s=seconds, clients=clients, servers=servers, rng=random.Random(seed))

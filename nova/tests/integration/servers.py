@@ -22,21 +22,33 @@ import tempfile
 import time
 
 import pytest
+import requests
 
-START_S = 90                        # a broker on a busy machine
+START_S = 240                       # a broker on a busy machine
 PORTS = range(28000, 32768)
 # A database server that need not outlive a power cut; what it has committed outlives its own death.
 HASTY_MARIADB = ('--loose-innodb-flush-method=nosync', '--innodb-flush-log-at-trx-commit=2', '--innodb-doublewrite=0',
                  '--loose-debug-no-sync', '--innodb-buffer-pool-dump-at-shutdown=0', '--max-connections=500')
 HASTY_POSTGRESQL = ('-c', 'full_page_writes=off', '-c', 'max_connections=300')
 VIRTUAL_HOSTS = 12                  # of a shared broker: they are made while it starts, which takes a moment each
+_marks = []
 
 
 def free_port():
-    """Of none that the kernel gives to connections: a server may take seconds until it listens."""
+    """Of none that the kernel gives to connections: a server may take seconds until it listens, and stop for a while.
+
+    No other process that asks here gets it until this one ends: a socket of UDP, which no server uses, stands for that.
+    """
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with contextlib.suppress(OSError), socket.socket() as sock:
-            sock.bind(('127.0.0.1', port))
+        mark = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            mark.bind(('127.0.0.1', port))
+            with socket.socket() as sock:
+                sock.bind(('127.0.0.1', port))
+        except OSError:
+            mark.close()
+        else:
+            _marks.append(mark)
             return port
     raise AssertionError('every port is taken')
 
@@ -103,6 +115,13 @@ def _wait(ready, process, log):
     while not ready():
         assert process.poll() is None and time.monotonic() < deadline, pathlib.Path(log).read_text()[-2000:]
         time.sleep(0.1)
+
+
+def answers(port):
+    """Whether somebody serves HTTP there."""
+    with contextlib.suppress(requests.RequestException):
+        return bool(requests.get(f'http://127.0.0.1:{port}/', timeout=60).status_code)
+    return False
 
 
 def _accepts(port):

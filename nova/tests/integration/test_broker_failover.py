@@ -12,7 +12,7 @@ from nova.tests.unit.test_rpc import CONTEXT
 from nova.tests.unit.test_rpc import ECHO
 from nova.tests.unit.test_rpc import Manager
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 @pytest.fixture(scope='module')

@@ -38,7 +38,7 @@ def test_users_see_regular_servers_images_and_volumes_only(rig, tmp_path):
         'name': 'storage', 'default_flavor': '42', 'default_image': rig.value('image show controller')['id']}})
     rig.openstack(f'{USER} server create --flavor m1.nano --image guest --network private --wait mine')
     hidden = api.post('/servers', {'server': {'name': 'hidden', KEY: 'storage'}})['server']['id']
-    rig.wait(f'server show {hidden}', 'ACTIVE', 60)
+    rig.wait(f'server show {hidden}', 'ACTIVE', 240)
 
     assert [row['Name'] for row in rig.value(f'{USER} server list')] == ['mine']
     assert {row['Name'] for row in rig.value('server list --all-projects')} == {'mine', 'hidden'}
@@ -52,7 +52,7 @@ def test_users_see_regular_servers_images_and_volumes_only(rig, tmp_path):
     for name in ('data', 'secret'):
         rig.openstack(f'{USER} volume create --size 1 {name}')
     rig.openstack(f"server add volume {hidden} {rig.value(f'{USER} volume show secret')['id']}")
-    rig.wait(f'server show {hidden} -c volumes_attached', 'id', 30)
+    rig.wait(f'server show {hidden} -c volumes_attached', 'id', 240)
     assert [row['Name'] for row in rig.value(f'{USER} volume list')] == ['data']
     rig.openstack(f'{USER} volume show secret', refused=True)
 

@@ -65,26 +65,26 @@ def _services(directory):
 
 def test_daemons_find_each_other_and_stop(deployment):
     url, _passwords, running, directory = deployment
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     wanted = {f'nova-{name}' for name in running if name != 'api'}
-    while _services(directory) != wanted:
+    while _services(directory) != wanted or not servers.answers(int(url.rpartition(':')[2])):
         for name, process in running.items():
             assert process.poll() is None, (directory / f'{name}.log').read_text()[-2000:]
         assert time.monotonic() < deadline, (directory / 'compute.log').read_text()[-2000:]
         time.sleep(0.3)
-    assert requests.get(url + '/v2.1/servers', timeout=10).status_code == 401
-    assert requests.get(url + '/v2.1/', timeout=10).status_code == 200
+    assert requests.get(url + '/v2.1/servers', timeout=60).status_code == 401
+    assert requests.get(url + '/v2.1/', timeout=60).status_code == 200
     for process in running.values():
         process.send_signal(signal.SIGTERM)
     for name, process in running.items():
-        assert process.wait(20) == 0, name
+        assert process.wait(120) == 0, name
 
 
 def test_a_daemon_without_a_schema_says_what_to_do(tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text(CONFIG.format(url='rabbit://127.0.0.1:9/', state=tmp_path, host='h', port=0))
     done = subprocess.run([prepared.BIN / 'nova-conductor', '--config-file', config],
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith('run: nova-manage api_db sync')
 
@@ -93,5 +93,5 @@ def test_a_daemon_without_a_broker_says_so(tmp_path):
     config = tmp_path / 'nova.conf'
     config.write_text('[DEFAULT]\ncompute_driver = fake\n[image]\nbackend = glance\n')
     done = subprocess.run([prepared.BIN / 'nova-compute', '--config-file', config],
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=240)
     assert done.returncode == 1 and 'transport_url is not set' in done.stderr.splitlines()[-1]

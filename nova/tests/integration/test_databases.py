@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from nova import context
 from nova import exception
 from nova import utils
+from nova.db import compute_nodes
 from nova.db import engine
 from nova.db import heartbeats
 from nova.db import instance_actions
@@ -183,6 +184,31 @@ def test_an_older_release_runs_on_an_expanded_schema_and_not_on_a_contracted_one
     if migration.head('cell', migration.CONTRACT):
         pytest.skip('this release has a contraction of its own')
     test_schema_phases.check_phases(make('phases'), test_schema_phases.Releases(tmp_path, monkeypatch))
+
+
+def test_the_first_report_of_a_host_may_come_twice_at_once(make):
+    db = make('reports')
+    tables_cell.metadata.create_all(db.engine)
+    node = {'hypervisor_type': 'fake', 'hypervisor_version': 1, 'vcpus': 1, 'memory_mb': 1, 'local_gb': 1,
+            'cpu_allocation_ratio': 1, 'ram_allocation_ratio': 1, 'disk_allocation_ratio': 1, 'capabilities': {},
+            'supported_instances': []}
+    barrier, hosts, errors = threading.Barrier(4), [f'host{number}' for number in range(20)], []
+
+    def report():
+        for host in hosts:
+            barrier.wait()
+            try:
+                db.run(compute_nodes.report, host, [{'node': host, **node}])
+            except Exception as error:
+                errors.append(error)
+    threads = [threading.Thread(target=report) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with db.reader() as conn:
+        assert sorted(row['node'] for row in compute_nodes.list(conn)) == sorted(hosts)
 
 
 def test_names_belong_to_one_and_heartbeats_are_written_together(make):

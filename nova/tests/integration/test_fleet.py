@@ -1,4 +1,5 @@
 """Daemons as processes of their own over RabbitMQ and MariaDB: names, credentials, more requests than they can do."""
+import collections
 import pathlib
 import subprocess
 import sys
@@ -22,7 +23,7 @@ max_concurrent_builds = 2
 [api]
 max_waiting_builds = 12
 [fake]
-delays = spawn:0.5
+delays = spawn:1
 '''
 
 
@@ -38,7 +39,7 @@ def second_compute(fleet):
     text = fleet_module.COMPUTE.format(state=fleet.directory / 'second')
     path = fleet._file('second', text, 'compute1')
     return subprocess.run([prepared.BIN / 'nova-compute', '--config-file', path], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=240)
 
 
 def test_a_compute_has_no_credentials_of_a_database(fleet):
@@ -49,9 +50,11 @@ def test_a_compute_has_no_credentials_of_a_database(fleet):
 
 
 def test_overload_ends_in_refusals_and_all_that_was_accepted_is_built(fleet):
-    before = fleet.states().get('active', 0)
+    before, deadline = fleet.states().get('active', 0), time.monotonic() + 120
     test = overload.Overload(fleet)
-    answers, _slowest = test.press(20, 4)
+    answers = collections.Counter()
+    while not answers[503] and time.monotonic() < deadline:        # a busy machine asks for less than it should
+        answers += test.press(20, 4)[0]
     test.drained(before + answers[202])
     test.one()
     assert test.wrong == []
@@ -67,7 +70,7 @@ def test_the_second_compute_of_a_name_refuses_to_start(fleet):
     first.wait()
     assert second_compute(fleet).returncode == 1               # also while the first is away
     fleet.start('compute1', fleet_module.COMPUTE.format(state=fleet.directory / 'compute1'))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while 'nova-compute on compute1 serves' not in (fleet.directory / 'compute1.log').read_text():
         assert fleet.processes['compute1'].poll() is None and time.monotonic() < deadline
         time.sleep(0.2)

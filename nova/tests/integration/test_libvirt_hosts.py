@@ -22,17 +22,24 @@ TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 NAMES = ('compute1', 'compute2')
 
 
-def left_of(namespaces):
-    """What an end must take away: network namespaces, processes in them, and mounts that others see."""
+def left_of(namespaces, before):
+    """What an end must take away: network namespaces, processes in them, and mounts that others see.
+
+    :param before: what mounts() gave
+    """
     found = [line for line in subprocess.check_output(['ip', 'netns', 'list'], text=True).splitlines()
              if line.startswith(namespaces)]
-    return found + [line for line in pathlib.Path('/proc/mounts').read_text().splitlines() if '/libvirt' in line]
+    return found + [line for line in mounts() if line not in before]
+
+
+def mounts():
+    return [line for line in pathlib.Path('/proc/mounts').read_text().splitlines() if '/libvirt' in line]
 
 
 @pytest.fixture(scope='module')
 def fleet():
     """(modules of tools/cluster, parts by name, drivers by host)."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-hosts-', dir='/var/tmp'))
+    directory, before = pathlib.Path(tempfile.mkdtemp(prefix='nova-hosts-', dir='/var/tmp')), mounts()
     directory.chmod(0o711)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('NOVA_CLUSTER_DIR', str(directory))
@@ -65,7 +72,7 @@ def fleet():
                 part.stop()
             prepare.remove_network()
             shutil.rmtree(directory)
-    assert left_of(settings.NAMESPACES) == []
+    assert left_of(settings.NAMESPACES, before) == []
 
 
 def boot(fleet, name):

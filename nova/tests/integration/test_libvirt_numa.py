@@ -79,7 +79,8 @@ def test_a_pinned_guest_runs_on_its_cpus(rig, instance):
     assert [cell.get('cpus') for cell in root.findall('./cpu/numa/cell')] == [cpus.show(range(instance.vcpus))]
     rig.booted(instance)
     rig.type(instance, "grep -c ^processor /proc/cpuinfo | sed 's/^/cpus=/'")
-    base.wait_for(lambda: f'cpus={instance.vcpus}'.encode() in rig.console(instance), 20, 'the guest to count')
+    base.wait_for(lambda: f'cpus={instance.vcpus}'.encode() in rig.console(instance), base.BOOT_SECONDS,
+                  'the guest to count')
 
 
 def test_a_guest_with_a_node_stays_on_it(rig, instance):

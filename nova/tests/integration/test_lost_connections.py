@@ -98,6 +98,7 @@ def wired(request):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     monkeypatch.setattr(engine, 'RECONNECT_PAUSES_S', (0.02, 0.02, 0.02))
+    monkeypatch.setattr(engine, 'TRUSTED_S', 3600)         # what is said is counted: nobody asks in between who lives
 
 
 @dataclasses.dataclass
@@ -165,7 +166,7 @@ def test_a_host_that_has_vanished_is_not_waited_for(wired):
 
 def test_who_stops_in_the_middle_of_a_transaction_holds_up_nobody_for_long(wired, monkeypatch):
     """A process is stopped, or its host vanishes: the database hears nothing of it, and its rows are locked."""
-    monkeypatch.setattr(engine, 'IDLE_S', 1)
+    monkeypatch.setattr(engine, 'IDLE_S', 3)
     database = engine.Database(wired[1]('idle'))
     TABLE.metadata.create_all(database.engine)
     database.run(lambda conn: conn.execute(sa.insert(TABLE), {'id': 1, 'n': 0}))
@@ -177,7 +178,7 @@ def test_who_stops_in_the_middle_of_a_transaction_holds_up_nobody_for_long(wired
         if len(attempts) == 1:
             begun = time.monotonic()
             database.run(lambda other: other.execute(ONE))
-            assert time.monotonic() - begun < 10
+            assert time.monotonic() - begun < 25
         return conn.execute(NUMBER).scalar()
     assert database.run(write) == 2 and len(attempts) == 2
     database.dispose()

@@ -70,7 +70,7 @@ def deployment(tmp_path):
         yield cloud, computes
 
 
-def wait(condition, seconds=60):
+def wait(condition, seconds=240):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -82,7 +82,7 @@ def test_moves_over_a_broker(deployment):
     user, admin = cloud.client(), cloud.admin('2.56')
     flavor = user.get('/flavors').json()['flavors'][0]['id']
     server_id = user.boot(user.upload_image(), flavor=flavor)['id']
-    user.wait_for(server_id, timeout=60)
+    user.wait_for(server_id, timeout=240)
 
     def place():
         return admin.get(f'/servers/{server_id}').json()['server']['OS-EXT-SRV-ATTR:host']
@@ -93,23 +93,23 @@ def test_moves_over_a_broker(deployment):
 
     def end(name):
         assert user.post(f'/servers/{server_id}/action', {name: None}).status_code in (202, 204)
-        user.wait_for(server_id, timeout=60)
+        user.wait_for(server_id, timeout=240)
         assert cloud.cell_db.run(claims.audit) == []
     for target in ('host2', 'host3', 'host2'):
         if place() == target:
             continue
         move(target)
-        user.wait_for(server_id, 'VERIFY_RESIZE', timeout=60)
+        user.wait_for(server_id, 'VERIFY_RESIZE', timeout=240)
         assert place() == target
         end('confirmResize')
 
     computes.kill('host3')
-    computes.start('host3', 'finish_migration:5')
+    computes.start('host3', 'finish_migration:120')        # until it is killed there
     move('host3')
     wait(lambda: user.get(f'/servers/{server_id}').json()['server']['OS-EXT-STS:task_state'] == 'resize_finish')
     computes.kill('host3')
     assert place() == 'host3'
     computes.start('host3')
-    user.wait_for(server_id, 'VERIFY_RESIZE', timeout=60)
+    user.wait_for(server_id, 'VERIFY_RESIZE', timeout=240)
     end('revertResize')
     assert place() == 'host2'

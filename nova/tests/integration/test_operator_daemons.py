@@ -24,11 +24,11 @@ OWN = {'conductor': 'differences that the audit has mended = 0', 'scheduler': 'n
 
 @pytest.fixture(scope='module')
 def deployment(tmp_path_factory):
-    """(directory, {daemon: process}): all serve."""
+    """(directory, {daemon: process}, {daemon: port})."""
     directory = tmp_path_factory.mktemp('operator')
-    started = {}
-    text = CONFIG.format(url=servers.virtual_host().url, state=directory, host='host1', port=servers.free_port())
-    text += f'[metadata]\nshared_secret = {SECRET}\nport = {servers.free_port()}\n'
+    started, ports = {}, {'api': servers.free_port(), 'api_metadata': servers.free_port()}
+    text = CONFIG.format(url=servers.virtual_host().url, state=directory, host='host1', port=ports['api'])
+    text += f'[metadata]\nshared_secret = {SECRET}\nport = {ports["api_metadata"]}\n'
     (directory / 'nova.conf').write_text(text)
     (directory / 'compute.conf').write_text(text + GLANCE)
     for command in ('db', 'api_db'):
@@ -42,7 +42,7 @@ def deployment(tmp_path_factory):
                 [sys.executable, '-W', 'ignore', '-c', f'import sys; from nova.cmd import {name}; '
                  f'sys.exit({name}.main())', '--config-file', directory / config],
                 stdout=logs[-1], stderr=logs[-1], env=dict(os.environ))
-        yield directory, started
+        yield directory, started, ports
     finally:
         for process in started.values():
             process.kill()
@@ -51,7 +51,7 @@ def deployment(tmp_path_factory):
             log.close()
 
 
-def _wait(condition, log, seconds=90):
+def _wait(condition, log, seconds=240):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, log.read_text()[-3000:]
@@ -60,12 +60,12 @@ def _wait(condition, log, seconds=90):
 
 def _manage(directory, *arguments):
     done = subprocess.run([BIN / 'nova-manage', *arguments, '--config-file', directory / 'nova.conf'],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=240)
     return done.returncode, done.stdout, done.stderr
 
 
 def test_every_daemon_reports_on_itself(deployment):
-    directory, started = deployment
+    directory, started, ports = deployment
 
     def reporting():
         for name, process in started.items():
@@ -73,6 +73,8 @@ def test_every_daemon_reports_on_itself(deployment):
         return _manage(directory, 'service', 'list')[1].count(' up ') == 4
     _wait(reporting, directory / 'compute.log')
     _wait(lambda: _manage(directory, 'service', 'describe_resource', 'host1')[0] == 0, directory / 'compute.log')
+    for name, port in ports.items():                # before they listen for it, the signal would end them
+        _wait(lambda port=port: servers.answers(port), directory / f'{name}.log')
     for process in started.values():
         process.send_signal(signal.SIGUSR1)
     for name in started:
@@ -88,14 +90,14 @@ def test_every_daemon_reports_on_itself(deployment):
 
 
 def test_no_process_shows_a_secret_in_its_arguments(deployment):
-    _directory, started = deployment
+    _directory, started, _ports = deployment
     for process in started.values():
         words = pathlib.Path(f'/proc/{process.pid}/cmdline').read_bytes()
         assert SECRET.encode() not in words and b'guest:' not in words
 
 
 def test_nova_manage_speaks_to_them_over_the_broker(deployment):
-    directory, _started = deployment
+    directory, _started, _ports = deployment
     code, out, err = _manage(directory, 'vm', 'list')
     assert (code, len(out.splitlines()), err) == (0, 1, '')
     code, _out, err = _manage(directory, 'live-migration', 'nobody', 'host1')

@@ -1,4 +1,5 @@
 """The short form of tools/placement_proof.py, and that it sees what it looks for."""
+import collections
 import importlib
 import pathlib
 import sys
@@ -12,6 +13,8 @@ from nova.tests import server_rows
 from nova.tests.integration import servers
 
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+HAPPENS = ('no host', 'boot 403', 'DELETE 204')
+RUNS = 4                         # few requests by chance: one run may have none of the one or the other
 GROUP = '9d3f4f3e-5e61-4a54-a1c2-3f0e6f3f7b10'
 
 
@@ -28,12 +31,20 @@ def tool():
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])
-def test_no_limit_is_exceeded(tool, database, tmp_path):
-    with servers.SHARED[database]() as url_of:
-        result = tool.prove(database, url_of, tmp_path, threads=24, requests=100, hosts=14)
-    assert result.failed == []
-    assert result.looks > 3 and result.full[1] > 0.97
-    assert result.counts['no host'] and result.counts['boot 403'] and result.counts['DELETE 204']
+def test_no_limit_is_exceeded(tool, database, tmp_path, monkeypatch):
+    monkeypatch.setitem(tool.PROJECTS, 'few', (2, {'instances': 2}))         # that few requests reach it
+    counts = collections.Counter()
+    for number in range(RUNS):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with servers.SHARED[database]() as url_of:
+            result = tool.prove(database, url_of, directory, threads=24, requests=100, hosts=14)
+        assert result.failed == []
+        assert result.looks > 3 and result.full[1] > 0.97
+        counts += result.counts
+        if all(counts[name] for name in HAPPENS):
+            break
+    assert all(counts[name] for name in HAPPENS), counts
 
 
 # ---- each violation is found -----------------------------------------------------

@@ -56,7 +56,7 @@ def test_call_cast_and_error(served):
         client.fail(CONTEXT, kind='other')
     assert 'canary' not in str(caught.value)
     client.remember(CONTEXT, value={'a': 1})
-    assert manager.event.wait(10)
+    assert manager.event.wait(60)
     assert manager.remembered == [{'a': 1}]
 
 
@@ -80,16 +80,16 @@ time.sleep(60)
 
 
 def test_a_server_that_dies_in_a_call_is_not_waited_for(broker, served, monkeypatch):
-    monkeypatch.setattr(bus, 'SIGN_OF_LIFE_S', 2)
+    monkeypatch.setattr(bus, 'SIGN_OF_LIFE_S', 5)
     client, _manager = served
-    assert client.long(CONTEXT, server='one', seconds=5) == 'late'           # one that works is
+    assert client.long(CONTEXT, server='one', seconds=8) == 'late'           # one that works is
     with subprocess.Popen([sys.executable, '-c', SERVER, broker.url], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b'ready\n'
         threading.Timer(1, process.kill).start()
         begun = time.monotonic()
         with pytest.raises(exception.ServiceUnavailable):
-            client.long(CONTEXT, server='mortal', seconds=30)
-        assert time.monotonic() - begun < 15
+            client.long(CONTEXT, server='mortal', seconds=60)
+        assert time.monotonic() - begun < 40
 
 
 def test_who_is_not_there_is_known_at_once(served):
@@ -98,7 +98,7 @@ def test_who_is_not_there_is_known_at_once(served):
         begun = time.monotonic()
         with pytest.raises(exception.ServiceUnavailable):
             send(CONTEXT, server='nobody', value=1)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
 
 
 def test_services_find_a_restarted_broker_and_what_it_took_is_not_lost(broker, served):
@@ -134,7 +134,7 @@ def test_services_find_a_restarted_broker_and_what_it_took_is_not_lost(broker, s
 
 
 def _until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -14,7 +14,7 @@ from nova.tests.integration import systemd_machine
 
 CLIENT = {'OS_CLIENT_CONFIG_FILE': '/var/lib/nova/clouds.yaml', 'OS_CLOUD': 'nova-admin'}
 # What systemd does by itself, soon enough for a test.
-QUICK = '[Service]\nWatchdogSec=4\nRestartSec=0\n'
+QUICK = '[Service]\nWatchdogSec=10\nRestartSec=0\n'
 CONFIG = '''
 [DEFAULT]
 transport_url = rabbit://nova:secret@127.0.0.1/
@@ -66,7 +66,7 @@ def machine(tmp_path_factory):
         yield made
 
 
-def _wait(condition, what, seconds=60):
+def _wait(condition, what, seconds=240):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what()

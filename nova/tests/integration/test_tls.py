@@ -68,7 +68,7 @@ def test_the_broker(tmp_path):
             server.stop()
             server.wait(10)
             made.close()
-            with socket.create_connection(('127.0.0.1', broker.port), 10) as plain:
+            with socket.create_connection(('127.0.0.1', broker.port), 60) as plain:
                 plain.sendall(b'AMQP\x00\x00\x09\x01')
                 assert not plain.recv(8).startswith(b'\x01')          # no frame of AMQP
         finally:
@@ -103,8 +103,16 @@ def _postgresql(directory):
     command = [server, '-D', data, '-p', str(port), '-k', directory, '-h', '127.0.0.1', '-c', 'ssl=on',
                '-c', f'ssl_cert_file={directory}/server.pem', '-c', f'ssl_key_file={directory}/server.key']
     with servers._running(command, directory / 'log', cwd=directory, **servers._as('postgres')) as process:
-        servers._wait(lambda: servers._accepts(port), process, directory / 'log')
         url = f'postgresql+psycopg2://nova@127.0.0.1:{port}/postgres'
+
+        def ready():
+            """It takes connections before it lets anybody in."""
+            import psycopg2
+            with contextlib.suppress(psycopg2.OperationalError):
+                psycopg2.connect(f'host=127.0.0.1 port={port} user=nova dbname=postgres sslmode=require').close()
+                return True
+            return False
+        servers._wait(ready, process, directory / 'log')
         yield (f'{url}?sslmode=verify-full&sslrootcert={directory}/ca.pem', f'{url}?sslmode=disable',
                "SELECT 'Ssl_cipher', cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
 

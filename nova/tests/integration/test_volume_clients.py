@@ -81,7 +81,7 @@ def run(cloud):
 def test_openstack_commands(run):
     for command, pattern in COMMANDS:
         wait, _, rest = command.partition('WAIT ')
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         printed = run(rest or wait)
         while pattern and not re.search(pattern, printed) and rest and time.monotonic() < deadline:
             printed = run(rest)

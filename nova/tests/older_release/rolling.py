@@ -76,7 +76,7 @@ image = store.create(admin, {'name': 'test', 'disk_format': 'raw', 'container_fo
 store.upload(admin, image['id'], iter([bytes(1048576)]))
 print(json.dumps({'tokens': tokens, 'image': image['id']}))
 '''
-WAIT_S = 90
+WAIT_S = 240                         # on a busy machine
 
 
 def wait(condition, what):
@@ -139,7 +139,7 @@ class Fleet:
         process = self._running.pop(name)
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(60)
+            code = process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()

@@ -15,17 +15,20 @@ STATEMENTS = 36              # instead of 25: the rows before and after each wri
 CALLS = 250                  # of making the payload of a server. Measured: 208
 
 
+still = budget.still
+
+
 @pytest.fixture(params=['noop', 'test'])
 def driver(request):
     return request.param
 
 
 @pytest.fixture
-def running(tmp_path, driver):
+def running(tmp_path, driver, still):
     cloud = notifications.start(
         tmp_path / 'state', driver, notifications__notification_format='versioned',
         notifications__notify_on_state_change=None, notifications__bdms_in_notifications=False,
-        notifications__include_share_mapping=False, conductor__reconcile_interval=300, compute_monitors=[])
+        notifications__include_share_mapping=False, compute_monitors=[], **budget.QUIET)
     yield cloud
     cloud.stop(5)
 

@@ -106,13 +106,13 @@ def test_the_own_cell_waits_for_no_other(deployment, monkeypatch):
     monkeypatch.setattr(deployment.api_db, 'reader', reader)
     looking = threading.Thread(target=made.all)
     looking.start()
-    asked.wait(5)
+    asked.wait(20)
     found = []
     finder = threading.Thread(target=lambda: found.append(made.default))
     finder.start()
-    finder.join(2)
+    finder.join(5)
     go.set()
-    looking.join(5)
+    looking.join(20)
     assert found == [default]
 
 

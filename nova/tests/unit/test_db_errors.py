@@ -1,5 +1,7 @@
 """What errors of database drivers mean, to who has asked and to who waits for an answer."""
+import socketserver
 import sqlite3
+import struct
 import threading
 
 import pytest
@@ -7,6 +9,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova import exception
+from nova.cmd import manage
 from nova.db import engine
 from nova.rpc import bus
 from nova.tests.unit import test_rpc
@@ -67,6 +70,25 @@ def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commi
     with pytest.raises(engine.CommitUnanswered):
         made.run(lost)
     assert calls == [1]
+
+
+@pytest.mark.parametrize('code', [1040, 1044, 1045], ids=['too many', 'database', 'password'])
+def test_who_is_refused_by_mariadb_is_told_so_in_a_sentence(code, monkeypatch, tmp_path, capsys):
+    """A wrong password in nova.conf ended every command and daemon with a traceback of 160 lines."""
+    monkeypatch.setattr(engine, 'CONNECT_RETRIES', 0)
+    payload = b'\xff' + struct.pack('<H', code) + b"#28000Access denied for user 'nova'"
+
+    class Refusing(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.sendall(struct.pack('<I', len(payload))[:3] + b'\0' + payload)
+    with socketserver.ThreadingTCPServer(('127.0.0.1', 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f'mysql+pymysql://nova:wrong@127.0.0.1:{server.server_address[1]}/nova'
+        (tmp_path / 'nova.conf').write_text(f'[api_database]\nconnection = {url}\n[database]\nconnection = {url}\n')
+        assert manage.main(['--config-file', str(tmp_path / 'nova.conf'), 'db', 'version']) == 1
+        server.shutdown()
+    told = capsys.readouterr().err.strip().splitlines()[-1]
+    assert told.startswith('nova-manage: The database cannot be used: ') and 'Access denied' in told, told
 
 
 class Away(test_rpc.Manager):

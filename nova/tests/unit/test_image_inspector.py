@@ -148,7 +148,7 @@ def test_every_truncation_of_a_header():
 
 def test_memory_and_time_are_bounded():
     one = inspector.Inspector()
-    started = time.monotonic()
+    started = time.thread_time()
     one.feed(corpus.vmdk(place=200, length=2048)[:65536])
     chunk = bytes(2 ** 20)
     for _count in range(256):
@@ -156,11 +156,11 @@ def test_memory_and_time_are_bounded():
     assert len(one._head) == inspector.HEAD and len(one._tail) == inspector.TAIL
     assert one._window is None
     one.finish()
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_a_descriptor_of_only_comments_takes_no_time():
-    started = time.monotonic()
+    started = time.thread_time()
     _survives(b'# \t \r\n' * 50000, 65536)
     _survives(b' ' * 300000, 65536)
-    assert time.monotonic() - started < 2
+    assert time.thread_time() - started < 2

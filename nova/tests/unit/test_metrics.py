@@ -165,7 +165,7 @@ def test_messages_are_counted_on_both_sides(tmp_path, what, sent, received, rais
                 client.job(context.admin_context(), what=what)
     finally:
         server.stop()
-        server.wait(5)
+        server.wait(20)
     assert {name: value(name, **of) - before[name] for name, of in names.items()} == dict.fromkeys(names, 1)
     assert samples('nova_rpc_in_progress').get((('method', 'job'), ('topic', 'counted'))) is None
 

