@@ -118,7 +118,8 @@ def _manage():
                     'Looks after schemas, cells, deleted rows, images and services, past the API. Without arguments it '
                     'lists the categories, with a category alone its commands. Options of nova.conf stand before the '
                     'category or behind the command.', '', 'A command that fails says why in one sentence on standard '
-                    'error and exits with 1 unless another code stands with it; a wrong command line is 2.'),
+                    'error and exits with 1 unless another code stands with it; a wrong command line is 2. Those of '
+                    'cell_v2 say what stands with a code on standard output.'),
              *rst.heading('Options', '-'), *_definitions(GENERAL)]
     for category, actions in manage.COMMANDS.items():
         lines += rst.heading(category, '-')

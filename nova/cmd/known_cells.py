@@ -106,7 +106,7 @@ def check_urls(known, transport, database):
 
 
 def outcome(sentence, code):
-    """Print what a command ends with; its exit code."""
+    """Print what a command ends with, where tools of deployments look for it: on standard output; its exit code."""
     print(sentence)
     return code
 

@@ -201,7 +201,8 @@ EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_cells.EXIT_CODES, **manage_u
 
 
 def _parser():
-    parser = argparse.ArgumentParser('nova-manage', description=__doc__.partition(': ')[2], allow_abbrev=False,
+    parser = argparse.ArgumentParser('nova-manage', allow_abbrev=False,
+                                     description='Schemas, and a look into the databases without the API.',
                                      epilog='Options of nova.conf apply, too, before the command or behind it: '
                                             '--config-file, --state-path, …')
     commands = parser.add_subparsers(metavar='COMMAND')

@@ -64,7 +64,7 @@ def discover_hosts(conf, cell_uuid, verbose, strict, by_service):
             new += map_hosts(known, row, by_service, report)
         except exception.HostInAnotherCell as error:
             return outcome(error.message, 2)
-    return 1 if strict and not new else 0
+    return outcome('No host was found that is not mapped.', 1) if strict and not new else 0
 
 
 def list_hosts(conf, cell_uuid):
