@@ -95,6 +95,7 @@ def test_abort_and_force_complete_over_http(cloud):
             wait(lambda: [row['status'] for row in cloud.boss.get(path).json()['migrations']] == ['running'], 'not yet')
             wait(lambda: server_id in driver(cloud, 'host1')._jobs, 'not yet')
             number = cloud.boss.get(path).json()['migrations'][0]['id']
+            wait(lambda: cloud.boss.get(f'{path}/{number}').json()['migration']['memory_total_bytes'], 'nothing copied')
             one = cloud.boss.get(f'{path}/{number}').json()['migration']
             assert one['memory_total_bytes'] == one['memory_processed_bytes'] + one['memory_remaining_bytes'] > 0
             with cloud.api_db.reader() as conn:
@@ -176,8 +177,12 @@ def test_evacuation(cloud):
     assert attached['host_name'] == home(cloud, server_id) and look(cloud, volume_id)['status'] == 'in-use'
     assert list(driver(cloud, home(cloud, server_id)).volumes(server_id)) == [volume_id]
     check(cloud, server_id)
-    rows = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
-    assert (rows[0]['migration_type'], rows[0]['status']) == ('evacuation', 'completed')
+
+    def newest():
+        row = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations'][0]
+        return row['migration_type'], row['status']
+    # 'done' until its host has said that the guest is gone there
+    wait(lambda: newest() == ('evacuation', 'completed'), 'the move is not over')
 
 
 def test_until_2_33_a_refusal_is_told_at_once(cloud):
