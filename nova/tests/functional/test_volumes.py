@@ -102,8 +102,9 @@ def test_attach_and_detach(cloud, user, image_id):
     assert guest_volumes(cloud, server_id) == {volume_id: '/dev/vdb'}
     shown, = attachments(user, server_id)
     assert shown['attachment_id'] == held['attachment_id'] and shown['tag'] == 'data' and 'id' not in shown
-    server = user.wait_for(server_id)
-    assert server['os-extended-volumes:volumes_attached'] == [{'id': volume_id, 'delete_on_termination': True}]
+    # the volume is in use a moment before its server shows it
+    until(lambda: user.wait_for(server_id)['os-extended-volumes:volumes_attached'] == [
+        {'id': volume_id, 'delete_on_termination': True}])
     assert user.get(f'/servers/{server_id}', version='2.1').json()['server'][
         'os-extended-volumes:volumes_attached'] == [{'id': volume_id}]
     assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
