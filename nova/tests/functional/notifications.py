@@ -229,7 +229,7 @@ class Walk:
         for ending, last in (('abort', 'rollback_dest'), ('force_complete', 'post_dest')):
             other = next(host for host in HOSTS if host != self.home(uuid))
             driver = self.compute(self.home(uuid)).driver
-            driver.delays['live_migrate'] = 60
+            driver.delays['live_migrate'] = 6000         # no progress yet when it is told: '' then, a number later
             self.act(uuid, 'os-migrateLive', {'host': other, 'block_migration': True})
             self.until(lambda driver=driver: uuid in driver._jobs)
             path = f'/servers/{uuid}/migrations'

@@ -230,7 +230,7 @@ def test_inside_of_a_guest(running, client, server_id):
     new = admin.get(f'/servers/{server_id}/diagnostics').json()
     assert new['state'] == 'running' and new['num_nics'] == 1 and new['driver'] == 'libvirt'
     old = admin.get(f'/servers/{server_id}/diagnostics', version='2.47').json()
-    assert old['vda_read'] == new['disk_details'][0]['read_bytes'] and old['memory'] == 128 * 1024
+    assert 0 < new['disk_details'][0]['read_bytes'] <= old['vda_read'] and old['memory'] == 128 * 1024   # it reads on
     assert client.get(f'/servers/{server_id}/diagnostics').status_code == 403
     assert client.get(f'/servers/{server_id}/topology').json() == {'nodes': [], 'pagesize_kb': None}
     done(client, server_id, 'os-stop', status='SHUTOFF')
