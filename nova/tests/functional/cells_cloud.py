@@ -131,13 +131,15 @@ class Cloud(cloud.Cloud):
     def down(self, name):
         """The database of a cell cannot be reached from the API level while this lasts."""
         cell = next(each for each in self.cells.all() if each.name == name)
+        vars(cell).pop('rest', None)
         opened, cell._db = cell.db, engine.Database(f'sqlite:////nowhere/{name}.sqlite')
         try:
             yield
         finally:
             cell._db.dispose()
             cell._db = opened
-            cell.rest(0)
+            cell.rest = lambda seconds: None          # who asked while it was down may notice it only now
+            cell._down_until = 0
 
 
 def running(directory, layout=None, **overrides):
