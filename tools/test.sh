@@ -12,6 +12,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 suite=${1:-all}
 [ $# -gt 0 ] && shift
+options=("$@")
 case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10s/^# //p' "$0" >&2; exit 2 ;; esac
 
 cd "$tree"
@@ -45,7 +46,7 @@ fi
 pytest() {
     local status=0
     begin "$@" & wait "$!" || status=$?
-    [ "$status" = 0 ] || once_more "$status" "$@"
+    [ "$status" = 0 ] || once_more "$status" "$1"
 }
 begin() { exec "$venv/bin/python" -m pytest -q -p no:schemathesis -o cache_dir="$log.$1.cache" "${@:2}"; }
 stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
@@ -53,7 +54,7 @@ trap stop TERM INT HUP
 # What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep one core each half
 # busy, so there are two workers a core.
 side_by_side() { pytest "$1" -n $(($(nproc) < 8 ? 2 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
-# once_more STATUS NAME arguments: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
+# once_more STATUS NAME: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
 # on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
 # More than $unsteady_most that fail together are a defect.
 unsteady=() unsteady_most=3
@@ -62,32 +63,31 @@ once_more() {
     mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name.cache/v/cache/lastfailed" 2>/dev/null)
     [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#tests[@]} -le $unsteady_most ] || return "$status"
     printf '\n== once more, alone: %s\n' "${tests[*]}"
-    (begin "${@:2}" -n 0 --last-failed) & wait "$!" || return "$?"
+    begin "$name" "${tests[@]%%::*}" "${options[@]}" -n 0 --last-failed & wait "$!" || return "$?"
     unsteady+=("${tests[@]}")
 }
 # beside NAME arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
 # shown: what they have printed, when all have ended; fails when one of them has.
-names=() started=() asked=()
+names=() started=()
 beside() {
     while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
     begin "$@" >"$log.$1" 2>&1 &
-    names+=("$1") started+=("$!") asked+=("$(printf '%q ' "${@:2}")")
+    names+=("$1") started+=("$!")
 }
 shown() {
-    local number code status=0
-    local -a codes=()
+    local number status=0 codes=()
     for number in "${!names[@]}"; do
-        code=0
-        wait "${started[number]}" || code=$?
-        codes+=("$code")
+        codes[number]=0
+        wait "${started[number]}" || codes[number]=$?
         cat "$log.${names[number]}"
     done
     for number in "${!names[@]}"; do
-        code=${codes[number]}
-        [ "$code" = 0 ] || [ "$code" = 5 ] ||                       # 5: no test of this part was wanted
-            eval "once_more $code ${names[number]} ${asked[number]}" || status=$?
+        case ${codes[number]} in
+            0|5) ;;                                                 # 5: no test of this part was wanted
+            *) once_more "${codes[number]}" "${names[number]}" || status=$? ;;
+        esac
     done
-    names=() started=() asked=()
+    names=() started=()
     return "$status"
 }
 # The same for green threads, which pytest-xdist's workers cannot run on: two processes a core, each with one share of

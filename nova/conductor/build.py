@@ -13,7 +13,6 @@ from nova.db import claims
 from nova.db import history
 from nova.db import instance_actions
 from nova.db import instances
-from nova.db import live_migrations
 from nova.db import request_specs
 from nova.db import services
 
@@ -249,7 +248,7 @@ def _leave_host(conn, uuid, host, node, fault, tasks=BUILDING_TASKS, down_time=N
     :param tasks: only in one of these task states
     :param down_time: only while its host is down, for so many seconds; None: the host itself has asked for it
     """
-    if down_time is not None and not live_migrations.host_is_down(conn, host, down_time):
+    if down_time is not None and not services.host_is_down(conn, host, down_time):
         return False
     try:
         row = instances.get(conn, uuid)

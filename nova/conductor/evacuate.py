@@ -19,6 +19,7 @@ from nova.db import instance_actions
 from nova.db import instances
 from nova.db import live_migrations
 from nova.db import server_migrations
+from nova.db import services
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Evacuator:
     def _swap_to_destination(self, conn, migration_id):
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
-        if not live_migrations.host_is_down(conn, source, self._conf.service_down_time):
+        if not services.host_is_down(conn, source, self._conf.service_down_time):
             raise exception.ComputeServiceInUse(host=source)
         row = server_migrations.swap(conn, migration, forward=True, status='pre-migrating',
                                      expect={'task_state': states.REBUILDING, 'host': source})

@@ -17,11 +17,9 @@ from nova import states
 from nova.db import instance_actions
 from nova.db import instances
 from nova.db import server_migrations
-from nova.db import services
 from nova.db.tables_cell import instance_actions as actions
 from nova.db.tables_cell import instances as servers
 from nova.db.tables_cell import migrations
-from nova.db.tables_cell import services as computes
 
 IN_PROGRESS = ('accepted', 'queued', 'preparing', 'running', 'post-migrating')
 
@@ -63,13 +61,6 @@ def end(conn, migration, status, *, event, host, fault=None, traceback=None):
         instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'], traceback=traceback,
                                 beside=False)
     return True
-
-
-def host_is_down(conn, host, down_time):
-    """Whether a host's compute counts as down, and stays so until the transaction ends: a heartbeat waits."""
-    statement = sa.select(computes).where(computes.c.host == host, computes.c.topic == 'compute').with_for_update()
-    rows = conn.execute(statement).mappings().all()
-    return not services.any_up(conn, rows, down_time)
 
 
 def evacuated_from(conn, host):

@@ -107,6 +107,13 @@ def any_up(conn, rows, down_time):
     return gap is not None and any(is_up(row, down_time, now - gap) for row in rows)
 
 
+def host_is_down(conn, host, down_time):
+    """Whether a host's compute counts as down, and stays so until the transaction ends: a heartbeat waits."""
+    statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
+    rows = conn.execute(statement).mappings().all()
+    return not any_up(conn, rows, down_time)
+
+
 def unheard(conn, now):
     """For how long no service of the cell has been heard of, as a timedelta; None: none ever was."""
     newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()

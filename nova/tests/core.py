@@ -4,6 +4,7 @@ Messages go straight to the managers, copied as a real transport does, casts in 
 smallest that keeps the contract of network/interface.py: it counts what is allocated.
 """
 import contextlib
+import datetime
 import threading
 import time
 import types
@@ -263,6 +264,23 @@ class Cloud:
         compute.conductor.client._bus = compute.network.client._bus = Grave()
         compute.stop_sync()
         self.killed.append(compute)
+
+    def restarted(self, host):
+        """Start a host's compute again; uuids of the guests that its driver has before that."""
+        found = []
+
+        def look(driver):
+            driver.init_host()
+            found.extend(driver.guests())
+        self.start_compute(host, look)
+        return found
+
+    def pass_time(self):
+        """The deadline of whatever is open has passed."""
+        table = tables_cell.instance_actions
+        with self.db.writer() as conn:
+            conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
+                deadline=utils.utcnow() - datetime.timedelta(seconds=1)))
 
     def kill_in(self, host, operation, act):
         """Kill a host's compute while its driver is in this operation, which ``act()`` brings about."""

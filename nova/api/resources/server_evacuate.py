@@ -67,7 +67,7 @@ def _begin(conn, context, server_id, arguments, password, down_time):
     """
     row = instances.get(conn, server_id)
     tasks.check(row, ACTION, context.is_admin)
-    if not live_migrations.host_is_down(conn, row['host'], down_time):
+    if not services.host_is_down(conn, row['host'], down_time):
         raise exception.ComputeServiceInUse(host=row['host'])
     interrupted = live_migrations.open_of(conn, server_id, server_migrations.LIVE_MIGRATION)
     if interrupted and interrupted['dest_compute']:

@@ -1,7 +1,5 @@
 """A compute that is cut off while it builds: another one builds the server, and nothing is left on the first."""
-import datetime
 import threading
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -9,14 +7,13 @@ import sqlalchemy as sa
 from nova import exception
 from nova import objects
 from nova import states
-from nova import utils
 from nova.db import ports
-from nova.db import tables_cell
 from nova.db import tables_network
 from nova.network import fake
 from nova.network import manager
 from nova.network import setup
 from nova.tests import core
+from nova.tests import waiting
 
 BOUND_S = 30             # of every wait: what is waited for comes, on however busy a machine
 # methods before which, or after which, the build on host1 stands still
@@ -82,18 +79,7 @@ class Held:
 
 
 def wait(condition):
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def overdue(cloud, **values):
-    """The deadline of whatever is open has passed."""
-    with cloud.db.writer() as conn:
-        table = tables_cell.instance_actions
-        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
-            deadline=utils.utcnow() - datetime.timedelta(seconds=1), **values))
+    waiting.wait_for(condition, BOUND_S, 'what the hosts do', 0.01)
 
 
 def cut_off(cloud, method, answered, **spec):
@@ -119,7 +105,7 @@ def active_on(cloud, uuid, host):
 def test_another_host_builds_it(cloud, moment):
     """It ended in ERROR."""
     uuid, held = cut_off(cloud, *MOMENTS[moment])
-    overdue(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     wait(lambda: active_on(cloud, uuid, 'host2'))
     ports = cloud.ports(uuid)
@@ -137,7 +123,7 @@ def test_another_host_builds_it(cloud, moment):
 @pytest.mark.parametrize('moment', ['ports asked for', 'ports given'])
 def test_the_first_host_goes_on_before_the_other_one_has_ports(cloud, moment):
     uuid, held = cut_off(cloud, *MOMENTS[moment])
-    overdue(cloud)
+    cloud.pass_time()
     second = Held(cloud.bus, 'allocate_for_instance', False)
     assert cloud.conductor.reconcile() == 1
     second.reached()
@@ -152,7 +138,7 @@ def test_the_first_host_goes_on_before_the_other_one_has_ports(cloud, moment):
 def test_the_first_host_gets_ports_before_the_other_one_and_ends_after_it(cloud):
     """They go over to the host that has the server, with the server."""
     uuid, held = cut_off(cloud, *MOMENTS['ports asked for'])
-    overdue(cloud)
+    cloud.pass_time()
     second = Held(cloud.bus, 'allocate_for_instance', False)
     assert cloud.conductor.reconcile() == 1
     second.reached()
@@ -178,7 +164,7 @@ def test_the_message_comes_when_another_host_has_built_it(cloud):
     late = objects.Instance.from_row(cloud.row(uuid))
     cloud.force_down('host2', down=False)
     cloud.force_down('host1')
-    overdue(cloud)
+    cloud.pass_time()
     assert late.host == 'host1' and cloud.conductor.reconcile() == 1
     cloud.settle()
     assert active_on(cloud, uuid, 'host2')
@@ -194,16 +180,11 @@ def test_the_first_host_is_started_again(cloud):
     uuid, held = cut_off(cloud, *MOMENTS['guest made'])
     cloud.kill_compute('host1')
     held.let_go()
-    overdue(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     cloud.settle()
     assert active_on(cloud, uuid, 'host2')
-    found = []
-
-    def look(driver):
-        driver.init_host()
-        found.extend(driver.guests())
-    cloud.start_compute('host1', look)
+    found = cloud.restarted('host1')
     cloud.settle()
     assert found == [uuid]
     cloud.check()
@@ -215,7 +196,7 @@ def test_a_host_that_is_back_in_time_ends_it(cloud, moment):
     uuid, held = cut_off(cloud, *MOMENTS[moment])
     assert cloud.conductor.reconcile() == 0
     cloud.force_down('host1', down=False)
-    overdue(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1          # it is asked once more
     held.let_go()
     cloud.settle()
@@ -247,7 +228,7 @@ def test_it_waits_for_its_host(cloud, why):
     uuid, held = cut_off(cloud, *MOMENTS['ports given'], **WAITS[why].get('spec', {}))
     if WAITS[why].get('down'):
         cloud.force_down('host2')
-    overdue(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state'], row['host']) == (states.BUILDING, states.SPAWNING, 'host1')
@@ -265,7 +246,7 @@ def test_volumes_that_no_guest_can_have_hold_up_nothing(cloud):
     cloud.bus.lost = None
     cloud.force_down('host2', down=False)
     cloud.force_down('host1')
-    overdue(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     cloud.settle()
     assert active_on(cloud, uuid, 'host2')
@@ -274,7 +255,7 @@ def test_volumes_that_no_guest_can_have_hold_up_nothing(cloud):
 
 def test_where_the_other_host_is_full_by_then_the_fault_says_so(cloud):
     uuid, held = cut_off(cloud, *MOMENTS['ports given'])
-    overdue(cloud)
+    cloud.pass_time()
 
     def lost(topic, name, server):
         if name == 'select_destinations':
@@ -296,7 +277,7 @@ def test_hosts_that_went_down_are_no_attempts(cloud):
     """One more host than may be tried goes down with the server; it is built all the same."""
     cloud.conf.set_override('max_attempts', 1, 'scheduler')
     uuid, held = cut_off(cloud, *MOMENTS['begun'])
-    overdue(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     wait(lambda: active_on(cloud, uuid, 'host2'))
     held.let_go()

@@ -13,7 +13,6 @@ from nova.db import server_migrations
 from nova.db import tables_cell
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_recovery as recovery
 from nova.virt import fake
 
 
@@ -229,7 +228,7 @@ def test_a_message_is_lost(cloud, method):
     number = evacuate(cloud, uuid)
     cloud.settle()
     cloud.bus.lost = None
-    recovery.pass_time(cloud)
+    cloud.pass_time()
     cloud.conductor.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and cloud.row(uuid)['host'] != 'host1'
@@ -355,7 +354,7 @@ def test_delete_at_any_moment(cloud, pause):
     cloud.settle()
     for _ in range(3):
         if not cloud.gone(uuid):
-            recovery.pass_time(cloud)
+            cloud.pass_time()
             cloud.conductor.reconcile()
             cloud.settle()
     assert cloud.gone(uuid)

@@ -12,7 +12,6 @@ from nova.db import live_migrations
 from nova.db import server_migrations
 from nova.tests import core
 from nova.tests import races
-from nova.tests.functional import test_core_recovery as recovery
 
 HOSTS = ('host1', 'host2', 'host3')
 
@@ -336,7 +335,7 @@ def test_a_delete_does_not_wait_for_the_end(cloud, lost):
         wait(lambda: uuid not in cloud.computes['host1'].driver._jobs, 'it goes on')
         cloud.settle()
         cloud.bus.lost = None
-        recovery.pass_time(cloud)
+        cloud.pass_time()
         cloud.conductor.reconcile()
     cloud.settle()
     assert cloud.gone(uuid) and time.monotonic() - begun < 25          # the copy would take 30
@@ -395,7 +394,7 @@ def test_the_source_dies_for_good_after_the_arrival(cloud):
     cloud.kill_compute('host1')
     cloud.bus.lost = None
     down(cloud, 'host1')
-    recovery.pass_time(cloud)
+    cloud.pass_time()
     cloud.conductor.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
@@ -448,7 +447,7 @@ def test_a_message_is_lost(cloud, method):
     cloud.settle()
     assert cloud.row(uuid)['task_state'] == states.MIGRATING
     cloud.bus.lost = None
-    recovery.pass_time(cloud)
+    cloud.pass_time()
     cloud.conductor.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
@@ -461,7 +460,7 @@ def test_messages_that_come_twice_do_nothing(cloud):
     number = migrate(cloud, uuid, host='host2')
     wait(lambda: move(cloud, number)['status'] == 'running', 'it does not run')
     for _ in range(2):
-        recovery.pass_time(cloud)
+        cloud.pass_time()
         cloud.conductor.reconcile()
         cloud.client['conductor'].continue_live_migration(cloud.ctx, instance_uuid=uuid)
     cloud.settle()
@@ -493,7 +492,7 @@ def test_delete_at_any_moment(cloud, pause):
     for _ in range(3):
         if cloud.gone(uuid):
             break
-        recovery.pass_time(cloud)
+        cloud.pass_time()
         cloud.conductor.reconcile()
         cloud.settle()
     assert cloud.gone(uuid)
@@ -521,7 +520,7 @@ def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
     spec = cloud.conductor.get_request_spec(None, uuid)
     assert cloud.scheduler.select_move(cloud.ctx, spec, number, ['host1'], 'host3', False)
     assert cloud.node('host3')['running_vms'] == 1
-    recovery.pass_time(cloud)
+    cloud.pass_time()
     cloud.conductor.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host3' and move(cloud, number)['status'] == 'completed'

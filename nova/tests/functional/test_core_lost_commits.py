@@ -49,6 +49,13 @@ class Disk:
             block_devices.insert(conn, self.uuid, [{
                 'source_type': 'blank', 'destination_type': 'volume', 'volume_size': 1, 'device_name': '/dev/vdb'}])
 
+    def unanswered(self, ask, committed):
+        """Ask for something whose COMMIT is not answered, and again, as a compute does."""
+        db_faults.lose_commit(self.cloud.db, committed)
+        with pytest.raises(engine.CommitUnanswered):
+            ask()
+        ask()
+
     def prepare(self, host='host1'):
         return self.cloud.conductor.prepare_volumes(self.cloud.ctx, self.uuid, {'host': host})
 
@@ -84,10 +91,7 @@ def test_what_the_block_storage_has_too_many_is_given_back(cloud, committed, col
     else:
         disk.prepare()
         ask = disk.renew
-    db_faults.lose_commit(cloud.db, committed)
-    with pytest.raises(engine.CommitUnanswered):
-        ask()
-    ask()                                                    # again, as a compute does
+    disk.unanswered(ask, committed)
     cloud.conductor.settle_volumes()
     disk.check()
     disk.prepare('host2')
@@ -97,10 +101,7 @@ def test_what_the_block_storage_has_too_many_is_given_back(cloud, committed, col
 
 def test_it_is_given_back_when_the_block_storage_is_back(cloud, monkeypatch):
     disk = Disk(cloud)
-    db_faults.lose_commit(cloud.db, committed=False)
-    with pytest.raises(engine.CommitUnanswered):
-        disk.prepare()
-    disk.prepare()
+    disk.unanswered(disk.prepare, committed=False)
 
     def away(*args, **kwargs):
         raise exception.ServiceUnavailable(service='Block Storage')
@@ -115,10 +116,7 @@ def test_it_is_given_back_when_the_block_storage_is_back(cloud, monkeypatch):
 @pytest.mark.parametrize('how', ['deleted', 'swapped'])
 def test_a_volume_that_was_used_is_nobodys_to_remove(cloud, how):
     disk = Disk(cloud)
-    db_faults.lose_commit(cloud.db, committed=True)
-    with pytest.raises(engine.CommitUnanswered):
-        disk.prepare()
-    disk.prepare()
+    disk.unanswered(disk.prepare, committed=True)
     used = disk.row()
     disk.volumes.detach(disk.system, used['attachment_id'])
     with cloud.db.writer() as conn:

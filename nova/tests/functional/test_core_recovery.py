@@ -26,14 +26,6 @@ def cloud(tmp_path):
     cloud.close()
 
 
-def pass_time(cloud, seconds=100000):
-    """Every deadline has passed."""
-    with cloud.db.writer() as conn:
-        table = tables_cell.instance_actions
-        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
-            deadline=utils.utcnow() - datetime.timedelta(seconds=1)))
-
-
 def test_killed_while_building(cloud):
     uuids = []
     cloud.kill_in('host1', 'spawn', lambda: uuids.extend(cloud.create()))
@@ -91,12 +83,7 @@ def test_killed_between_the_guest_and_its_row(cloud):
     cloud.kill_compute('host1')
     cloud.bus.lost = None
     assert cloud.row(uuid)['task_state'] == states.SPAWNING
-    found = []
-
-    def look(driver):
-        driver.init_host()
-        found.extend(driver.guests())
-    cloud.start_compute('host1', look)
+    found = cloud.restarted('host1')
     cloud.settle()
     assert found == [uuid]
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
@@ -272,7 +259,7 @@ def test_strays_of_a_host_that_was_cut_off(cloud):
 def test_reconcile_builds_what_never_reached_a_host(cloud):
     uuid, = cloud.insert()           # the cast to the conductor was lost
     assert cloud.conductor.reconcile() == 0
-    pass_time(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
@@ -288,7 +275,7 @@ def test_reconcile_sends_again_what_a_living_host_does_not_know(cloud):
     lost, = cloud.create()
     cloud.settle()
     cloud.bus.lost = None
-    pass_time(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 3
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
@@ -301,14 +288,14 @@ def test_reconcile_of_a_build_on_a_host_that_died(cloud):
     cloud.kill_in('host1', 'spawn', lambda: uuids.extend(cloud.create()))
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=True))
-    pass_time(cloud)
+    cloud.pass_time()
     cloud.conductor.reconcile()
     row = cloud.row(uuids[0])
     assert (row['vm_state'], row['task_state'], row['host']) == (states.BUILDING, states.SPAWNING, 'host1')
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instance_actions).values(
             started_at=utils.utcnow() - datetime.timedelta(days=7)))
-    pass_time(cloud)
+    cloud.pass_time()
     cloud.conductor.reconcile()
     row = cloud.row(uuids[0])
     assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)

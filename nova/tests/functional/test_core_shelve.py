@@ -52,13 +52,6 @@ def state(cloud, uuid):
     return row['vm_state'], row['task_state'], row['host']
 
 
-def pass_time(cloud):
-    with cloud.db.writer() as conn:
-        table = tables_cell.instance_actions
-        conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
-            deadline=utils.utcnow() - datetime.timedelta(seconds=1)))
-
-
 def kill_in(cloud, operation, act, host=None):
     """Kill the host's compute, by default that of the only one, while its driver is in this operation; the host."""
     host = host or next(iter(cloud.computes))
@@ -246,7 +239,7 @@ def test_the_reconciler_takes_up_an_unshelving_whose_message_was_lost(cloud, los
     unshelve(cloud, uuid, host='host2')
     assert cloud.row(uuid)['task_state'] == states.UNSHELVING
     cloud.bus.lost = None
-    pass_time(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, 'host2')
@@ -281,7 +274,7 @@ def test_the_host_dies_before_the_server_is_back(cloud, slow):
         action = tables_cell.instance_actions
         conn.execute(sa.update(action).where(action.c.finished_at.is_(None)).values(arguments=None))
     cloud.scheduler._table = host_table.HostTable(cloud.cells)
-    pass_time(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1
     waiting.settled(lambda: back(cloud, uuid))
     goes_on.set()

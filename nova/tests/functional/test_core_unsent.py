@@ -169,7 +169,7 @@ def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):
     uuid = cloud.boot(requested_host='host1')
     cloud.bus.lost = unsent('stop_instance')
     cloud.act(uuid, 'os-stop', clean_shutdown=False)
-    shelve.pass_time(cloud)
+    cloud.pass_time()
     assert cloud.conductor.reconcile() == 1                  # in vain
     cloud.bus.lost = None
     time.sleep(reconcile.SEND_AGAIN_S)

@@ -8,7 +8,6 @@ from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import test_core_evacuation as evacuation
 from nova.tests.functional import test_core_live_migration as live
-from nova.tests.functional import test_core_recovery as recovery
 from nova.tests.integration import servers
 
 
@@ -46,7 +45,7 @@ def test_live_migration_and_delete(cloud, pause):
     cloud.settle()
     for _ in range(3):
         if not cloud.gone(uuid):
-            recovery.pass_time(cloud)
+            cloud.pass_time()
             cloud.conductor.reconcile()
             cloud.settle()
     assert cloud.gone(uuid)
