@@ -1,0 +1,33 @@
+"""The attacks of nova.tests.attacks on a whole cloud: it holds against every one of them."""
+import pytest
+import yaml
+
+from nova.tests.attacks import stage as stages
+from nova.tests.attacks import suite
+from nova.tests.functional import cloud as cloud_fixture
+
+LEAST = 1000                  # attacks; fewer mean that a family is missing
+
+
+@pytest.fixture(scope='module')
+def results(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('attacks')) as cloud:
+        entry = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-admin']['auth']
+        auth = stages.by_password(entry['username'], entry['password'], entry['project_name'])
+        with stages.built(cloud.url + '/identity/v3', auth) as stage:
+            yield list(suite.run(stage))
+
+
+def test_the_cloud_holds(results):
+    broken = [f'{result.attack.family}, {result.attack.name}: {result.broke}' for result in results if result.broke]
+    assert not broken, '\n'.join(broken[:50])
+
+
+def test_no_family_is_missing(results):
+    counted = suite.counted(results)
+    assert len(results) >= LEAST
+    assert set(counted) >= {'anonymous', 'chunks', 'claim', 'document', 'forwarded', 'host', 'image', 'image reference',
+                            'input', 'isolation', 'listing', 'login', 'no project', 'path', 'privilege', 'query',
+                            'reference', 'request line', 'scope', 'smuggling', 'token'}
+    names = [(result.attack.family, result.attack.name) for result in results]
+    assert len(set(names)) == len(names)
