@@ -1,14 +1,58 @@
 """Who asks: identity, roles and request id of one request, as it travels through every service."""
 import datetime
+import enum
 import uuid
 
 from oslo_context import context
 
+from nova import exception
 from nova import utils
 
 
 # Roles that allow more than reading; a face without rules of its own goes by them.
 WRITERS = frozenset({'member', 'manager', 'admin', 'service'})
+
+
+class Projects(enum.Enum):
+    """What stands where a query takes the id of one project and means another number of them."""
+
+    ALL = 'all projects'
+    NONE = 'no project'
+
+
+# Equal no id, and nothing that is missing: who forgets to say whose rows he wants gets an error, not everybody's.
+ALL_PROJECTS = Projects.ALL
+NO_PROJECT = Projects.NONE         # what everybody may see, where there is such a thing
+
+
+def one_project(project_id):
+    """Whether a query is for the rows of one project; False for ALL_PROJECTS.
+
+    :raises TypeError: it is neither: somebody has not said whose rows he wants
+    """
+    if project_id is ALL_PROJECTS:
+        return False
+    if isinstance(project_id, str) and project_id:
+        return True
+    raise TypeError(f'The id of a project or ALL_PROJECTS is wanted here, not {project_id!r}.')
+
+
+def the_project(project_id):
+    """The id of a project, where no other value may be.
+
+    :raises TypeError: it is none
+    """
+    if project_id is ALL_PROJECTS or not one_project(project_id):
+        raise TypeError('The id of one project is wanted here, not ALL_PROJECTS.')
+    return project_id
+
+
+def covers(project_id, owner):
+    """Whether the rows of a project, or of ALL_PROJECTS, are those of this owner, too.
+
+    :raises TypeError: as one_project
+    """
+    return not one_project(project_id) or owner == project_id
 
 
 def new_request_id():
@@ -46,6 +90,23 @@ class RequestContext(context.RequestContext):
     def token_has_run_out(self):
         """Whether the token, which was good when the request came in, has come to its end since."""
         return self.token_expires_at is not None and utils.utcnow() >= self.token_expires_at
+
+    def require_project(self):
+        """:raises ProjectNeeded: the token is scoped to a domain, to the system, or to nothing"""
+        if not self.project_id:
+            scope = 'the system' if self.system_scope else 'a domain' if self.domain_id else 'nothing'
+            raise exception.ProjectNeeded(scope=scope)
+
+    @property
+    def sees(self):
+        """Whose things the caller sees: ALL_PROJECTS for administrators, else the id of his project.
+
+        :raises ProjectNeeded: he has none
+        """
+        if self.is_admin:
+            return ALL_PROJECTS
+        self.require_project()
+        return self.project_id
 
     def may_write(self):
         """Whether the caller's roles allow more than reading in the project of the token."""

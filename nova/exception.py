@@ -220,6 +220,12 @@ class PolicyDenied(Forbidden):
     template = "Policy doesn't allow %(rule)s to be performed."
 
 
+class ProjectNeeded(Forbidden):
+    """The caller's token has no project, and what is asked for belongs to one, or to those who act in one."""
+
+    template = 'This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'
+
+
 class FatalHookException(Forbidden):
     """A hook (nova.hooks) ends the call around which it stands."""
 

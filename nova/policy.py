@@ -55,7 +55,7 @@ class Policy:
         found = self._answers.get(key)
         if found is None:
             answers = self._answers
-            found = answers[key] = bool(self._enforcer.enforce(rule, target, _values(context)))
+            found = answers[key] = bool(self._enforcer.enforce(rule, _present(target), _values(context)))
         return found
 
     def authorize(self, context, rule, target):
@@ -64,12 +64,16 @@ class Policy:
             raise exception.PolicyDenied(rule=rule)
 
     def is_admin(self, context):
-        """Whether the caller is an administrator: decided once, when a request enters."""
-        return self.allows(context, 'context_is_admin', {})
+        """Whether the caller is an administrator: decided once, when a request enters.
+
+        Administrators act in a project: who administers a domain, or the system of the identity service, does not
+        administer servers, networks, images and volumes by that.
+        """
+        return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
     def explain(self, context, rule, target):
         """(the files.Rule in force, the explain.Step of its check) for a rule that ``knows`` knows."""
-        values = _values(context)
+        values, target = _values(context), _present(target)
 
         def ask(check):
             return self._enforcer.enforce(check, target, dict(values))
@@ -108,4 +112,9 @@ class Policy:
 
 def _values(context):
     """What rules may compare with, of a caller."""
-    return {**context.to_policy_values(), 'is_admin': bool(context.is_admin)}
+    return _present({**context.to_policy_values(), 'is_admin': bool(context.is_admin)})
+
+
+def _present(values):
+    """Without what is absent: rules compare texts, and 'None' would equal 'None'. A check that names it fails."""
+    return {name: value for name, value in values.items() if value is not None and value != ''}

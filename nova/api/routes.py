@@ -22,6 +22,7 @@ class Route:
     body, query   api.params.Schema, or None where nothing is accepted (a body) or checked (a query)
     action   key of the body for POST …/action rows
     public   served without a caller: version documents
+    any_scope   served to a caller whose token has no project, too: it shows nothing of any project
     api      False: the path is below the mount point, not below /v2.1
     """
 
@@ -39,4 +40,5 @@ class Route:
     query: object = None
     action: str | None = None
     public: bool = False
+    any_scope: bool = False
     api: bool = True

@@ -127,6 +127,17 @@ def _rules_of(rules, api):
     return '', main, [rule for rule in asked if rule not in main]
 
 
+def _needs_project(rules, api):
+    """Whether a token without a project is refused what ``_rules_of`` has found."""
+    from nova.api import app
+
+    if rules.knows(api):
+        return not any(row.any_scope and api in (row.policy, *row.checks) for row in app.all_routes())
+    method, _, rest = api.strip().partition(' ')
+    path, _, action = rest.strip().partition(' ')
+    return not any(row.public or row.any_scope for row in _rows(method.upper(), path, action.strip()))
+
+
 def _rows(method, path, action):
     """:raises InvalidInput: there is no such operation; the sentence names those that come near"""
     from nova import exception
@@ -176,19 +187,22 @@ def _check(conf, given):
     project, _, user = given.target.partition('/')
     target = {'project_id': project or own['project_id'], 'user_id': user or own['user_id']}
     sentence, deciding, others = _rules_of(rules, given.api)
-    print(f'{caller.user_id} in {caller.project_id}, {_roles(caller)}, '
+    print(f'{caller.user_id} in {caller.project_id or "no project"}, {_roles(caller)}, '
           f'{"an" if caller.is_admin else "no"} administrator here.')
     if sentence:
         print(sentence)
     hidden = target['project_id'] != own['project_id'] and not caller.is_admin and given.api not in rules.rules
-    may = not hidden
+    outside = not caller.project_id and _needs_project(rules, given.api)
+    may = not hidden and not outside
     for rule in deciding:
         may = _show(rules, caller, rule, target) and may
     if others:
         print('\nWhat it asks besides, for some fields or values:')
         for rule in others:
             _show(rules, caller, rule, target)
-    if hidden:
+    if outside:
+        print('\nThe token has no project: whatever belongs to one is refused (403), whatever the rules say.')
+    elif hidden:
         print('\nWhat belongs to another project is not there (404) for who is no administrator.')
     print(f'\n{"They may" if may else "They may not"}: {given.api}')
     return MAY if may else MAY_NOT

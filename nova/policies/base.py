@@ -3,7 +3,7 @@
 # (rule, check, what it means): what the other rules are made of
 BASE_RULES = (
     ('context_is_admin', 'role:admin',
-     'Who counts as an administrator of the whole deployment.'),
+     'Who counts as an administrator of the whole deployment, by a token that is scoped to a project.'),
     ('admin_or_owner', 'is_admin:True or project_id:%(project_id)s',
      'Administrators, and everybody in the project that owns the resource. For rules of older policy files.'),
     ('admin_api', 'is_admin:True',

@@ -48,6 +48,26 @@ def test_own_key_pairs(rules):
     assert rules.allows(_caller('reader'), rule, OWN) and not rules.allows(_caller('reader'), rule, OTHER)
 
 
+@pytest.mark.parametrize('check', ['project_id:%(project_id)s', 'user_id:%(user_id)s', 'domain_id:%(domain_id)s',
+                                   'project_domain_id:%(project_domain_id)s', 'system_scope:%(system_scope)s',
+                                   'None:%(project_id)s', 'project_id:None', 'user_id:'])
+def test_what_is_absent_equals_nothing(tmp_path, check):
+    """str(None) is a text like any other, and oslo.policy compares texts."""
+    (tmp_path / 'policy.yaml').write_text(f'"os_compute_api:limits": "{check}"\n')
+    rules = policy.Policy(nova_conf.new(oslo_policy__policy_file=str(tmp_path / 'policy.yaml')))
+    caller = context.RequestContext(roles=['reader'], overwrite=False)
+    names = ('project_id', 'user_id', 'domain_id', 'project_domain_id', 'system_scope')
+    for target in ({}, dict.fromkeys(names), dict.fromkeys(names, '')):
+        assert not rules.allows(caller, 'os_compute_api:limits', target), target
+
+
+@pytest.mark.parametrize('scope', [{}, {'domain_id': 'default'}, {'system_scope': 'all'}])
+def test_nobody_administers_without_a_project(rules, scope):
+    caller = context.RequestContext(user_id='u', roles=['admin'], overwrite=False, **scope)
+    assert rules.is_admin(caller) is False
+    assert rules.is_admin(_caller('admin')) is True
+
+
 def test_answers_are_not_mixed_up(rules):
     """The memory must not give one caller's answer to another."""
     rule = 'os_compute_api:servers:show'
