@@ -1,6 +1,7 @@
 """Flavors, their extra specs and the projects that may use the private ones."""
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
@@ -17,41 +18,52 @@ SORT_KEYS = {
 
 
 def visible_to(project_id):
-    """The condition of what a project may see and use: public flavors, and private ones it was given."""
+    """The condition of what a project may see and use: public flavors, and private ones it was given.
+
+    :param project_id: NO_PROJECT sees the public ones
+    """
+    if project_id is nova_context.NO_PROJECT:
+        return flavors.c.is_public.is_(True)
     given = sa.select(flavor_projects.c.flavor_id).where(flavor_projects.c.project_id == project_id)
     return sa.or_(flavors.c.is_public.is_(True), flavors.c.flavor_id.in_(given))
 
 
 _GET = sa.select(flavors).where(flavors.c.flavor_id == sa.bindparam('key_flavor_id'))
 _GET_VISIBLE = _GET.where(visible_to(sa.bindparam('key_project_id')))
+_GET_PUBLIC = _GET.where(visible_to(nova_context.NO_PROJECT))
 
 
-def get(conn, flavor_id, project_id=None):
+def get(conn, flavor_id, project_id):
     """A flavor by the id that users know.
 
-    :param project_id: only if this project may use it; None: in any case
+    :param project_id: only if this project may use it; NO_PROJECT: if everybody may; ALL_PROJECTS: in any case
     :raises FlavorNotFound:
     """
     key = {'key_flavor_id': str(flavor_id)}
-    row = conn.execute(_GET, key).mappings().first() if project_id is None else conn.execute(
-        _GET_VISIBLE, {**key, 'key_project_id': project_id}).mappings().first()
+    if project_id is nova_context.NO_PROJECT:
+        row = conn.execute(_GET_PUBLIC, key).mappings().first()
+    elif nova_context.one_project(project_id):
+        row = conn.execute(_GET_VISIBLE, {**key, 'key_project_id': project_id}).mappings().first()
+    else:
+        row = conn.execute(_GET, key).mappings().first()
     if row is None:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
     return dict(row)
 
 
-def page(conn, *, project_id=None, is_public=None, min_memory_mb=None, min_root_gb=None, name=None,
+def page(conn, *, project_id, is_public=None, min_memory_mb=None, min_root_gb=None, name=None,
          sort_key='flavorid', descending=False, marker=None, limit=None):
     """One page of flavors.
 
-    :param project_id: only what this project may use; None: all
+    :param project_id: only what this project may use; NO_PROJECT: what everybody may; ALL_PROJECTS: all
     :param is_public: True or False: only those; None: both
     :param name: part of the name
     :param marker: flavor_id of the last flavor of the page before
     :raises InvalidMarker: no such flavor is in the list
     """
+    visible = project_id if project_id is nova_context.NO_PROJECT or nova_context.one_project(project_id) else None
     conditions = [condition(wanted) for wanted, condition in (
-        (project_id, visible_to),
+        (visible, visible_to),
         (is_public, flavors.c.is_public.is_),
         (min_memory_mb, flavors.c.memory_mb.__ge__),
         (min_root_gb, flavors.c.root_gb.__ge__),
@@ -96,7 +108,7 @@ def create(conn, values):
             flavors.c.flavor_id == row['flavor_id'])).first()
         attr, value = ('ID', row['flavor_id']) if taken else ('name', row['name'])
         raise exception.FlavorExists(attr=attr, value=value)
-    return get(conn, row['flavor_id'])
+    return get(conn, row['flavor_id'], nova_context.ALL_PROJECTS)
 
 
 def update(conn, flavor_id, values):
@@ -108,7 +120,7 @@ def update(conn, flavor_id, values):
                          .values(updated_at=utils.utcnow(), **values))
     if not found.rowcount:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
-    return get(conn, flavor_id)
+    return get(conn, flavor_id, nova_context.ALL_PROJECTS)
 
 
 def delete(conn, flavor_id):

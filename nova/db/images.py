@@ -3,6 +3,7 @@ import operator
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import utils
 from nova.db import categories
 from nova.db import tables_image as t
@@ -37,10 +38,10 @@ def get(conn, image_id, lock=False):
     return _with_relations(conn, [row])[0] if row else None
 
 
-def page(conn, search, project_id=None):
+def page(conn, search, project_id):
     """The images that match ``search`` (nova.image.search.Search), in its order, at most its limit.
 
-    :param project_id: who looks; None sees every image
+    :param project_id: who looks; ALL_PROJECTS sees every image
     """
     query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
     order = [(_sortable(column), direction) for column, direction in search.sort]
@@ -177,14 +178,14 @@ def _conditions(search):
 def _visible(search, project_id):
     """What the caller may see, and which of it was asked for."""
     c, m = t.images.c, t.image_members.c
+    if search.visibility not in (None, 'all'):
+        yield c.visibility == search.visibility
+    if not nova_context.one_project(project_id):
+        return
     mine = c.owner == project_id
     shared = sa.exists().where(m.image_id == c.id, m.member == project_id,
                                *([] if search.member_status == 'all' else [m.status == search.member_status]))
     shared = sa.and_(c.visibility == 'shared', shared)
-    if search.visibility not in (None, 'all'):
-        yield c.visibility == search.visibility
-    if project_id is None:
-        return
     open_to_all = ['public', 'community'] if search.visibility in ('all', 'community') else ['public']
     yield sa.or_(mine, c.visibility.in_(open_to_all), shared)
     yield sa.not_(categories.is_registered(c.id))

@@ -17,6 +17,7 @@ import re2
 import sqlalchemy as sa
 from sqlalchemy.ext import compiler as sa_compiler
 
+from nova import context as nova_context
 from nova import states
 from nova import utils
 from nova.db import cell_move_steps
@@ -39,6 +40,7 @@ _JSON = frozenset(column.name for column in LIVE.columns if isinstance(column.ty
 class Query:
     """Which servers, in which order, how many.
 
+    project_id   whose: the id of a project, or ALL_PROJECTS
     filters   {name of CONDITIONS or a column: value}; a list means any of its values
     matches   {column, 'ip' or 'ip6': regular expression}
     sort      ((column, 'asc' or 'desc'), …); (…, id) is added
@@ -48,6 +50,7 @@ class Query:
     several   the pages of several cells are to be merged
     """
 
+    project_id: str | nova_context.Projects
     filters: dict = dataclasses.field(default_factory=dict)
     matches: dict = dataclasses.field(default_factory=dict)
     sort: tuple = (('created_at', 'desc'),)
@@ -268,7 +271,7 @@ def page(conn, query, columns=COLUMNS, place=None):
         else:
             clauses.append(clause)
     clauses += [functools.partial(_condition, name=name, value=value)
-                for name, value in query.filters.items()]
+                for name, value in _filters(query).items()]
     wanted = {*columns, *(name for name, _ in sort)}
     if query.several:
         clauses.append(_is_shown)
@@ -307,6 +310,12 @@ def merge(pages, query):
     return rows[:query.limit]
 
 
+def _filters(query):
+    """The filters of a query with that of its project."""
+    return {**query.filters, 'project_id': query.project_id} if nova_context.one_project(
+        query.project_id) else query.filters
+
+
 def _complete(query):
     """The sort with what makes it total; ids of live and deleted rows, and of cells, are of different tables."""
     names = [name for name, _ in query.sort]
@@ -333,9 +342,10 @@ def place_of(conn, query):
     names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
         statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
+        filters = _filters(query)
         for owner in ('project_id', 'category'):
-            if owner in query.filters:
-                statement = statement.where(table.c[owner] == query.filters[owner])
+            if owner in filters:
+                statement = statement.where(table.c[owner] == filters[owner])
         row = conn.execute(statement.limit(1)).first()
         if row is not None:
             return tuple(row)

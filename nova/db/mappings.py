@@ -1,6 +1,7 @@
 """Instance mappings: which servers there are, in all cells."""
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova.db import statements
 from nova.db.tables_api import host_mappings
 from nova.db.tables_api import instance_mappings
@@ -58,13 +59,13 @@ def get(conn, uuid):
 def of_cells(conn, cell_uuids, project_id, limit, category=None):
     """Mappings of servers of these cells, without soft-deleted ones, newest first.
 
-    :param project_id: None: of all projects
+    :param project_id: of this project, or ALL_PROJECTS
     :param category: None: of all instance categories
     """
     table = instance_mappings
     statement = sa.select(table, table.c.instance_uuid.label('uuid')).where(
         table.c.cell_uuid.in_(cell_uuids), table.c.queued_for_delete.is_(sa.false()))
-    if project_id is not None:
+    if nova_context.one_project(project_id):
         statement = statement.where(table.c.project_id == project_id)
     if category is not None:
         statement = statement.where(table.c.category == category)

@@ -3,6 +3,7 @@ import functools
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import utils
 from nova.db import statements
 from nova.db import tables_network as t
@@ -55,9 +56,10 @@ def delete(conn, table, ident):
 
 def visible(context):
     """Condition on networks that the caller may see and use."""
-    if context.is_admin:
+    project_id = context.sees
+    if not nova_context.one_project(project_id):
         return sa.true()
-    return sa.or_(t.networks.c.project_id == (context.project_id or ''), t.networks.c.shared)
+    return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
 
 
 def _with_subnets(condition):
@@ -79,10 +81,14 @@ _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True
 def usable(conn, project_id, idents=None, lock=False):
     """{network id: (network, [subnet])} that a project may use.
 
+    :param project_id: ALL_PROJECTS with ``idents``, where it is known already that they may be used
     :param idents: exactly these, whose they may be; None: all that the project may use
     :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not
             collide
     """
+    named = nova_context.one_project(project_id)
+    if idents is None and not named:
+        raise TypeError('The networks that a project may use are those of one project.')
     both, locked = _USABLE if idents is None else _NAMED
     asked = {'of_project': project_id} if idents is None else {'idents': list(idents)}
     if lock and conn.dialect.name != 'sqlite':           # SQLite has one writer

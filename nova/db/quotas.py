@@ -5,6 +5,7 @@ exceed a limit together, and nothing has to be released.
 """
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova.db import engine
 from nova.db.tables_aggregates import server_groups
@@ -65,7 +66,7 @@ _LIMITS = sa.union_all(
 
 def limits_of(conn, conf, project_id, user_id=None):
     """The Limits of a project, or {resource: limit} of one user in it."""
-    rows = conn.execute(_LIMITS, {'of_project': project_id})
+    rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits, users = configured(conf), {}
     # What comes later wins: the default class, the project ('' as user).
     for row in sorted(rows, key=lambda row: row.rank):
@@ -88,7 +89,7 @@ def set_limits(conn, project_id, limits, user_id=None):
 
 def delete_limits(conn, project_id, user_id=None):
     """Back to the defaults: a project with its users, or one user."""
-    mine = quotas.c.project_id == project_id
+    mine = quotas.c.project_id == nova_context.the_project(project_id)
     if user_id is not None:
         mine = sa.and_(mine, quotas.c.user_id == user_id)
     conn.execute(sa.delete(quotas).where(mine))
@@ -119,7 +120,7 @@ def project_usage(conn, project_id, user_id=None):
 
 def server_group_usage(conn, project_id, user_id=None):
     statement = sa.select(sa.func.count()).select_from(server_groups).where(
-        server_groups.c.project_id == project_id)
+        server_groups.c.project_id == nova_context.the_project(project_id))
     if user_id is not None:
         statement = statement.where(server_groups.c.user_id == user_id)
     return conn.execute(statement).scalar()
@@ -139,7 +140,7 @@ _USED_BY = _USED.where(instance_mappings.c.user_id == sa.bindparam('of_user'))
 
 def _usage(conn, project_id, user_id):
     statement = _USED if user_id is None else _USED_BY
-    of = {'of_project': project_id} if user_id is None else {'of_project': project_id, 'of_user': user_id}
+    of = {'of_project': nova_context.the_project(project_id)} | ({} if user_id is None else {'of_user': user_id})
     return dict(zip(COUNTED, map(int, conn.execute(statement, of).one())))
 
 

@@ -3,6 +3,7 @@ import uuid
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova.db import engine
 from nova.db import networks
 from nova.db import tables_network as t
@@ -13,13 +14,13 @@ DEFAULT = 'default'
 def of_project(conn, project_id):
     """The groups of a project, as dicts."""
     return [dict(row) for row in conn.execute(sa.select(t.security_groups).where(
-        t.security_groups.c.project_id == project_id)).mappings()]
+        t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
 def ensure_default(conn, project_id):
     """The id of the project's ``default`` group, made with its rules when it is missing."""
     c = t.default_security_groups.c
-    known = sa.select(c.security_group_id).where(c.project_id == project_id)
+    known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
     found = conn.execute(known).scalar()
     if found:
         return found

@@ -1,17 +1,18 @@
 """What changed since a moment: the rows of servers by the time of their last change, those deleted among them."""
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova.db.tables_cell import instances
 from nova.db.tables_cell import instances_history
 
 COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state', 'power_state', 'progress')
 
 
-def since(conn, moment, *, project_id=None, category=None, limit=1000):
+def since(conn, moment, *, project_id, category=None, limit=1000):
     """Rows changed at or after a moment, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
 
     :param moment: naive UTC datetime
-    :param project_id: of this project alone
+    :param project_id: of this project alone, or ALL_PROJECTS
     :param category: of this instance category alone
     :param limit: rows at most, and those of the same moment as the last one besides
     """
@@ -19,7 +20,7 @@ def since(conn, moment, *, project_id=None, category=None, limit=1000):
     for table, changed_at, deleted in ((instances, instances.c.updated_at, False),
                                        (instances_history, instances_history.c.deleted_at, True)):
         statement = sa.select(*[table.c[name] for name in COLUMNS], changed_at.label('changed_at'))
-        if project_id is not None:
+        if nova_context.one_project(project_id):
             statement = statement.where(table.c.project_id == project_id)
         if category is not None:
             statement = statement.where(table.c.category == category)

@@ -11,6 +11,7 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
@@ -64,7 +65,8 @@ def get_locked(conn, group_id):
 def named(conn, project_id, name):
     """Ids of a project's groups of this name, oldest first."""
     c = server_groups.c
-    rows = conn.execute(sa.select(c.uuid, c.name).where(c.project_id == project_id, c.name == name).order_by(c.id))
+    rows = conn.execute(sa.select(c.uuid, c.name).where(
+        c.project_id == nova_context.the_project(project_id), c.name == name).order_by(c.id))
     return [row.uuid for row in rows if row.name == name]           # MariaDB does not tell A from a
 
 
@@ -75,13 +77,13 @@ def _row(conn, group_id):
     return row
 
 
-def page(conn, project_id=None, *, limit=None, offset=0):
+def page(conn, project_id, *, limit=None, offset=0):
     """Groups, oldest first, as ``get`` gives them.
 
-    :param project_id: only of this project; None: of all
+    :param project_id: only of this project; ALL_PROJECTS: of all
     """
     statement = sa.select(server_groups).order_by(server_groups.c.id).limit(limit).offset(offset)
-    if project_id is not None:
+    if nova_context.one_project(project_id):
         statement = statement.where(server_groups.c.project_id == project_id)
     return _with_members(conn, conn.execute(statement).mappings().all())
 

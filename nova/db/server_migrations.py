@@ -17,6 +17,7 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import claims
@@ -115,22 +116,32 @@ def finished_before(conn, before, limit=200):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def place_of(conn, uuid):
-    """(created_at, id, uuid) of the move with this uuid, None when there is none: where a page ended."""
+def place_of(conn, uuid, project_id):
+    """(created_at, id, uuid) of the move with this uuid, None when there is none: where a page ended.
+
+    :param project_id: of a server of this project, or of ALL_PROJECTS
+    """
     c = migrations.c
-    found = conn.execute(sa.select(c.created_at, c.id, c.uuid).where(c.uuid == uuid)).first()
+    statement = sa.select(c.created_at, c.id, c.uuid).where(c.uuid == uuid)
+    if nova_context.one_project(project_id):
+        statement = statement.where(c.project_id == project_id)
+    found = conn.execute(statement).first()
     return found and tuple(found)
 
 
-def page(conn, filters=None, *, host=None, limit=None, after=None, changes_since=None, changes_before=None):
+def page(conn, project_id, filters=None, *, host=None, limit=None, after=None, changes_since=None,
+         changes_before=None):
     """Moves, newest first; those of several cells are in one order, for their uuids are of it.
 
+    :param project_id: of the servers of this project, or of ALL_PROJECTS
     :param filters: {column: value or list of values}
     :param host: name of a host that they go from or to
     :param after: place_of the last one of the page before
     """
     c = migrations.c
     statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
+    if nova_context.one_project(project_id):
+        statement = statement.where(c.project_id == project_id)
     for name, wanted in (filters or {}).items():
         statement = statement.where(c[name].in_(wanted) if isinstance(wanted, (list, tuple)) else c[name] == wanted)
     if host is not None:

@@ -1,6 +1,7 @@
 """What servers used over a time: those that are there, and those that the history has."""
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova.db.tables_cell import instances
 from nova.db.tables_cell import instances_history
 
@@ -20,9 +21,10 @@ def _between(begin, end, *conditions, columns):
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 
-def servers(conn, begin, end, project_id=None, flavor=True, category=None):
-    """Rows of the servers that ran in a time, of one project or of all, as they come; a few are held at once.
+def servers(conn, begin, end, project_id, flavor=True, category=None):
+    """Rows of the servers that ran in a time, as they come; a few are held at once.
 
+    :param project_id: of this project, or ALL_PROJECTS
     :param flavor: with the whole flavor (a server's list shows its name)
     :param category: of this instance category alone
     """
@@ -31,13 +33,13 @@ def servers(conn, begin, end, project_id=None, flavor=True, category=None):
 
 
 def _of(project_id, category):
-    """Conditions; None is any."""
-    return [condition for value, condition in (
-        (project_id, lambda c: c.project_id == project_id), (category, lambda c: c.category == category))
-        if value is not None]
+    """Conditions; a category of None is any."""
+    return [condition for wanted, condition in (
+        (nova_context.one_project(project_id), lambda c: c.project_id == project_id),
+        (category is not None, lambda c: c.category == category)) if wanted]
 
 
-def page(conn, begin, end, limit, marker=None, project_id=None, category=None):
+def page(conn, begin, end, limit, project_id, marker=None, category=None):
     """The first ``limit`` of these rows in the order of the servers' ids, after the id ``marker``."""
     conditions = _of(project_id, category)
     if marker is not None:
@@ -46,10 +48,12 @@ def page(conn, begin, end, limit, marker=None, project_id=None, category=None):
     return list(conn.execute(statement).mappings())
 
 
-def is_known(conn, uuid):
-    """Whether there is, or was, such a server."""
-    return any(conn.execute(sa.select(table.c.id).where(table.c.uuid == uuid).limit(1)).first()
-               for table in (instances, instances_history))
+def is_known(conn, uuid, project_id):
+    """Whether there is, or was, such a server of a project, or of ALL_PROJECTS."""
+    conditions = _of(project_id, None)
+    return any(conn.execute(sa.select(table.c.id).where(
+        table.c.uuid == uuid, *(condition(table.c) for condition in conditions)).limit(1)).first()
+        for table in (instances, instances_history))
 
 
 def on_host(conn, host, begin, end):

@@ -1,6 +1,7 @@
 """Rows of the embedded block storage service. What decides a race locks the volume's row first."""
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import utils
 from nova.db import categories
 from nova.db import engine
@@ -18,14 +19,14 @@ def insert(conn, table, values):
     return row
 
 
-def get(conn, table, ident, project_id=None, lock=False):
+def get(conn, table, ident, project_id, lock=False):
     """The row of an id as a dict, None when it is not there.
 
-    :param project_id: only of this project; None: of any
+    :param project_id: only of this project; ALL_PROJECTS: of any
     :param lock: nobody else changes it until the transaction ends
     """
     statement = sa.select(table).where(table.c.id == ident)
-    if project_id is not None:
+    if nova_context.one_project(project_id):
         statement = statement.where(table.c.project_id == project_id)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
     return dict(row) if row else None

@@ -65,7 +65,7 @@ class Store:
                     search.marker = self._visible(conn, ctx, search.marker)['id']
                 except exception.ImageNotFound:
                     raise exception.InvalidMarker(marker=search.marker) from None
-            return db_images.page(conn, search, None if is_admin(ctx) else ctx.project_id or '')
+            return db_images.page(conn, search, ctx.sees)
 
     def open(self, ctx, image_id):
         """(row, file open for reading); the file is None while the image has no data.
@@ -267,8 +267,8 @@ class Store:
         if image and image['administrative'] and not is_admin(ctx):
             image = None
         if image and (_may_change(ctx, image) or image['visibility'] in ('public', 'community')
-                      or (image['visibility'] == 'shared'
-                          and db_images.members(conn, image['id'], ctx.project_id or ''))):
+                      or (image['visibility'] == 'shared' and ctx.project_id
+                          and db_images.members(conn, image['id'], ctx.project_id))):
             return image
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 

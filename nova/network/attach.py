@@ -1,6 +1,7 @@
 """Ports of servers that are there already: given to one, looked up, taken back, each exactly once."""
 import uuid
 
+from nova import context as nova_context
 from nova import exception
 from nova.db import networks
 from nova.db import ports
@@ -70,7 +71,7 @@ class Attachments:
         self._refresh()
 
     def _add_address(self, conn, instance_uuid, network_id, known):
-        usable = networks.usable(conn, None, {network_id}, lock=True)
+        usable = networks.usable(conn, nova_context.ALL_PROJECTS, {network_id}, lock=True)
         inside = [port for port in ports.of_device(conn, instance_uuid) if port['network_id'] == network_id]
         if not inside:
             raise exception.NetworkNotFound(network_id=network_id)

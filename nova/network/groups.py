@@ -1,6 +1,7 @@
 """Security groups as the compute API knew them: with rules for incoming packets alone."""
 import uuid
 
+from nova import context as nova_context
 from nova import exception
 from nova.db import networks
 from nova.db import security_groups
@@ -13,7 +14,7 @@ _COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_ran
 
 
 class Groups:
-    """Operations on the groups of a project; ``project_id`` None: of any project, for administrators.
+    """Operations on the groups of a project; ``project_id`` ALL_PROJECTS: of any project, for administrators.
 
     :param conf: the configuration
     :param api_db: the API database
@@ -24,10 +25,10 @@ class Groups:
 
     def list(self, project_id):
         """Rows by name; a project that looks finds its default group."""
-        if project_id is not None:
+        condition = t.security_groups.c.id.is_not(None)
+        if nova_context.one_project(project_id):
             self.api_db.run(security_groups.ensure_default, project_id)
-        condition = t.security_groups.c.id.is_not(None) if project_id is None else (
-            t.security_groups.c.project_id == project_id)
+            condition = t.security_groups.c.project_id == project_id
         with self.api_db.reader() as conn:
             return networks.page(conn, t.security_groups, condition, [('name', 'asc'), ('id', 'asc')], None, None)
 
@@ -93,7 +94,7 @@ class Groups:
 
     def _add_rule(self, conn, project_id, rule):
         group = networks.lock(conn, t.security_groups, rule['security_group_id'])
-        if group is not None and project_id in (None, group['project_id']):
+        if group is not None and nova_context.covers(project_id, group['project_id']):
             quotas.check(conn, self.conf, 'security_group_rule', group['project_id'])
         group = _get(conn, project_id, rule['security_group_id'])
         if rule['remote_group_id']:
@@ -116,7 +117,8 @@ class Groups:
     @staticmethod
     def _remove_rule(conn, project_id, ident):
         row = networks.get(conn, t.security_group_rules, ident)
-        if row is None or row['direction'] != 'ingress' or project_id not in (None, row['project_id']):
+        if row is None or row['direction'] != 'ingress' or not nova_context.covers(
+                project_id, row['project_id']):
             raise exception.SecurityGroupRuleNotFound(rule_id=ident)
         networks.delete(conn, t.security_group_rules, ident)
         return security_groups.hosts_with(conn, row['security_group_id'])
@@ -128,6 +130,6 @@ def _get(conn, project_id, ident):
     :raises SecurityGroupNotFound: there is none, or it is another project's
     """
     row = networks.get(conn, t.security_groups, ident)
-    if row is None or project_id not in (None, row['project_id']):
+    if row is None or not nova_context.covers(project_id, row['project_id']):
         raise exception.SecurityGroupNotFound(security_group_id=ident)
     return row

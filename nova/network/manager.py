@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import networks
@@ -185,7 +186,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
 
     def _vifs(self, conn, rows):
         """VIFs of ports as the database has them."""
-        known = networks.usable(conn, None, {row['network_id'] for row in rows}) if rows else {}
+        known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
         return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
 

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import functools
 
+from nova import context as nova_context
 from nova import exception
 from nova.db import server_groups
 from nova.db.server_groups import AFFINITY
@@ -50,7 +51,7 @@ class Group:
     unknown: tuple = ()
 
 
-def find(api_db, cells, group_id, moving=None, project_id=None):
+def find(api_db, cells, group_id, project_id, moving=None):
     """The Group of an id, None when there is none (any more); see there for ``moving``.
 
     :param cells: db.cells.Cells
@@ -59,7 +60,7 @@ def find(api_db, cells, group_id, moving=None, project_id=None):
     """
     with api_db.reader() as conn:
         row = server_groups.find(conn, group_id)
-    if row is None or project_id not in (None, row['project_id']):
+    if row is None or not nova_context.covers(project_id, row['project_id']):
         return None
     policies = frozenset(row['policies'])
     wanted = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}

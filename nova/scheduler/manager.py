@@ -191,7 +191,7 @@ class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun
         :param moving: uuid of the server when it has a place already
         """
         named = (spec.hints or {}).get('group')
-        return named and groups.find(self._api_db, self._cells, named[0], moving, spec.project_id)
+        return named and groups.find(self._api_db, self._cells, named[0], spec.project_id, moving)
 
     def _claim(self, conn, hosts, request, rankings, instance_uuids):
         """Claim in one transaction: node and server together, the next candidate when one has no room."""

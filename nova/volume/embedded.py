@@ -5,6 +5,7 @@ a volume follows from its attachments, and a transaction that changes them holds
 """
 import uuid
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import volumes as db
@@ -44,7 +45,7 @@ class EmbeddedVolumes(api.Volumes):
 
     def row(self, conn, ctx, volume_id, lock=False):
         """:raises VolumeNotFound: there is none, or it is another project's"""
-        found = db.get(conn, volumes, str(volume_id)[:64], _owner(ctx), lock)
+        found = db.get(conn, volumes, str(volume_id)[:64], ctx.sees, lock)
         if found is None:
             raise exception.VolumeNotFound(volume_id=str(volume_id)[:64])
         return found
@@ -71,7 +72,7 @@ class EmbeddedVolumes(api.Volumes):
 
         def write(conn):
             if snapshot_id:
-                source = db.get(conn, volume_snapshots, snapshot_id, _owner(ctx), lock=True)
+                source = db.get(conn, volume_snapshots, snapshot_id, ctx.sees, lock=True)
                 if source is None:
                     raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
                 _inherit(values, source, 'the snapshot')
@@ -196,10 +197,10 @@ class EmbeddedVolumes(api.Volumes):
 
         :raises VolumeAttachmentNotFound: there is none, or it is another project's
         """
-        found = db.get(conn, volume_attachments, str(attachment_id)[:64], _owner(ctx))
+        found = db.get(conn, volume_attachments, str(attachment_id)[:64], ctx.sees)
         if found is not None and lock:
             self.row(conn, ctx, found['volume_id'], lock=True)
-            found = db.get(conn, volume_attachments, str(attachment_id)[:64])
+            found = db.get(conn, volume_attachments, str(attachment_id)[:64], nova_context.ALL_PROJECTS)
         if found is None:
             raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
         return found
@@ -242,7 +243,7 @@ class EmbeddedVolumes(api.Volumes):
     def attachments_of(self, ctx, instance_uuid):
         with self.db.reader() as conn:
             return [row['id'] for row in db.attachments(conn, instance_uuid=instance_uuid)
-                    if _owner(ctx) in (None, row['project_id'])]
+                    if nova_context.covers(ctx.sees, row['project_id'])]
 
     def _settle(self, conn, volume_id):
         """The status that the attachments of a volume make."""
@@ -255,7 +256,7 @@ class EmbeddedVolumes(api.Volumes):
 
     def get_snapshot(self, ctx, snapshot_id):
         with self.db.reader() as conn:
-            found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], _owner(ctx))
+            found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees)
         if found is None:
             raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
         return found
@@ -280,11 +281,6 @@ class EmbeddedVolumes(api.Volumes):
         except exception.NotFound:
             return
         self.db.run(db.delete, volume_snapshots, snapshot_id)
-
-
-def _owner(ctx):
-    """The project whose rows a caller sees; None: all."""
-    return None if ctx.is_admin else ctx.project_id or ''
 
 
 def _attachment(row):

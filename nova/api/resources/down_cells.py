@@ -37,7 +37,7 @@ def listed(req, table, cells, query, view, limit):
         return []
     minimal = _INDEX if table is server_fields.INDEX else _DETAIL
     with req.services.api_db.reader() as conn:
-        rows = mappings.of_cells(conn, [cell.uuid for cell in cells], query.filters.get('project_id'), limit,
+        rows = mappings.of_cells(conn, [cell.uuid for cell in cells], query.project_id, limit,
                                  query.filters.get('category'))
     build = minimal.compiled(req.version)
     return [build(row, view) for row in rows]

@@ -15,6 +15,7 @@ import time
 
 import orjson
 
+from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
@@ -47,7 +48,8 @@ def follow(req):
     everything = req.query.one('all_tenants')
     if everything:
         req.authorize(ALL)
-    feed = _Feed(req.services, None if everything else req.project_id, _start(req), server_category.seen(req))
+    feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req),
+                 server_category.seen(req))
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id
     if not streams.acquire(owner):
@@ -71,7 +73,7 @@ def _start(req):
 class _Feed:
     """Where one stream is.
 
-    :param project_id: None for all projects
+    :param project_id: whose, or ALL_PROJECTS
     :param since: naive UTC datetime of the last event that the client has, or None
     :param category: None for servers of all instance categories
     """

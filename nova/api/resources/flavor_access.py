@@ -1,4 +1,5 @@
 """Which projects may use a private flavor."""
+from nova import context as nova_context
 from nova import exception
 from nova.api import notices
 from nova.api.params import Object
@@ -22,7 +23,7 @@ def _entries(conn, flavor_id):
 
 def index(req, flavor_id):
     with req.services.api_db.reader() as conn:
-        if flavors.get(conn, flavor_id)['is_public']:
+        if flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS)['is_public']:
             raise exception.NotFound('Access list not available for public flavors.')
         return _entries(conn, flavor_id)
 
@@ -31,7 +32,7 @@ def add(req, id):
     project_id = req.body['addTenantAccess']['tenant']
 
     def run(conn):
-        if flavors.get(conn, id)['is_public'] and req.has('public_flavor_access_conflict'):
+        if flavors.get(conn, id, nova_context.ALL_PROJECTS)['is_public'] and req.has('public_flavor_access_conflict'):
             raise exception.Conflict('Can not add access to a public flavor.')
         flavors.add_project(conn, id, project_id)
         return _entries(conn, id)
@@ -42,14 +43,14 @@ def remove(req, id):
     project_id = req.body['removeTenantAccess']['tenant']
 
     def run(conn):
-        flavors.get(conn, id)
+        flavors.get(conn, id, nova_context.ALL_PROJECTS)
         flavors.remove_project(conn, id, project_id)
         return _entries(conn, id)
     return _changed(req, id, req.services.api_db.run(run))
 
 
 def _changed(req, flavor_id, answer):
-    flavor = notices.read(req, req.services.api_db, flavors.get, flavor_id)
+    flavor = notices.read(req, req.services.api_db, flavors.get, flavor_id, nova_context.ALL_PROJECTS)
     projects = [entry['tenant_id'] for entry in answer['flavor_access']]
     notices.tell(req, 'flavor.update', flavor and {**flavor, 'projects': projects})
     return answer

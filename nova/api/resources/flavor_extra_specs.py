@@ -1,6 +1,7 @@
 """Extra specs of flavors."""
 import re
 
+from nova import context as nova_context
 from nova import exception
 from nova.api import extra_specs
 from nova.api import notices
@@ -65,7 +66,8 @@ def delete(req, flavor_id, id):
 
 def _change(req, flavor_id, change):
     req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
-    notices.tell(req, 'flavor.update', notices.read(req, req.services.api_db, flavors.get, flavor_id))
+    notices.tell(req, 'flavor.update', notices.read(req, req.services.api_db, flavors.get, flavor_id,
+                                                    nova_context.ALL_PROJECTS))
 
 
 _PATH = '/flavors/{flavor_id}/os-extra_specs'

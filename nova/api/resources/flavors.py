@@ -3,6 +3,7 @@ import uuid
 
 from oslo_utils import strutils
 
+from nova import context as nova_context
 from nova import exception
 from nova.api import notices
 from nova.api import paging
@@ -92,7 +93,12 @@ def find(req, conn, flavor_id):
 
     :raises FlavorNotFound: it is not there, or private to others
     """
-    return flavors.get(conn, flavor_id, None if req.context.is_admin else req.project_id)
+    return flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS if req.context.is_admin else _own(req))
+
+
+def _own(req):
+    """Who looks; a token without a project sees what everybody may use."""
+    return req.project_id or nova_context.NO_PROJECT
 
 
 def index(req):
@@ -120,14 +126,14 @@ def _visibility(req):
     """What the caller sees: its own project's; administrators may ask for the private ones or for all."""
     asked = req.query.one('is_public')
     if not req.context.is_admin or asked is None:
-        return {'project_id': req.project_id}
+        return {'project_id': _own(req)}
     if asked.lower() == 'none':
-        return {}
+        return {'project_id': nova_context.ALL_PROJECTS}
     try:
         public = strutils.bool_from_string(asked, strict=True)
     except ValueError:
         raise exception.BadRequest(f'Invalid is_public filter [{asked[:40]}]') from None
-    return {'project_id': req.project_id} if public else {'is_public': False}
+    return {'project_id': _own(req)} if public else {'project_id': nova_context.ALL_PROJECTS, 'is_public': False}
 
 
 def _whole(query, name):
@@ -166,17 +172,18 @@ def update(req, id):
 
 
 def delete(req, id):
-    row = notices.read(req, req.services.api_db, flavors.get, id)
+    row = notices.read(req, req.services.api_db, flavors.get, id, nova_context.ALL_PROJECTS)
     req.services.api_db.run(flavors.delete, id)
     notices.tell(req, 'flavor.delete', row)
 
 
 ROUTES = (
-    Route('GET', '/flavors', index, query=LIST, errors=(400,)),
+    Route('GET', '/flavors', index, query=LIST, errors=(400,), any_scope=True),
     Route('POST', '/flavors', create, policy=_MANAGE + 'create', checks=(EXTRA_SPECS,), body=CREATE,
           errors=(400, 409)),
-    Route('GET', '/flavors/detail', detail, checks=(EXTRA_SPECS,), query=LIST, errors=(400,)),
-    Route('GET', '/flavors/{id}', show, checks=(EXTRA_SPECS,), query=Query(closed=102), errors=(404,)),
+    Route('GET', '/flavors/detail', detail, checks=(EXTRA_SPECS,), query=LIST, errors=(400,), any_scope=True),
+    Route('GET', '/flavors/{id}', show, checks=(EXTRA_SPECS,), query=Query(closed=102), errors=(404,),
+          any_scope=True),
     Route('PUT', '/flavors/{id}', update, policy=_MANAGE + 'update', checks=(EXTRA_SPECS,), since=55,
           body=UPDATE, errors=(400, 404)),
     Route('DELETE', '/flavors/{id}', delete, policy=_MANAGE + 'delete', status=202, errors=(404,)),

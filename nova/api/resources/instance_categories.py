@@ -2,6 +2,7 @@
 
 A category is named by its id or by its name; no name looks like an id.
 """
+from nova import context as nova_context
 from nova import exception
 from nova.api import paging
 from nova.api import params
@@ -76,7 +77,7 @@ def _values(req):
     if values.get('flavor_id'):
         with req.services.api_db.reader() as conn:
             try:
-                flavors.get(conn, values['flavor_id'])
+                flavors.get(conn, values['flavor_id'], nova_context.ALL_PROJECTS)
             except exception.FlavorNotFound as error:
                 raise exception.BadRequest(error.message) from None
     return values

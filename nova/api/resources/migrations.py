@@ -1,4 +1,5 @@
 """/os-migrations, and the live migrations in progress of one server."""
+from nova import context as nova_context
 from nova import exception
 from nova.api import fields
 from nova.api import paging
@@ -24,7 +25,7 @@ Field = fields.Field
 _PLACES = ('source_compute', 'source_node', 'dest_compute', 'dest_node', 'dest_host')
 # query key -> column
 _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_compute': 'source_compute',
-            'migration_type': 'migration_type', 'user_id': 'user_id', 'project_id': 'project_id'}
+            'migration_type': 'migration_type', 'user_id': 'user_id'}
 
 
 def _time(column):
@@ -72,10 +73,10 @@ def _visible(rows, sees_hosts):
 def index(req):
     query = req.query
     filters = {column: query.one(name) for name, column in _FILTERS.items() if name in query}
-    if not req.allows(ALL_PROJECTS):
-        if filters.get('project_id', req.project_id) != req.project_id:
-            req.authorize(ALL_PROJECTS)
-        filters['project_id'] = req.project_id
+    everybody = req.allows(ALL_PROJECTS)
+    project_id = query.one('project_id', nova_context.ALL_PROJECTS if everybody else req.project_id)
+    if project_id != req.project_id and not everybody:
+        req.authorize(ALL_PROJECTS)
     if not req.allows(HOSTS) and ('host' in query or 'source_compute' in query):
         req.authorize(HOSTS)                 # whether a filter matches would tell the host
     paged = req.has('migration_paging')
@@ -83,11 +84,13 @@ def index(req):
     since, before = query.one('changes-since'), query.one('changes-before')
     if since is not None and before is not None and before < since:
         raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')
-    after = _place(req, paging.marker(req)) if paged and paging.marker(req) is not None else None
-    rows = []
-    if query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):        # no migration is hidden
+    after, rows = None, []
+    if project_id and paged and paging.marker(req) is not None:
+        after = _place(req, paging.marker(req), project_id)
+    # no migration is hidden, and none is of the project ''
+    if project_id and query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):
         rows = in_cells.rows(req, lambda conn: server_migrations.page(
-            conn, filters, host=query.one('host'), limit=None if limit is None else limit + 1, after=after,
+            conn, project_id, filters, host=query.one('host'), limit=None if limit is None else limit + 1, after=after,
             changes_since=since, changes_before=before))
         rows.sort(key=lambda row: (row['created_at'], row['id'], row['uuid']), reverse=True)
     build = MIGRATION.builder(req)
@@ -99,12 +102,12 @@ def index(req):
                             len(rows) > limit)
 
 
-def _place(req, marker):
+def _place(req, marker, project_id):
     """Where a page begins.
 
-    :raises InvalidMarker: no move has this uuid
+    :raises InvalidMarker: no move of the project has this uuid
     """
-    cell, place = in_cells.first(req, lambda conn: server_migrations.place_of(conn, marker))
+    cell, place = in_cells.first(req, lambda conn: server_migrations.place_of(conn, marker, project_id))
     if cell is None:
         raise exception.InvalidMarker(marker=marker)
     return place

@@ -1,4 +1,5 @@
 """Security groups and their rules as the compute API changed them until 2.35."""
+from nova import context as nova_context
 from nova import exception
 from nova.api import formats
 from nova.api.params import Object
@@ -28,11 +29,6 @@ _NEW_RULE = Object(Param('security_group_rule', Object(
 _LIST = Query(Param('limit', LIMIT), Param('offset', LIMIT), Param('all_tenants', STRING))
 
 
-def _owner(req):
-    """Whose groups the caller may touch: any project's for administrators."""
-    return None if req.context.is_admin else req.project_id
-
-
 def _ident(ident):
     """:raises BadRequest: no id of ours"""
     if not formats.is_uuid(ident):
@@ -46,14 +42,14 @@ def _view(req, row):
 
 def index(req):
     everybody = req.context.is_admin and req.query.one('all_tenants', '') not in ('', '0', 'false', 'False')
-    rows = req.services.networks.groups.list(None if everybody else req.project_id)
+    rows = req.services.networks.groups.list(nova_context.ALL_PROJECTS if everybody else req.project_id)
     rows = rows[req.query.one('offset', 0):]
     rows = rows[:min(req.query.one('limit', len(rows)), req.services.conf.api.max_limit)]
     return {'security_groups': server_security_groups.group_views(req, rows)}
 
 
 def show(req, id):
-    return _view(req, req.services.networks.groups.show(_owner(req), _ident(id)))
+    return _view(req, req.services.networks.groups.show(req.context.sees, _ident(id)))
 
 
 def _texts(req):
@@ -75,11 +71,11 @@ def create(req):
 
 
 def update(req, id):
-    return _view(req, req.services.networks.groups.update(_owner(req), _ident(id), *_texts(req)))
+    return _view(req, req.services.networks.groups.update(req.context.sees, _ident(id), *_texts(req)))
 
 
 def delete(req, id):
-    req.services.networks.groups.delete(_owner(req), _ident(id))
+    req.services.networks.groups.delete(req.context.sees, _ident(id))
 
 
 # ---- rules -------------------------------------------------------------------
@@ -120,7 +116,7 @@ def create_rule(req):
     if protocol in (None, '') and not given.get('group_id'):
         raise exception.BadRequest('A rule names a protocol, or the group that it lets in.')
     prefix, ethertype = (None, 'IPv4') if given.get('group_id') else _network(given.get('cidr'))
-    row, hosts = req.services.networks.groups.add_rule(_owner(req), {
+    row, hosts = req.services.networks.groups.add_rule(req.context.sees, {
         'security_group_id': given['parent_group_id'], 'ethertype': ethertype, 'protocol': protocol or None,
         'port_range_min': _port(given.get('from_port'), 'from_port'),
         'port_range_max': _port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
@@ -131,7 +127,7 @@ def create_rule(req):
 
 
 def delete_rule(req, id):
-    server_security_groups.tell(req, req.services.networks.groups.remove_rule(_owner(req), _ident(id)))
+    server_security_groups.tell(req, req.services.networks.groups.remove_rule(req.context.sees, _ident(id)))
 
 
 _PATH, _RULES = '/os-security-groups', '/os-security-group-rules'

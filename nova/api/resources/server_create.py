@@ -4,6 +4,7 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import hooks
 from nova import objects
@@ -200,7 +201,7 @@ def _from_api_db(req, server, filled):
     with req.services.api_db.reader() as conn:
         try:
             flavor = flavors_db.get(conn, server['flavorRef'],
-                                    None if req.context.is_admin or 'flavorRef' in filled else req.project_id)
+                                    nova_context.ALL_PROJECTS if 'flavorRef' in filled else req.context.sees)
         except exception.FlavorNotFound as error:
             raise exception.BadRequest(error.message) from None
         if flavor['disabled']:

@@ -3,6 +3,7 @@
 A group may have several policies, or none (``nova.api.resources.groups``). Here it is shown with the first of them, as
 clients of this resource expect; ``nova:policies`` has all of them where they are not one.
 """
+from nova import context as nova_context
 from nova import exception
 from nova.api import formats
 from nova.api import notices
@@ -111,8 +112,9 @@ def remove(req, id):
 def index(req):
     everything = 'all_projects' in req.query and req.allows(ALL_PROJECTS)
     limit, offset = paging.limit(req), req.query.one('offset', 0)
+    project_id = nova_context.ALL_PROJECTS if everything else req.project_id
     with req.services.api_db.reader() as conn:
-        rows = server_groups.page(conn, None if everything else req.project_id, limit=limit, offset=offset)
+        rows = server_groups.page(conn, project_id, limit=limit, offset=offset)
     build = VIEW.builder(req)
     return {'server_groups': [build(row) for row in rows]}
 

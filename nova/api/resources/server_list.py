@@ -1,6 +1,7 @@
 """GET /servers and /servers/detail: filters, sort, paging."""
 import dataclasses
 
+from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
@@ -147,9 +148,9 @@ def to_query(req, all_tenants_rule):
         filters['soft_deleted'] = hidden
         rows = 'all' if hidden and rows == 'deleted' else rows
     owner = _owner(req, all_tenants_rule)
-    if owner is not None:
-        filters['project_id'] = owner
-    return instances_list.Query(filters=filters, matches=matches, sort=_sort(req, privileged),
+    if owner == '':                      # asked for, and no project's id
+        return None
+    return instances_list.Query(owner, filters=filters, matches=matches, sort=_sort(req, privileged),
                                 marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
 
 
@@ -165,12 +166,12 @@ def without_effect(req, names):
 
 
 def _owner(req, all_tenants_rule):
-    """The project whose servers are listed, None for all."""
+    """The project whose servers are listed, or ALL_PROJECTS."""
     text = req.query.one('all_tenants')
     if text is None or not (text == '' or _boolean('all_tenants', text)):
         return req.project_id
     req.authorize(all_tenants_rule)
-    return req.query.one('project_id', req.query.one('tenant_id'))
+    return req.query.one('project_id', req.query.one('tenant_id', nova_context.ALL_PROJECTS))
 
 
 def _which_rows(values, privileged):

@@ -80,7 +80,7 @@ def _flavor(req, conn, row, flavor_id):
     :raises BadRequest: there is none that the server's project may use, or it is the server's own
     """
     try:
-        flavor = flavors_db.get(conn, flavor_id, None if req.context.is_admin else req.project_id)
+        flavor = flavors_db.get(conn, flavor_id, req.context.sees)
     except exception.FlavorNotFound as error:
         raise exception.BadRequest(error.message) from None
     if flavor['disabled']:

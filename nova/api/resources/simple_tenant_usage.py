@@ -3,6 +3,7 @@ import datetime
 import heapq
 import operator
 
+from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
@@ -135,8 +136,8 @@ def _add_page(req, found, project_id, detailed):
         raise exception.InvalidMarker(marker=marker[:80])
 
     def ask(conn):
-        return (marker is None or usage.is_known(conn, marker),
-                usage.page(conn, found.begin, found.end, limit + 1, marker, project_id, category))
+        return (marker is None or usage.is_known(conn, marker, project_id),
+                usage.page(conn, found.begin, found.end, limit + 1, project_id, marker, category))
     answered, down = in_cells.ask(req, ask)
     answers = [answer for _cell, answer in answered]
     if not any(known for known, _page in answers):
@@ -161,7 +162,7 @@ def _collect(req, project_id, detailed):
 
 def index(req):
     detailed = req.query.one('detailed') in params.TRUE          # documented: 1; some clients send True
-    found, last, more = _collect(req, None, detailed)
+    found, last, more = _collect(req, nova_context.ALL_PROJECTS, detailed)
     projects = [found.projects[ident] for ident in sorted(found.projects)]
     if not detailed:
         for project in projects:

@@ -3,6 +3,7 @@ import uuid
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova.db import categories
 from nova.db import networks as db_networks
@@ -107,7 +108,8 @@ def _change_addresses(conn, face, row, wanted):
     """Keep the addresses that stay, let the others rest and claim the new ones."""
     if row['device_id']:
         raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
-    network, subnets = db_networks.usable(conn, None, [row['network_id']], lock=True)[row['network_id']]
+    network, subnets = db_networks.usable(
+        conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     kept, fresh = [], []
     for request in wanted:

@@ -2,6 +2,8 @@
 import dataclasses
 import typing
 
+from nova import context as nova_context
+
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
@@ -37,9 +39,8 @@ class Resource:
 def own(table):
     """Condition: rows of the caller's project, all of them for administrators."""
     def visible(context):
-        return (
-            table.c.id.is_not(None) if context.is_admin else table.c.project_id == (context.project_id or '')
-        )
+        project_id = context.sees
+        return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
 
     return visible
 

@@ -3,6 +3,7 @@ import urllib.parse
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova.db import volumes as db
 
@@ -22,10 +23,9 @@ def page(request, table, key, view, filters):
     query = request.query
     conditions = []
     everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
-    if not everyone:
-        conditions.append(table.c.project_id == (request.context.project_id or ''))
-    elif query.get('project_id'):
-        conditions.append(table.c.project_id == query['project_id'])
+    project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
+    if nova_context.one_project(project_id):
+        conditions.append(table.c.project_id == project_id)
     if not request.trusted:
         conditions.append(sa.not_(db.is_administrative(table)))
     for name in filters:

@@ -8,6 +8,7 @@ import uuid as uuidlib
 import pytest
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import utils
 from nova.db import cell_move_steps
 from nova.db import instances
@@ -98,8 +99,8 @@ def test_any_order_and_page_is_that_of_one_big_cell(clouds, seed):
         elif 'vm_state' not in filters:
             filters['soft_deleted'] = False
         filters = {name: value for name, value in filters.items() if value is not None}
-        asked = instances_list.Query(filters=filters, sort=tuple(sort) or (('created_at', 'desc'),), rows=rows,
-                                     several=True)
+        asked = instances_list.Query(nova_context.ALL_PROJECTS, filters=filters, rows=rows, several=True,
+                                     sort=tuple(sort) or (('created_at', 'desc'),))
         with one.cell_db.reader() as conn:
             expected = [row['uuid'] for row in instances_list.page(conn, asked, {'uuid'})]
         path = f'/servers?limit={limit}&' + '&'.join(query)
@@ -268,7 +269,7 @@ def test_migrations_of_all_cells_in_one_order(cells, limit):
         with cells.dbs[name].writer() as conn:
             for _ in range(8):
                 _move(conn, server_rows.START + datetime.timedelta(seconds=chance.randrange(3)))
-            rows = server_migrations.page(conn)
+            rows = server_migrations.page(conn, nova_context.ALL_PROJECTS)
         expected += [(row['created_at'], row['id'], row['uuid']) for row in rows]
     found = _walk(cells.admin(), f'/os-migrations?limit={limit}', 'migrations', limit)
     assert [row['uuid'] for row in found] == [uuid for *_, uuid in sorted(expected, reverse=True)]

@@ -5,6 +5,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
@@ -374,5 +375,5 @@ def test_many_servers_of_a_host(cloud):
     assert all(cloud.row(uuid)['host'] != 'host1' for uuid in uuids)
     come_back(cloud)
     with cloud.db.reader() as conn:
-        assert {row['status'] for row in server_migrations.page(conn)} == {'completed'}
+        assert {row['status'] for row in server_migrations.page(conn, nova_context.ALL_PROJECTS)} == {'completed'}
     live.check(cloud)

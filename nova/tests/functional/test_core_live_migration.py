@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova.api.resources import live_migrations as api
@@ -39,7 +40,7 @@ def migrate(cloud, uuid, **asked):
 def moves(cloud, uuid):
     """Its migrations, newest first."""
     with cloud.db.reader() as conn:
-        return server_migrations.page(conn, {'instance_uuid': uuid})
+        return server_migrations.page(conn, nova_context.ALL_PROJECTS, {'instance_uuid': uuid})
 
 
 def move(cloud, number):
@@ -94,7 +95,7 @@ def check(cloud):
         mine = [uuid for uuid, home in cloud.guests().items() if home == host]
         assert node['running_vms'] == len(mine)
     with cloud.db.reader() as conn:
-        for row in server_migrations.page(conn):
+        for row in server_migrations.page(conn, nova_context.ALL_PROJECTS):
             assert row['status'] in server_migrations.OVER and row['held_host'] is None, row
 
 

@@ -6,6 +6,7 @@ import urllib.parse
 import pytest
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import states
 from nova import utils
 from nova.db import block_devices
@@ -61,7 +62,7 @@ def live(client, uuid, host=None, version=None, **more):
 
 def moves(cloud, uuid):
     with cloud.cell_db.reader() as conn:
-        return server_migrations.page(conn, {'instance_uuid': uuid})
+        return server_migrations.page(conn, nova_context.ALL_PROJECTS, {'instance_uuid': uuid})
 
 
 def message(answer):

@@ -5,6 +5,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
@@ -94,7 +95,7 @@ def service(cloud, host='host1'):
 def kinds(cloud, uuid):
     with cloud.db.reader() as conn:
         return [(row['migration_type'], row['status']) for row in
-                reversed(server_migrations.page(conn, {'instance_uuid': uuid}))]
+                reversed(server_migrations.page(conn, nova_context.ALL_PROJECTS, {'instance_uuid': uuid}))]
 
 
 def test_away_and_back(cloud):

@@ -4,6 +4,7 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import utils
 from nova.db import engine
 from nova.db import flavors
@@ -404,4 +405,4 @@ def test_moves_go_with_the_history_of_their_server(cloud):
     with cloud.cell_db.writer() as conn:
         server_migrations.create(conn, cloud.owner, {**server_rows.row(9), 'uuid': uuid}, 'resize', 'confirmed')
         assert history.expire(conn, utils.utcnow()) == 1
-        assert server_migrations.page(conn) == []
+        assert server_migrations.page(conn, nova_context.ALL_PROJECTS) == []

@@ -140,7 +140,7 @@ def test_usage_and_its_audit(cell):
         assert sorted(found) == uuids
         assert {row['flavor']['name'] for row in found.values()} == {'m1.tiny'}
         assert found[gone[0]['uuid']]['terminated_at'] == begin + day
-        page = usage.page(conn, begin, end, 2, marker=uuids[1], project_id='used')
+        page = usage.page(conn, begin, end, 2, 'used', marker=uuids[1])
         assert [row['uuid'] for row in page] == uuids[2:4]
         assert usage.count_on_host(conn, 'audited', begin, end) == 5
         assert usage.count_on_host(conn, 'audited', begin + 2 * day, end + day) == 3

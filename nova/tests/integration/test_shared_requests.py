@@ -5,6 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import conf as nova_conf
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
@@ -111,7 +112,8 @@ def test_plain_text_is_compared_exactly(make):
 
     def found(pattern):
         with db.reader() as conn:
-            query = instances_list.Query(matches={'display_name': pattern}, sort=(('created_at', 'asc'),))
+            query = instances_list.Query(nova_context.ALL_PROJECTS, matches={'display_name': pattern},
+                                         sort=(('created_at', 'asc'),))
             return [row['display_name'] for row in instances_list.page(conn, query, ('display_name',))]
     assert found('^web$') == ['web'] == found('^we[b]$')
     assert found('^web') == ['web', 'web ', 'web1'] == found('^we[b]')
@@ -133,7 +135,7 @@ def test_pages_join_over_cells(make, sort):
             server_rows.insert(conn, [row])
 
     def page(limit, marker):
-        query = instances_list.Query(sort=sort, limit=limit, marker=marker, several=True)
+        query = instances_list.Query(nova_context.ALL_PROJECTS, sort=sort, limit=limit, marker=marker, several=True)
         place = None
         pages = []
         for db in cells:

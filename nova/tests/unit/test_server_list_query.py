@@ -1,15 +1,17 @@
 """The list query: paging, filters, regular expressions, history."""
 import dataclasses
 import datetime
+import functools
 
 import pytest
 
+from nova import context as nova_context
 from nova.db import engine
 from nova.db import instances_list
 from nova.db import tables_cell
 from nova.tests import server_rows
 
-Query = instances_list.Query
+Query = functools.partial(instances_list.Query, nova_context.ALL_PROJECTS)
 
 
 @pytest.fixture(scope='module')
