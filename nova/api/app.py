@@ -212,16 +212,14 @@ class Application:
             req.version = versions.negotiate(environ)
         if self.services.rates and context is not None and not rows[0][0].public and INNER not in environ:
             self.services.rates.check(req, segments if rows[0][0].api else segments[2:])
+        _check_scope(context, rows[0][0])
         raw = document = None
         if environ['REQUEST_METHOD'] in ('POST', 'PUT', 'PATCH'):
-            if context is None and not rows[0][0].public:
-                raise exception.Unauthorized()
             raw = self._read(environ)
             document = parse_json(raw) if rows[0][0].action is not None else None
         req.route, names = row, _names = routing.choose(rows, req.version, document)
         environ[measured.ROUTE] = row
-        if context is None and not row.public:
-            raise exception.Unauthorized()
+        _check_scope(context, row)
         if row.policy is not None:
             req.authorize(row.policy)
         if row.query is not None:
@@ -312,6 +310,20 @@ class Application:
         if not isinstance(body, (bytes, Stream)):
             body = b'' if body is None else orjson.dumps(body)
         return code, headers, body
+
+
+def _check_scope(context, row):
+    """Let nobody in who cannot be: the one place for all operations of this API.
+
+    :raises Unauthorized: there is no caller
+    :raises ProjectNeeded: the caller's token has no project, and the operation is about what belongs to one
+    """
+    if row.public:
+        return
+    if context is None:
+        raise exception.Unauthorized()
+    if not row.any_scope:
+        context.require_project()
 
 
 def _prefix_of_script(environ):

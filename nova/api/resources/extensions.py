@@ -75,6 +75,6 @@ def show(req, id):
 
 
 ROUTES = (
-    Route('GET', '/extensions', index, policy=_RULE, query=Query(closed=102)),
-    Route('GET', '/extensions/{id}', show, policy=_RULE, query=Query(closed=102), errors=(404,)),
+    Route('GET', '/extensions', index, policy=_RULE, query=Query(closed=102), any_scope=True),
+    Route('GET', '/extensions/{id}', show, policy=_RULE, query=Query(closed=102), errors=(404,), any_scope=True),
 )

@@ -67,13 +67,15 @@ class Application:
         if path[0] != 'v2.0':
             raise exception.NotFound()
         context = request.environ.get('nova.context')
-        if context is None or not (context.project_id or context.user_id or context.is_admin):
+        if context is None:
             raise exception.Unauthorized()
         # some clients still name a format
         path = [*path[1:-1], path[-1].removesuffix('.json')] if len(path) > 1 else []
         if not path:
             _only(request, 'GET')
             return 200, self._index(request)
+        if path[0] not in documents.OF_NOBODY:
+            context.require_project()
         resource = RESOURCES.get(path[0])
         if resource is None:
             _only(request, 'GET')

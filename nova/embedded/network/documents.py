@@ -18,6 +18,9 @@ EMPTY = ('floatingips', 'routers', 'agents', 'subnetpools', 'address-scopes', 'a
          'ndp-proxies',
          'metering/metering-labels', 'qos/policies', 'qos/rule-types', 'log/logs')
 
+# first parts of paths that belong to no project: a token without one may read them
+OF_NOBODY = ('extensions', 'availability_zones', 'service_providers')
+
 
 def version(url):
     """:param url: of the service's root"""

@@ -80,8 +80,9 @@ class Application:
         if path[0] != 'v3':
             raise exception.NotFound()
         context = request.environ.get('nova.context')
-        if context is None or not (context.project_id or context.is_admin):
+        if context is None:
             raise exception.Unauthorized()
+        context.require_project()
         path = path[1:]
         if path[0] not in FIRST:                        # a project id may come first
             if path[0] != context.project_id and not context.is_admin:

@@ -74,6 +74,12 @@ def test_who_asks_can_be_a_token(run):
         'roles': [{'id': '1', 'name': 'reader'}]}}))
     code, printed, _ = run('check', '--token-file', 'token.json', '--api', 'GET /servers')
     assert code == 0 and printed.startswith('u1 in p1, with the roles reader, no administrator here.')
+    (run.path / 'system.json').write_text(json.dumps({'token': {
+        'user': {'id': 'u1', 'name': 'x', 'domain': {'id': 'default'}}, 'system': {'all': True},
+        'roles': [{'id': '1', 'name': 'admin'}]}}))
+    for api, wanted in (('GET /servers', 1), ('os_compute_api:os-services:list', 1), ('GET /flavors', 0), ('GET /', 2)):
+        code, printed, _ = run('check', '--token-file', 'system.json', '--api', api)
+        assert code == wanted and ('has no project' in printed) == (wanted == 1), printed
     (run.path / 'bad.json').write_text('[]')
     code, _, said = run('check', '--token-file', 'bad.json', '--api', 'GET /servers')
     assert code == 2 and 'is no token' in said
