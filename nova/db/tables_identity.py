@@ -43,7 +43,7 @@ identity_roles = table(
 identity_assignments = table(
     'identity_assignments',
     sa.Column('user_id', sa.String(64), primary_key=True),
-    sa.Column('target_type', sa.String(16), primary_key=True),       # project or domain
+    sa.Column('target_type', sa.String(16), primary_key=True),       # project, domain or system
     sa.Column('target_id', sa.String(64), primary_key=True),
     sa.Column('role_id', sa.String(64), primary_key=True),
     sa.Index('ix_identity_assignments_target', 'target_type', 'target_id'),

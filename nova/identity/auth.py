@@ -158,7 +158,8 @@ class EmbeddedAuth(_Middleware):
             user_domain_id=data.user_domain_id, user_domain_name=data.user_domain_name,
             project_id=data.project_id, project_name=data.project_name,
             project_domain_id=data.project_domain_id, project_domain_name=data.project_domain_name,
-            domain_id=data.domain_id, domain_name=data.domain_name, roles=list(data.roles),
+            domain_id=data.domain_id, domain_name=data.domain_name, system_scope=data.system_scope,
+            roles=list(data.roles),
             service_roles=list(service.roles) if service else None,
             service_user_id=service and service.user_id, service_project_id=service and service.project_id,
             token_expires_at=data.claims.expires_at, **_request_of(environ))

@@ -29,7 +29,7 @@ class Claims:
     """What the token itself says.
 
     methods     how the user proved who he is: password, token, application_credential
-    scope       'project', 'domain' or None
+    scope       'project', 'domain', 'system' or None
     audit_ids   its own id and, for one got for another token, that one's
     """
 
@@ -47,6 +47,7 @@ class Claims:
 class TokenData:
     """A valid token and what it stands for at the moment.
 
+    system_scope   'all' for a token of the system, else None
     roles       names of the effective roles, implied ones included
     role_rows   the same as ({'id', 'name'}, …)
     credential  {'id', 'name', 'restricted'} of the application credential that it was got with, or None
@@ -63,6 +64,7 @@ class TokenData:
     project_domain_name: str | None = None
     domain_id: str | None = None
     domain_name: str | None = None
+    system_scope: str | None = None
     roles: tuple = ()
     role_rows: tuple = ()
     credential: dict | None = None

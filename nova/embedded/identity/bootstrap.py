@@ -15,7 +15,7 @@ from nova.identity import passwords
 
 LOG = logging.getLogger(__name__)
 
-# user: (project, role there, role on the domain or None, name in clouds.yaml)
+# user: (project, role there, role on the domain and on the system or None, name in clouds.yaml)
 USERS = {
     'admin': ('admin', 'admin', 'admin', 'nova-admin'),
     'demo': ('demo', 'member', None, 'nova-demo'),
@@ -49,7 +49,7 @@ def _bootstrap(conn, rounds, store):
         return {}
     known = {row['name']: row['id'] for row in queries.rows(conn, 'project')}
     made = {}
-    for name, (project, role, domain_role, _cloud) in USERS.items():
+    for name, (project, role, wide_role, _cloud) in USERS.items():
         if project not in known:
             known[project] = uuid.uuid4().hex
             queries.create(conn, 'project', {
@@ -61,8 +61,9 @@ def _bootstrap(conn, rounds, store):
             'default_project_id': known[project], 'password_hash': passwords.hashed(made[name], rounds),
             'created_at': now})
         queries.assign(conn, user_id, 'project', known[project], roles[role])
-        if domain_role:
-            queries.assign(conn, user_id, 'domain', domain_id, roles[domain_role])
+        if wide_role:
+            queries.assign(conn, user_id, 'domain', domain_id, roles[wide_role])
+            queries.assign(conn, user_id, 'system', directory.SYSTEM, roles[wide_role])
     if store is not None:
         store(made)
     return made

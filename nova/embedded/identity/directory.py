@@ -10,6 +10,8 @@ from nova.identity import passwords
 
 DOMAIN = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
 
+SYSTEM = 'all'            # the system as the target of a role, and as the scope of a token
+
 # Each role implies the next one; service stands alone.
 LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
@@ -152,9 +154,9 @@ class Directory:
     # ---- who holds which role
 
     def assign_role(self, user_id, role_id, target_type, target_id):
-        """Give a role on a project or on the domain.
+        """Give a role on a project, on the domain or on the system.
 
-        :param target_type: 'project' or 'domain'
+        :param target_type: 'project', 'domain' or 'system'
         """
         self._check_assignment(user_id, role_id, target_type, target_id)
         self.write(queries.assign, user_id, target_type, target_id, role_id)
@@ -173,7 +175,7 @@ class Directory:
     def check_target(self, target_type, target_id):
         if target_type == 'project':
             self.get('project', target_id)
-        elif not is_domain(id=target_id):
+        elif target_type == 'domain' and not is_domain(id=target_id):
             raise exception.IdentityNotFound(noun='domain', id=target_id)
 
     def held_roles(self, user_id, target_type, target_id):

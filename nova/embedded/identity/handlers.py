@@ -75,7 +75,8 @@ def token_domains(req):
 
 
 def token_system(req):
-    return views.collection('system', [], operations.url_of(req))
+    held = req.service.assignments(user_id=req.caller.user_id, target_type='system')
+    return views.collection('system', [{'all': True}] if held else [], operations.url_of(req))
 
 
 # ---- the catalog as resources: read only, it comes from the configuration

@@ -189,12 +189,14 @@ def list_assignments(req):
     for kind in ('project', 'domain'):
         if query.get(f'scope.{kind}.id'):
             match |= {'target_type': kind, 'target_id': query[f'scope.{kind}.id']}
+    if query.get('scope.system'):
+        match |= {'target_type': 'system', 'target_id': directory.SYSTEM}
     if 'admin' not in req.caller.roles and match.get('user_id') != req.caller.user_id:
         raise exception.Forbidden('You are not authorized to perform the requested action.')
     if any('\0' in value for value in match.values()):
         raise exception.BadRequest('A filter holds a NUL character.')
     rows = []
-    if not any(query.get(name) for name in ('group.id', 'scope.system', 'scope.OS-INHERIT:inherited_to')):
+    if not any(query.get(name) for name in ('group.id', 'scope.OS-INHERIT:inherited_to')):
         rows = req.service.assignments(effective=_flag(query, 'effective'), **match)
     names = _flag(query, 'include_names')
     return views.collection('role_assignments', [views.assignment(row, req.base, names) for row in rows],
@@ -206,16 +208,21 @@ def _flag(query, name):
     return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
 
 
+def _target(kind, parts):
+    """What a role is held on: the part of the path that names it; there is one system."""
+    return directory.SYSTEM if kind == 'system' else parts[kind + '_id']
+
+
 def held_roles(kind):
     def handler(req, user_id, **target):
-        rows = req.service.held_roles(user_id, kind, target[kind + '_id'])
+        rows = req.service.held_roles(user_id, kind, _target(kind, target))
         return views.collection('roles', [views.role(row, req.base) for row in rows], operations.url_of(req))
     return handler
 
 
 def check_role(kind):
     def handler(req, user_id, role_id, **target):
-        held = req.service.held_roles(user_id, kind, target[kind + '_id'])
+        held = req.service.held_roles(user_id, kind, _target(kind, target))
         if role_id not in {row['id'] for row in held}:
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
     return handler
@@ -223,13 +230,13 @@ def check_role(kind):
 
 def assign_role(kind):
     def handler(req, user_id, role_id, **target):
-        req.service.assign_role(user_id, role_id, kind, target[kind + '_id'])
+        req.service.assign_role(user_id, role_id, kind, _target(kind, target))
     return handler
 
 
 def unassign_role(kind):
     def handler(req, user_id, role_id, **target):
-        req.service.unassign_role(user_id, role_id, kind, target[kind + '_id'])
+        req.service.unassign_role(user_id, role_id, kind, _target(kind, target))
     return handler
 
 
@@ -308,7 +315,8 @@ def _crud(noun, rules, bodies, **handlers):
 
 
 def _grants(kind):
-    path = f'/v3/{kind}s/{{{kind}_id}}/users/{{user_id}}/roles'
+    target = '/v3/system' if kind == 'system' else f'/v3/{kind}s/{{{kind}_id}}'
+    path = target + '/users/{user_id}/roles'
     return [
         Row('GET', path, held_roles(kind), 'self_or_admin'),
         Row('GET', path + '/{role_id}', check_role(kind), 'self_or_admin', status=204),
@@ -342,6 +350,7 @@ ROWS = [
     Row('GET', '/v3/role_assignments', list_assignments, 'any'),
     *_grants('project'),
     *_grants('domain'),
+    *_grants('system'),
     Row('GET', CREDENTIALS, list_credentials, 'self_or_admin'),
     Row('POST', CREDENTIALS, create_credential, 'self', status=201, body=schemas.Body(schemas.CREDENTIAL)),
     Row('GET', CREDENTIALS + '/{credential_id}', show_credential, 'self_or_admin'),

@@ -45,7 +45,7 @@ AUTH = wrapped('auth', obj(
         application_credential=obj(['secret'], secret={'type': 'string', 'maxLength': 4096},
                                    user=obj(**_USER), **_REF)),
     scope={'anyOf': [{'type': 'string'},
-                     obj(project=obj(**_USER), domain=_DOMAIN, unscoped={'type': 'object'})]}))
+                     obj(project=obj(**_USER), domain=_DOMAIN, system=obj(all=FLAG), unscoped={'type': 'object'})]}))
 
 _PROJECT = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
             'parent_id': maybe(ID), 'is_domain': FLAG,

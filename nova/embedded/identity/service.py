@@ -202,13 +202,13 @@ def _name(asked):
 
 
 def _scope(conn, scope, user_id, bound):
-    """('project' or 'domain' or None, id) of what a login asks for.
+    """('project', 'domain', 'system' or None, id) of what a login asks for.
 
     :param bound: the proof that ties this login to one project, or None
     """
     kind, wanted = None, {}
     if isinstance(scope, dict):
-        kind = next((key for key in ('project', 'domain', 'unscoped') if key in scope), 'unknown')
+        kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
         wanted = scope.get(kind) or {}
     elif scope is not None:
         kind = scope
@@ -222,6 +222,8 @@ def _scope(conn, scope, user_id, bound):
         return None, None
     if kind == 'domain' and directory.is_domain(**_words(wanted)):
         return 'domain', directory.DOMAIN['id']
+    if kind == 'system' and wanted.get('all') is True:
+        return 'system', directory.SYSTEM
     if kind == 'project' and 'id' in wanted:
         return 'project', wanted['id']
     if kind == 'project' and directory.is_domain(**_words(wanted.get('domain'))):
@@ -259,6 +261,8 @@ def _load(conn, claims):
                  'project_domain_id': domain['id'], 'project_domain_name': domain['name']}
     elif claims.scope == 'domain':
         facts = {'domain_id': domain['id'], 'domain_name': domain['name']}
+    elif claims.scope == 'system':
+        facts = {'system_scope': claims.scope_id}
     if claims.scope:
         known = queries.rows(conn, 'role')
         held = queries.held_role_ids(conn, user['id'], claims.scope, claims.scope_id)

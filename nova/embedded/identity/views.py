@@ -44,16 +44,18 @@ def role(row, base):
 
 
 def assignment(row, base, names):
-    """One role of one user on a project or the domain."""
+    """One role of one user on a project, the domain or the system."""
+    system = row['target_type'] == 'system'
     shown = {'role': {'id': row['role_id']}, 'user': {'id': row['user_id']},
-             'scope': {row['target_type']: {'id': row['target_id']}}}
+             'scope': {'system': {'all': True}} if system else {row['target_type']: {'id': row['target_id']}}}
     if names:
         shown['role']['name'] = row['role_name']
         shown['user'] |= {'name': row['user_name'], 'domain': DOMAIN_REF}
+    if names and not system:
         shown['scope'][row['target_type']] |= (
             {'name': row['project_name'], 'domain': DOMAIN_REF} if row['target_type'] == 'project'
             else {'name': DOMAIN['name']})
-    target = f'{base}/v3/{row["target_type"]}s/{row["target_id"]}'
+    target = f'{base}/v3/system' if system else f'{base}/v3/{row["target_type"]}s/{row["target_id"]}'
     shown['links'] = {'assignment': f'{target}/users/{row["user_id"]}/roles/{row["role_id"]}'}
     return shown
 
@@ -82,6 +84,8 @@ def token(data, catalog=None):
                   'is_domain': False}
     if data.domain_id:
         shown['domain'] = DOMAIN_REF
+    if data.system_scope:
+        shown['system'] = {data.system_scope: True}
     if data.role_rows:
         shown['roles'] = list(data.role_rows)
         if catalog is not None:

@@ -64,12 +64,42 @@ def test_scopes(cloud):
     for scope in ({'project': {'id': cloud.id_of('project', 'demo')}}, {'project': {'id': 'none'}},
                   {'project': {'name': 'none', 'domain': {'id': 'default'}}}, {'project': {'name': 'admin'}},
                   {'project': {'name': 'admin', 'domain': {'id': 'other'}}}, {'domain': {'id': 'other'}},
-                  {'system': {'all': True}}, {'OS-TRUST:trust': {'id': 'x'}}, {}):
+                  {'system': {}}, {'system': {'all': False}}, {'OS-TRUST:trust': {'id': 'x'}}, {}):
         body['auth']['scope'] = scope
         assert login(cloud, body).status_int == 401, scope
     demo = password_auth('demo', cloud.passwords['demo'])
     demo['auth']['scope'] = {'domain': {'id': 'default'}}
     assert login(cloud, demo).status_int == 401
+
+
+def test_a_token_of_the_system(cloud):
+    """Who holds a role on the system gets a token of it; a role in a project or on the domain is none there."""
+    body = password_auth('admin', cloud.passwords['admin'])
+    body['auth']['scope'] = {'system': {'all': True}}
+    made = login(cloud, body)
+    shown = made.json['token']
+    assert shown['system'] == {'all': True} and not {'project', 'domain'} & set(shown) and shown['catalog']
+    assert {role['name'] for role in shown['roles']} == {'admin', 'manager', 'member', 'reader'}
+    token, demo = made.headers['X-Subject-Token'], cloud.id_of('user', 'demo')
+    assert cloud.call('GET', '/v3/auth/system', token=token).json['system'] == [{'all': True}]
+    body = password_auth('demo', cloud.passwords['demo'])
+    body['auth']['scope'] = {'system': {'all': True}}
+    assert login(cloud, body).status_int == 401
+    path = f'/v3/system/users/{demo}/roles'
+    reader = cloud.id_of('role', 'reader')
+    assert cloud.call('PUT', f'{path}/{reader}', token=cloud.token('demo')).status_int == 403
+    assert cloud.call('PUT', f'{path}/{reader}', token=token).status_int == 204
+    assert [role['name'] for role in cloud.call('GET', path, token=token).json['roles']] == ['reader']
+    assert cloud.call('HEAD', f'{path}/{reader}', token=token).status_int == 204
+    found = cloud.call('GET', f'/v3/role_assignments?scope.system=all&user.id={demo}&include_names', token=token)
+    found, = found.json['role_assignments']
+    assert found['scope'] == {'system': {'all': True}} and found['links']['assignment'].endswith(f'{path}/{reader}')
+    theirs = login(cloud, body)
+    assert [role['name'] for role in theirs.json['token']['roles']] == ['reader']
+    assert cloud.call('POST', '/v3/projects', {'project': {'name': 'x'}},
+                      token=theirs.headers['X-Subject-Token']).status_int == 403
+    assert cloud.call('DELETE', f'{path}/{reader}', token=token).status_int == 204
+    assert cloud.call('GET', '/v3/projects', token=theirs.headers['X-Subject-Token']).status_int == 401
 
 
 def test_a_token_for_a_token_lives_no_longer(cloud):
