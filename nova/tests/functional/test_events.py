@@ -9,6 +9,7 @@ import pytest
 import requests
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import utils
 from nova.api.resources import events
 from nova.db import engine
@@ -175,7 +176,7 @@ def test_a_stream_is_taken_up_where_it_ended(api):
 
 
 def test_a_change_that_is_committed_late_is_told(api):
-    feed = events._Feed(api.services, None, None)
+    feed = events._Feed(api.services, nova_context.ALL_PROJECTS, None)
     time.sleep(0.01)
     first, second = api.add_server(1), api.add_server(2)
     with api.cell_db.writer() as conn:
@@ -201,7 +202,7 @@ def test_more_changes_than_a_page_within_the_overlap(api):
     moments = [start + datetime.timedelta(milliseconds=n) for n in range(2500)]
     api.add_servers(*[servers.server_rows.row(n, project_id=base.PROJECT, updated_at=moment)
                       for n, moment in enumerate(moments)])
-    feed, told = events._Feed(api.services, None, start), []
+    feed, told = events._Feed(api.services, nova_context.ALL_PROJECTS, start), []
     while found := feed.new():
         told += [row['changed_at'] for row in found]
     assert told == moments
@@ -228,13 +229,13 @@ def test_a_cell_with_many_changes_is_not_overtaken(api, second):
     last = servers.server_rows.row(1, updated_at=start + datetime.timedelta(seconds=50))
     with second.writer() as conn:
         servers.server_rows.insert(conn, [last])
-    feed = events._Feed(api.services, None, start)
+    feed = events._Feed(api.services, nova_context.ALL_PROJECTS, start)
     assert sum(len(feed.new()) for _ in range(4)) == 1501
 
 
 def test_what_happened_in_a_cell_that_was_down_is_told_later(api, second):
     start = utils.utcnow() - datetime.timedelta(seconds=60)
-    feed = events._Feed(api.services, None, start)
+    feed = events._Feed(api.services, nova_context.ALL_PROJECTS, start)
     other = api.services.cells.all()[1]
     opened, other._db = other.db, engine.Database('sqlite:////nowhere/cell.sqlite')
     early, late = (servers.server_rows.row(number, updated_at=start + datetime.timedelta(seconds=seconds))
