@@ -36,7 +36,7 @@ def act(req):
     (name, value), = wanted['action'].items()
     _check_action(req, name)
     ids, more = wanted.get('ids'), False
-    given = dict(params.parse_query(req.environ['QUERY_STRING']))
+    given = dict(params.parse_query(req.environ.get('QUERY_STRING', '')))
     filters = given.keys() - _NO_FILTERS
     if bool(ids) == bool(filters):
         raise exception.BadRequest('Name the servers either by ids in the body or by filters in the query.')
@@ -64,7 +64,7 @@ def _check_action(req, name):
 
 def _page(req):
     """The query of GET /servers, its limit within the bound of this operation."""
-    pairs = [pair for pair in params.parse_query(req.environ['QUERY_STRING']) if pair[0] != 'limit']
+    pairs = [pair for pair in params.parse_query(req.environ.get('QUERY_STRING', '')) if pair[0] != 'limit']
     return urllib.parse.urlencode([*pairs, ('limit', min(paging.limit(req), MAX_SERVERS))])
 
 
