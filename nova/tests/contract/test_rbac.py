@@ -10,6 +10,7 @@ from nova import policy
 from nova.api import app
 from nova.api import versions
 from nova.tests.contract import samples
+from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
 
 UNKNOWN = samples.FORMATS['uuid']       # in a path: what nothing has
@@ -26,7 +27,11 @@ CALLERS = {
     'service': ('home', ('service',)),
     'stranger': ('away', ('manager', 'member', 'reader')),
     'admin elsewhere': ('away', ('admin', 'member', 'reader')),
+    'credential': ('home', ('member', 'reader')),
+    'service for a member': ('home', ('member', 'reader')),
 }
+# Their tokens have no project: all but what is everybody's is refused, whatever their roles are.
+OUTSIDE = callers.WITHOUT_PROJECT
 
 # Operations without a rule of their own: everybody's; what they ask beside that is about fields.
 OPEN = ('/flavors', '/images')
@@ -64,7 +69,10 @@ class Deployment:
         self.rules = policy.Policy(cloud.conf)
         self.projects = {name: self._identity('projects', 'project', name=name) for name in ('home', 'away')}
         roles = {role['name']: role['id'] for role in self.root.get('/identity/v3/roles').json()['roles']}
-        self.clients = {name: self._client(name, *who, roles) for name, who in CALLERS.items() if who}
+        identity = callers.Identity(self.root)
+        self.clients = {name: self._client(name, *who, roles) for name, who in CALLERS.items()
+                        if who and name not in callers.DELEGATED}
+        self.clients |= identity.delegated('home') | identity.without_project()
         limits = dict.fromkeys(('instances', 'cores', 'ram', 'server_groups'), -1)
         answer = self.root.put('/compute/v2.1/os-quota-sets/' + self.projects['home'], {'quota_set': limits})
         assert answer.status_code == 200, answer.text
@@ -127,6 +135,8 @@ def expected(deployment, row, name):
         return 'allowed'
     if name == 'nobody':
         return '401'
+    if name in OUTSIDE:
+        return 'allowed' if row.any_scope else '403'
     caller = deployment.context(name)
     own = {'project_id': caller.project_id, 'user_id': caller.user_id}
     if row.policy is not None and not deployment.rules.allows(caller, row.policy, own):
@@ -157,7 +167,7 @@ def ask(deployment, row, name, thing):
             first = number == 1
             segment = thing if first and kind else PARTS.get('/' + segments[0], UNKNOWN) if first else UNKNOWN
             if first and segments[0] in ('os-quota-sets', 'os-simple-tenant-usage') and row.method == 'GET':
-                segment = deployment.clients[name].project_id if name != 'nobody' else UNKNOWN
+                segment = name != 'nobody' and deployment.clients[name].project_id or UNKNOWN
         path.append(segment)
     body = BODIES.get((row.method, row.path, row.action))
     if body is None and row.body is not None:
@@ -168,7 +178,8 @@ def ask(deployment, row, name, thing):
     token = client.token if name != 'nobody' else ''
     with client.session.request(
             row.method, f'{deployment.cloud.url}/compute/v2.1/' + '/'.join(path), json=body, stream=True, timeout=240,
-            headers={'X-Auth-Token': token, 'OpenStack-API-Version': f'compute {version}'}) as answer:
+            headers={**getattr(client, 'headers', {}), 'X-Auth-Token': token,
+                     'OpenStack-API-Version': f'compute {version}'}) as answer:
         if row.path not in STREAMS or answer.status_code >= 400:
             _all = answer.content       # before the connection is given back
         return answer
@@ -193,7 +204,7 @@ def test_everybody_is_answered_as_the_policy_says(deployment, row):
     kind = owned(row)
     ends = (row.method, row.path) in ENDS or row.action in ENDING_ACTIONS
     problems = []
-    for name in CALLERS:
+    for name in (*CALLERS, *OUTSIDE):
         wanted = expected(deployment, row, name)
         thing = kind and (deployment.make(kind) if ends and wanted == 'allowed' else deployment.things[kind])
         answer = ask(deployment, row, name, thing)
@@ -207,8 +218,10 @@ def test_everybody_is_answered_as_the_policy_says(deployment, row):
 
 def test_the_matrix_has_every_kind_of_answer(deployment):
     """It would show nothing if everybody might do everything, or nobody anything."""
-    found = {(name, expected(deployment, row, name)) for row in ROWS for name in CALLERS}
+    found = {(name, expected(deployment, row, name)) for row in ROWS for name in (*CALLERS, *OUTSIDE)}
     assert {('nobody', '401'), ('reader', '403'), ('reader', 'allowed'), ('member', '403'), ('member', 'allowed'),
             ('manager', '403'), ('manager', 'allowed'), ('service', '403'), ('service', 'allowed'),
             ('stranger', 'hidden'), ('stranger', '403'), ('admin', 'allowed'),
-            ('admin elsewhere', 'allowed')} <= found
+            ('admin elsewhere', 'allowed'), ('credential', 'allowed'), ('credential', '403'),
+            ('service for a member', 'allowed')} <= found
+    assert {(name, kind) for name in OUTSIDE for kind in ('403', 'allowed')} <= found

@@ -1,7 +1,7 @@
 """Every operation of every face, asked by callers of every kind about what belongs to another project.
 
 The rows are those of the faces themselves, so that a new operation is asked, too; an open part of a path of which
-nobody has said here what it names fails a test. References in bodies are the rows of REFERENCES.
+nobody has said here what it names fails a test.
 """
 import json
 import re
@@ -16,12 +16,10 @@ from nova.embedded.network import app as network_app
 from nova.embedded.network import documents as network_documents
 from nova.embedded.volume import handlers as volume_handlers
 from nova.tests.contract import samples
-from nova.tests.functional import callers
-from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
+from nova.tests.functional.callers_cloud import *      # noqa: F403
 
-MISSING, VERSION, PATCH, one = isolation.MISSING, isolation.VERSION, isolation.PATCH, isolation.one
-OTHERS = ('reader', 'member', 'manager', 'service', *callers.DELEGATED)
+MISSING, PATCH = isolation.MISSING, isolation.PATCH
 
 # What an open part of a path names, by the part before it: a thing of the other project, or None for what belongs to
 # nobody, and for what is asked for below one of its things.
@@ -45,9 +43,6 @@ PARTS = {
                'attachments': 'attachment', 'types': None, 'os-quota-sets': 'project'},
 }
 BELOW = ('request', 'metadata_key', 'tag', 'server_port', 'migration')       # these belong to what stands before them
-# names and numbers; what else there is has a uuid
-NOT_UUIDS = {'key': 'missing-key', 'metadata_key': 'missing', 'tag': 'missing', 'migration': '999999',
-             'request': 'req-' + MISSING, 'project': '0' * 32, 'flavor': 'missing'}
 OCTETS = {'Content-Type': 'application/octet-stream'}
 STREAMS = ('/os-events',)
 
@@ -117,66 +112,6 @@ def path_of(face, path, named, others):
     for place, kind in kinds(face, path):
         segments[place] = str(named[kind]) if kind else others
     return '/'.join(segments)
-
-
-# ---- the deployment ----------------------------------------------------------
-
-@pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
-    with cloud_fixture.running(tmp_path_factory.mktemp('callers'), ['host1', 'host2'], quota__instances=-1,
-                               quota__cores=-1, quota__ram=-1, quota__server_groups=-1) as made:
-        yield made
-
-
-@pytest.fixture(scope='module')
-def identity(cloud):
-    return callers.Identity(cloud.admin(VERSION), VERSION)
-
-
-@pytest.fixture(scope='module')
-def owner(identity):
-    return identity.in_project('canary-project', 'member')
-
-
-@pytest.fixture(scope='module')
-def others(identity):
-    """{one of OTHERS: Caller} of another project."""
-    return {role: identity.in_project('other', role) for role in ('reader', 'member', 'manager', 'service')} | (
-        identity.delegated('other'))
-
-
-@pytest.fixture(scope='module')
-def nowhere(identity):
-    return identity.without_project()
-
-
-@pytest.fixture(scope='module')
-def things(identity, owner):
-    """Of everything that a project can have one: {name: id}."""
-    admin, made = identity.admin, isolation.make_things(owner)
-    project = owner.project_id
-    network = one(admin, '/network/v2.0/networks', 'network', name='canary-network', project_id=project)['id']
-    subnet = one(admin, '/network/v2.0/subnets', 'subnet', network_id=network, cidr='10.77.0.0/24', ip_version=4,
-                 project_id=project)['id']
-    one(admin, '/flavors', 'flavor', id='private', name='canary-flavor', ram=128, vcpus=1, disk=1,
-        **{'os-flavor-access:is_public': False})
-    given = admin.post('/flavors/private/action', {'addTenantAccess': {'tenant': project}})
-    assert given.status_code == 200, given.text
-    moved = owner.boot(made['image'], name='canary-moved', networks='none')['id']
-    owner.wait_for(moved)
-    assert admin.post(f'/servers/{moved}/action', {'migrate': None}).status_code == 202
-    owner.wait_for(moved, 'VERIFY_RESIZE')
-    move, = admin.get(f'/os-migrations?instance_uuid={moved}').json()['migrations']
-    return {**made, 'private_network': network, 'private_subnet': subnet, 'flavor': 'private', 'moved': moved,
-            'migration': move['id'], 'move': move['uuid'], 'metadata_key': 'key', 'tag': 'tag',
-            'server_group': one(owner, '/os-server-groups', 'server_group', name='canary-servers',
-                                policy='anti-affinity')['id'],
-            'attachment': owner.get('/volume/v3/attachments').json()['attachments'][0]['id']}
-
-
-@pytest.fixture(scope='module')
-def missing(things):
-    return {name: NOT_UUIDS.get(name, MISSING) for name in things}
 
 
 def everything(owner, things):
@@ -339,159 +274,3 @@ def test_identity_answers_everybody(things, missing, owner, others, nowhere):
                 wrong[f'{row.method} {row.path}', who] = answer.status_code, answer.text[:150]
     assert not wrong
     assert owner.get(f'/identity/v3/projects/{things["project"]}').json() == before
-
-
-# ---- references in bodies ----------------------------------------------------
-
-def _server(**fields):
-    return {'server': {'name': 'thief', 'imageRef': '{mine_image}', 'flavorRef': '42', 'networks': 'none', **fields}}
-
-
-def _device(**fields):
-    return _server(imageRef='', block_device_mapping_v2=[{
-        'boot_index': 0, 'destination_type': 'volume', 'delete_on_termination': False, **fields}])
-
-
-MINE = '/servers/{mine}'
-ACTION = MINE + '/action'
-RULE = {'direction': 'ingress', 'protocol': 'tcp'}
-# (what it refers to, method, path, body, version): the reference is {ref}
-REFERENCES = [
-    *(('image', *row) for row in (
-        ('POST', '/servers', _server(imageRef='{ref}'), None),
-        ('POST', '/servers', _device(source_type='image', uuid='{ref}', volume_size=1), None),
-        ('POST', ACTION, {'rebuild': {'imageRef': '{ref}'}}, None),
-        ('POST', ACTION, {'rescue': {'rescue_image_ref': '{ref}'}}, None),
-        ('POST', '/volume/v3/volumes', {'volume': {'size': 1, 'imageRef': '{ref}'}}, None))),
-    ('snapshot', 'POST', '/servers', _server(imageRef='{ref}'), None),
-    *((kind, *row) for kind in ('free_volume', 'volume') for row in (
-        ('POST', '/servers', _device(source_type='volume', uuid='{ref}'), None),
-        ('POST', '/servers', _server(block_device_mapping=[{'volume_id': '{ref}', 'device_name': 'vdb'}]), None),
-        ('POST', MINE + '/os-volume_attachments', {'volumeAttachment': {'volumeId': '{ref}'}}, None),
-        ('PUT', MINE + '/os-volume_attachments/{mine_volume}', {'volumeAttachment': {'volumeId': '{ref}'}}, None),
-        ('POST', '/volume/v3/volumes', {'volume': {'size': 1, 'source_volid': '{ref}'}}, None),
-        ('POST', '/volume/v3/snapshots', {'snapshot': {'volume_id': '{ref}'}}, None),
-        ('POST', '/volume/v3/attachments', {'attachment': {'volume_uuid': '{ref}', 'instance_uuid': '{mine}'}}, None))),
-    ('volume_snapshot', 'POST', '/servers', _device(source_type='snapshot', uuid='{ref}'), None),
-    ('volume_snapshot', 'POST', '/volume/v3/volumes', {'volume': {'size': 1, 'snapshot_id': '{ref}'}}, None),
-    *((kind, *row) for kind in ('port', 'server_port') for row in (
-        ('POST', '/servers', _server(networks=[{'port': '{ref}'}]), None),
-        ('POST', MINE + '/os-interface', {'interfaceAttachment': {'port_id': '{ref}'}}, None))),
-    ('private_network', 'POST', '/servers', _server(networks=[{'uuid': '{ref}'}]), None),
-    ('private_network', 'POST', MINE + '/os-interface', {'interfaceAttachment': {'net_id': '{ref}'}}, None),
-    ('private_network', 'POST', ACTION, {'addFixedIp': {'networkId': '{ref}'}}, '2.43'),
-    ('private_network', 'POST', '/network/v2.0/ports', {'port': {'network_id': '{ref}'}}, None),
-    ('private_network', 'POST', '/network/v2.0/subnets',
-     {'subnet': {'network_id': '{ref}', 'cidr': '10.55.0.0/24', 'ip_version': 4}}, None),
-    ('private_subnet', 'POST', '/network/v2.0/ports',
-     {'port': {'network_id': '{network}', 'fixed_ips': [{'subnet_id': '{ref}'}]}}, None),
-    *(('group', *row) for row in (
-        ('POST', '/servers', _server(networks='auto', security_groups=[{'name': '{ref}'}]), None),
-        ('POST', ACTION, {'addSecurityGroup': {'name': '{ref}'}}, None),
-        ('POST', ACTION, {'removeSecurityGroup': {'name': '{ref}'}}, None),
-        ('POST', '/network/v2.0/ports', {'port': {'network_id': '{network}', 'security_groups': ['{ref}']}}, None),
-        ('PUT', '/network/v2.0/ports/{mine_port}', {'port': {'security_groups': ['{ref}']}}, None),
-        ('POST', '/network/v2.0/security-group-rules', {'security_group_rule': {
-            **RULE, 'security_group_id': '{ref}'}}, None),
-        ('POST', '/network/v2.0/security-group-rules', {'security_group_rule': {
-            **RULE, 'security_group_id': '{mine_group}', 'remote_group_id': '{ref}'}}, None),
-        ('POST', '/os-security-group-rules', {'security_group_rule': {
-            'parent_group_id': '{ref}', 'ip_protocol': 'tcp', 'from_port': 1, 'to_port': 2}}, '2.35'),
-        ('POST', '/os-security-group-rules', {'security_group_rule': {
-            'parent_group_id': '{mine_group}', 'group_id': '{ref}', 'ip_protocol': 'tcp', 'from_port': 1,
-            'to_port': 2}}, '2.35'))),
-    ('key', 'POST', '/servers', _server(key_name='{ref}'), None),
-    ('key', 'POST', ACTION, {'rebuild': {'imageRef': '{mine_image}', 'key_name': '{ref}'}}, None),
-    ('flavor', 'POST', '/servers', _server(flavorRef='{ref}'), None),
-    ('flavor', 'POST', ACTION, {'resize': {'flavorRef': '{ref}'}}, None),
-    ('server_group', 'POST', '/servers', {**_server(), 'os:scheduler_hints': {'group': '{ref}'}}, None),
-    *(('server', 'POST', '/servers', {**_server(), 'os:scheduler_hints': {hint: value}}, None)
-      for hint in ('same_host', 'different_host') for value in ('{ref}', ['{ref}'])),
-    ('server', 'POST', '/servers/action', {'os-bulk-action': {'action': {'os-stop': None}, 'ids': ['{ref}']}}, None),
-    ('server', 'POST', '/servers/action', {'os-bulk-action': {'action': {'delete': None}, 'ids': ['{ref}']}}, None),
-    ('server', 'POST', '/network/v2.0/ports', {'port': {'network_id': '{network}', 'device_id': '{ref}'}}, None),
-    ('server', 'PUT', '/network/v2.0/ports/{mine_port}', {'port': {'device_id': '{ref}'}}, None),
-    ('server', 'POST', '/volume/v3/attachments', {'attachment': {
-        'volume_uuid': '{mine_volume}', 'instance_uuid': '{ref}'}}, None),
-    ('project', 'POST', '/network/v2.0/ports', {'port': {'network_id': '{network}', 'project_id': '{ref}'}}, None),
-    ('project', 'POST', '/network/v2.0/security-groups', {'security_group': {
-        'name': 'x', 'tenant_id': '{ref}'}}, None),
-    ('project', 'POST', '/image/v2/images', {'name': 'x', 'owner': '{ref}'}, None),
-    ('project', 'POST', '/v3.0/{mine_project}/groups', {'name': 'x', 'tenant_id': '{ref}', 'policies': []}, None),
-]
-
-
-@pytest.fixture(scope='module')
-def thieves(identity):
-    """{name: Caller} of a third project, in which little counts against its quotas so far."""
-    return {role: identity.in_project('third', role) for role in ('member', 'manager')} | identity.delegated('third')
-
-
-@pytest.fixture(scope='module')
-def mine(thieves, things):
-    """What a member of the third project has, to refer from."""
-    member = thieves['member']
-    image = member.upload_image(name='mine')
-    server = member.boot(image, name='mine', networks='auto')['id']
-    member.wait_for(server)
-    network = things['network']
-    return {'mine': server, 'mine_image': image, 'network': network, 'mine_project': member.project_id,
-            'mine_volume': one(member, '/volume/v3/volumes', 'volume', size=1, name='mine')['id'],
-            'mine_port': one(member, '/network/v2.0/ports', 'port', network_id=network)['id'],
-            'mine_group': one(member, '/network/v2.0/security-groups', 'security_group', name='mine')['id']}
-
-
-def _refer(caller, row, mine, ref):
-    """(status, text, what became of a server that was made) of one request."""
-    _kind, method, path, body, version = row
-    path = isolation.filled(path, mine)
-    path = '/compute' + path if path.startswith('/v3.0') else path
-    answer = caller.request(method, path, isolation.filled(body, {**mine, 'ref': ref}), version=version)
-    text, ended = answer.text.replace(ref, '…'), None
-    if path.endswith(('/servers', '/images', '/volumes', '/snapshots', '/ports')) and answer.status_code < 300:
-        text = ''
-    if path == '/servers' and answer.status_code == 202:
-        server = answer.json()['server']['id']
-        shown = isolation.waiting.wait_for(lambda: next((found for found in [caller.get(f'/servers/{server}').json()[
-            'server']] if found['status'] in ('ACTIVE', 'ERROR')), None), 60, 'the server to be built')
-        ended = shown['status'], shown.get('fault', {}).get('message')
-        caller.delete(f'/servers/{server}')
-    return answer.status_code, text, ended
-
-
-@pytest.mark.parametrize('row', REFERENCES, ids=lambda row: f'{row[0]} in {row[1]} {row[2]} {next(iter(row[3]))}')
-def test_a_reference_to_anothers_is_one_to_nothing(things, missing, mine, thieves, row):
-    wrong = {}
-    for who in ('member', 'manager', *callers.DELEGATED):
-        theirs = _refer(thieves[who], row, mine, things[row[0]])
-        nothing = _refer(thieves[who], row, mine, missing[row[0]])
-        if theirs != nothing or 'canary' in theirs[1] or theirs[0] >= 500:
-            wrong[who] = theirs, nothing
-    assert not wrong
-
-
-def test_the_references_have_done_nothing(things, owner, mine, thieves):
-    """It stands behind them: what they named is as it was, and who named it has nothing of it."""
-    theirs = [things[name] for name in ('server', 'image', 'volume', 'free_volume', 'group', 'port')]
-    for path in ('/servers/detail', '/network/v2.0/ports', '/volume/v3/volumes/detail', '/image/v2/images',
-                 '/network/v2.0/security-groups', '/volume/v3/attachments'):
-        text = thieves['member'].get(path).text
-        assert 'canary' not in text and not [each for each in theirs if each in text], path
-    assert owner.get(f'/servers/{things["server"]}').json()['server']['status'] == 'ACTIVE'
-    assert owner.get(f'/volume/v3/volumes/{things["free_volume"]}').json()['volume']['status'] == 'available'
-    assert owner.get(f'/network/v2.0/ports/{things["port"]}').json()['port']['device_id'] == ''
-
-
-@pytest.mark.parametrize('path,name', [
-    ('/os-simple-tenant-usage/{mine_project}?marker=', 'server'), ('/os-migrations?marker=', 'move'),
-    ('/servers?marker=', 'moved'), ('/servers/detail?marker=', 'server'), ('/image/v2/images?marker=', 'image'),
-    ('/volume/v3/volumes?marker=', 'volume'), ('/volume/v3/snapshots?marker=', 'volume_snapshot'),
-    ('/network/v2.0/networks?limit=1&marker=', 'private_network'), ('/network/v2.0/ports?limit=1&marker=', 'port'),
-    ('/network/v2.0/subnets?limit=1&marker=', 'private_subnet'), ('/flavors?marker=', 'flavor'),
-    ('/network/v2.0/security-group-rules?limit=1&marker=', 'rule'), ('/os-keypairs?marker=', 'key')])
-def test_a_marker_of_anothers_is_none(things, missing, mine, thieves, path, name):
-    path = path.format(**mine)
-    for who in ('manager', *callers.DELEGATED):
-        theirs, nothing = (thieves[who].get(path + ref) for ref in (things[name], missing[name]))
-        assert theirs.status_code == nothing.status_code, (who, theirs.text, nothing.text)
-        assert theirs.text.replace(things[name], '') == nothing.text.replace(missing[name], ''), who

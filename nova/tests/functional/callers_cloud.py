@@ -1,0 +1,69 @@
+"""A cloud with something of everything in one project, and callers of every kind around it: fixtures of tests."""
+import pytest
+
+from nova.tests.functional import callers
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.functional import test_isolation as isolation
+
+MISSING, VERSION, one = isolation.MISSING, isolation.VERSION, isolation.one
+# names and numbers; what else there is has a uuid
+NOT_UUIDS = {'key': 'missing-key', 'metadata_key': 'missing', 'tag': 'missing', 'migration': '999999',
+             'request': 'req-' + MISSING, 'project': '0' * 32, 'flavor': 'missing'}
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('callers'), ['host1', 'host2'], quota__instances=-1,
+                               quota__cores=-1, quota__ram=-1, quota__server_groups=-1) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def identity(cloud):
+    return callers.Identity(cloud.admin(VERSION), VERSION)
+
+
+@pytest.fixture(scope='module')
+def owner(identity):
+    return identity.in_project('canary-project', 'member')
+
+
+@pytest.fixture(scope='module')
+def others(identity):
+    """{name: Caller} of another project."""
+    return {role: identity.in_project('other', role) for role in ('reader', 'member', 'manager', 'service')} | (
+        identity.delegated('other'))
+
+
+@pytest.fixture(scope='module')
+def nowhere(identity):
+    return identity.without_project()
+
+
+@pytest.fixture(scope='module')
+def things(identity, owner):
+    """Of everything that a project can have one: {name: id}."""
+    admin, made = identity.admin, isolation.make_things(owner)
+    project = owner.project_id
+    network = one(admin, '/network/v2.0/networks', 'network', name='canary-network', project_id=project)['id']
+    subnet = one(admin, '/network/v2.0/subnets', 'subnet', network_id=network, cidr='10.77.0.0/24', ip_version=4,
+                 project_id=project)['id']
+    one(admin, '/flavors', 'flavor', id='private', name='canary-flavor', ram=128, vcpus=1, disk=1,
+        **{'os-flavor-access:is_public': False})
+    given = admin.post('/flavors/private/action', {'addTenantAccess': {'tenant': project}})
+    assert given.status_code == 200, given.text
+    moved = owner.boot(made['image'], name='canary-moved', networks='none')['id']
+    owner.wait_for(moved)
+    assert admin.post(f'/servers/{moved}/action', {'migrate': None}).status_code == 202
+    owner.wait_for(moved, 'VERIFY_RESIZE')
+    move, = admin.get(f'/os-migrations?instance_uuid={moved}').json()['migrations']
+    return {**made, 'private_network': network, 'private_subnet': subnet, 'flavor': 'private', 'moved': moved,
+            'migration': move['id'], 'move': move['uuid'], 'metadata_key': 'key', 'tag': 'tag',
+            'server_group': one(owner, '/os-server-groups', 'server_group', name='canary-servers',
+                                policy='anti-affinity')['id'],
+            'attachment': owner.get('/volume/v3/attachments').json()['attachments'][0]['id']}
+
+
+@pytest.fixture(scope='module')
+def missing(things):
+    return {name: NOT_UUIDS.get(name, MISSING) for name in things}
