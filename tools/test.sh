@@ -40,6 +40,16 @@ if wants integration && [ $root = yes ]; then
     step "libvirt" "$here/libvirt-host.sh" start
     step "Guest image" "$here/guest-image.sh" "$NOVA_TEST_GUEST_DIR"
 fi
+# where it cannot be installed, its tests say so and are skipped
+keystone_venv() {
+    [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] && return 0
+    python3 -m venv "$NOVA_TEST_KEYSTONE" &&
+        "$NOVA_TEST_KEYSTONE/bin/pip" install --quiet --disable-pip-version-check keystone
+}
+if wants integration; then
+    export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
+    step "Keystone" keystone_venv
+fi
 
 # Waited for in the background, so that the end of this script is the end of its tests, whenever it comes.
 # pytest NAME arguments

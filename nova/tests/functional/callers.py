@@ -21,20 +21,24 @@ class Caller(cloud_fixture.Client):
     :param auth: the ``auth`` object of the login
     :param headers: sent with every request besides
     :param session: of a Client to the same cloud: hundreds of sockets are not the point
+    :param identity: URL of the identity service, when it is not that of the cloud
     """
 
-    def __init__(self, url, auth, version=None, headers=(), session=None):
-        self.url, self.version = url, version
+    def __init__(self, url, auth, version=None, headers=(), session=None, identity=None):
+        self.url, self.version, self.identity = url, version, identity or url + '/identity'
         self.session = session or requests.Session()
         self.session.trust_env = False
         self.headers = dict(headers)
-        answer = self.session.post(url + '/identity/v3/auth/tokens', json={'auth': auth})
+        answer = self.session.post(self.identity + '/v3/auth/tokens', json={'auth': auth})
         assert answer.status_code == 201, answer.text
         token = answer.json()['token']
         self.token, self.user_id = answer.headers['X-Subject-Token'], token['user']['id']
         self.project_id = token.get('project', {}).get('id')
 
     def request(self, method, path, body=None, version=None, **more):
+        if path.startswith('/identity/'):
+            return self.session.request(method, self.identity + path.removeprefix('/identity'), json=body,
+                                        headers={'X-Auth-Token': self.token})
         return super().request(method, path, body, version, **{
             **more, 'headers': {**self.headers, **more.get('headers', {})}})
 
@@ -74,7 +78,8 @@ class Identity:
         return name, password, user_id
 
     def caller(self, auth, headers=()):
-        return Caller(self.admin.url, auth, self.version, headers, self.admin.session)
+        return Caller(self.admin.url, auth, self.version, headers, self.admin.session,
+                      getattr(self.admin, 'identity', None))
 
     def in_project(self, project, role):
         """A Caller with a role in a project, by its name, made when missing."""

@@ -1,0 +1,128 @@
+"""The compute API behind a real Keystone: tokens of every scope, application credentials and trusts."""
+import pytest
+
+from nova.tests.functional import callers
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.functional import test_callers as matrix
+from nova.tests.functional import test_isolation as isolation
+from nova.tests.integration import keystone
+
+VERSION, one = isolation.VERSION, isolation.one
+
+
+@pytest.fixture(scope='module')
+def identity(tmp_path_factory):
+    """callers.Identity of a cloud whose compute API asks a Keystone; images are the cloud's own."""
+    with keystone.running() as (url, password), pytest.MonkeyPatch.context() as patch:
+        for name, value in {'auth_type': 'password', 'auth_url': url + '/v3', 'www_authenticate_uri': url + '/v3',
+                            'username': keystone.ADMIN, 'password': password, 'project_name': 'admin',
+                            'user_domain_id': 'default', 'project_domain_id': 'default'}.items():
+            patch.setenv(f'OS_KEYSTONE_AUTHTOKEN__{name.upper()}', value)
+        with cloud_fixture.running(tmp_path_factory.mktemp('keystone'), identity__backend='keystone') as cloud:
+            auth = callers.by_password(keystone.ADMIN, password, {'project': {
+                'name': 'admin', 'domain': callers.DOMAIN}})
+            made = callers.Identity(callers.Caller(cloud.url, auth, VERSION, identity=url), VERSION)
+            made.image = cloud.admin().upload_image(name='everybodys', visibility='public')
+            yield made
+
+
+@pytest.fixture(scope='module')
+def owner(identity):
+    return identity.in_project('canary-project', 'member')
+
+
+@pytest.fixture(scope='module')
+def things(identity, owner):
+    server = owner.boot(identity.image, name='canary-server', networks='none')['id']
+    owner.wait_for(server)
+    one(identity.admin, '/flavors', 'flavor', id='private', name='canary-flavor', ram=64, vcpus=1, disk=1,
+        **{'os-flavor-access:is_public': False})
+    given = identity.admin.post('/flavors/private/action', {'addTenantAccess': {'tenant': owner.project_id}})
+    assert given.status_code == 200, given.text
+    group = one(owner, '/os-server-groups', 'server_group', name='canary-group', policy='affinity')['id']
+    key = one(owner, '/os-keypairs', 'keypair', name='canary-key', type='ssh', public_key=isolation.PUBLIC_KEY)['name']
+    actions = owner.get(f'/servers/{server}/os-instance-actions').json()['instanceActions']
+    known = {'server': server, 'server_group': group, 'key': key, 'flavor': 'private', 'project': owner.project_id,
+             'image': identity.image, 'request': actions[0]['request_id'], 'metadata_key': 'key', 'tag': 'tag'}
+    return {name: known.get(name, isolation.MISSING) for name in {*matrix.PARTS['compute'].values(), *known} - {None}}
+
+
+def state(owner):
+    return {path: owner.get(path).json() for path in (
+        '/servers/detail', '/os-server-groups', '/os-keypairs', '/flavors/detail', '/os-security-groups',
+        '/limits')}
+
+
+def test_who_has_no_project_has_nothing_of_one(identity, owner, things):
+    before, wrong = state(owner), {}
+    assert 'canary' in str(before)
+    nowhere = identity.without_project()
+    for row in matrix.compute_rows():
+        path = matrix.path_of('compute', row[2], things, isolation.MISSING)
+        for who, caller in nowhere.items():
+            answer = matrix.ask(caller, row, path)
+            refused = answer.status_code == 403 or row[-1] and answer.status_code < 500
+            if not refused or 'canary' in matrix.text_of(answer, row):
+                wrong[row[0], who] = answer.status_code, matrix.text_of(answer, row)[:150]
+    assert not wrong and state(owner) == before
+    for who, caller in nowhere.items():
+        assert 'm1.tiny' in caller.get('/flavors').text and caller.get('/flavors/private').status_code == 404, who
+
+
+def sees(caller):
+    """Names of the servers of a caller's list; None: refused."""
+    answer = caller.get('/servers/detail')
+    return {server['name'] for server in answer.json()['servers']} if answer.status_code == 200 else None
+
+
+def test_an_application_credential_is_its_project(identity, owner, things):
+    found = identity.delegated('canary-project') | {'credential elsewhere': identity.delegated('other')['credential']}
+    assert found['credential'].project_id == owner.project_id
+    for who in callers.DELEGATED:
+        assert 'canary-server' in sees(found[who])
+        assert found[who].get('/servers?all_tenants=1').status_code == 403
+        assert found[who].get('/os-services').status_code == 403
+        assert found[who].get('/os-keypairs/canary-key').status_code == 404        # of another user
+    elsewhere = found['credential elsewhere']
+    assert sees(elsewhere) == set() and elsewhere.get(f'/servers/{things["server"]}').status_code == 404
+    made = found['credential'].boot(identity.image, name='by-credential', networks='none')['id']
+    owner.wait_for(made)
+    assert owner.delete(f'/servers/{made}').status_code == 204
+
+
+@pytest.mark.parametrize('impersonation', [True, False])
+@pytest.mark.parametrize('role', ['reader', 'member'])
+def test_a_trust_gives_one_project_and_its_roles(identity, owner, things, impersonation, role):
+    name, password, trustee = identity.user(None, None)
+    made = owner.post('/identity/v3/OS-TRUST/trusts', {'trust': {
+        'trustor_user_id': owner.user_id, 'trustee_user_id': trustee, 'project_id': owner.project_id,
+        'impersonation': impersonation, 'roles': [{'id': identity.roles[role]}]}})
+    assert made.status_code == 201, made.text
+    caller = identity.caller(callers.by_password(name, password, {
+        'OS-TRUST:trust': {'id': made.json()['trust']['id']}}))
+    assert caller.project_id == owner.project_id
+    assert caller.user_id == (owner.user_id if impersonation else trustee)
+    assert 'canary-server' in sees(caller)
+    tagged = caller.put(f'/servers/{things["server"]}/tags/{role}-{impersonation}')
+    assert tagged.status_code == (201 if role == 'member' else 403), tagged.text
+    assert caller.get('/servers?all_tenants=1').status_code == 403
+    key = caller.get('/os-keypairs/canary-key').status_code
+    assert key == (200 if impersonation else 404)          # keys are those of the user
+    elsewhere = identity.in_project('other', 'member').boot(identity.image, name='elsewhere', networks='none')['id']
+    assert caller.get(f'/servers/{elsewhere}').status_code == 404
+
+
+def test_an_administrator_of_a_domain_or_the_system_is_none_here(identity, things):
+    """Who needs a project gets one: the same user is an administrator by a token of the project."""
+    name, password, user_id = identity.user('/domains/default', 'admin')
+    scoped = identity.caller(callers.by_password(name, password, {'domain': callers.DOMAIN}))
+    for path in ('/servers?all_tenants=1', '/os-services', '/os-hypervisors', f'/servers/{things["server"]}'):
+        answer = scoped.get(path)
+        assert answer.status_code == 403 and 'Yours is scoped to a domain.' in answer.text, path
+    project = identity.project('admins')
+    granted = identity.admin.put(
+        f'/identity/v3/projects/{project}/users/{user_id}/roles/{identity.roles["admin"]}')
+    assert granted.status_code == 204, granted.text
+    admin = identity.caller(callers.by_password(name, password, {'project': {'id': project}}))
+    assert admin.get(f'/servers/{things["server"]}').status_code == 200
+    assert 'canary-server' in admin.get('/servers?all_tenants=1').text
