@@ -5,6 +5,7 @@
 """
 import collections
 import contextlib
+import contextvars
 import functools
 import logging
 import os
@@ -39,6 +40,22 @@ SQLITE_MODE = 0o600              # of a database's file, whoever makes it: SQLit
 CONNECT_S = 5                    # a server that takes longer to be reached is away
 IDLE_S = 30                      # what a transaction has locked is free when nothing is said in it for so long
 SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
+
+
+_joining = contextvars.ContextVar('nova_joining', default=None)
+
+
+@contextlib.contextmanager
+def joining(function):
+    """Let ``function(conn, database)`` be called in each write transaction of this thread, right before it commits.
+
+    :param function: None: nothing is called
+    """
+    token = _joining.set(function)
+    try:
+        yield
+    finally:
+        _joining.reset(token)
 
 
 class CommitUnanswered(db_exc.DBConnectionError):
@@ -95,6 +112,9 @@ class Database:
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
             conn.info.pop(_AFTER, None)            # of a transaction that failed
             yield conn
+            join = _joining.get()
+            if join is not None:
+                join(conn, self)
             conn.commit()
             if not self.sqlite:
                 self._committed(conn.connection.dbapi_connection)

@@ -28,9 +28,9 @@ LOCK_NUMBER = 0x6E6F7661
 # branch: modules whose tables it holds, and the command that brings a database to the newest revision
 BRANCHES = {
     'api': (('tables_api', 'tables_aggregates', 'tables_categories', 'tables_identity', 'tables_image',
-             'tables_network', 'tables_volume'), 'nova-manage api_db sync'),
+             'tables_network', 'tables_volume', 'tables_audit'), 'nova-manage api_db sync'),
     'cell': (('tables_cell', 'tables_usage', 'tables_placement', 'tables_cell_moves', 'tables_maintenance',
-              'tables_pci', 'tables_console', 'tables_shadow'),
+              'tables_pci', 'tables_console', 'tables_shadow', 'tables_audit'),
              'nova-manage db sync'),
 }
 
