@@ -66,10 +66,13 @@ class RequestContext(context.RequestContext):
 
     :ivar observer: who hears, by ``begun(ctx, action, before, row, about)``, of an action on a server that this caller
         has begun: a notifier, or None
+    :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
+        process in which the request came in
     :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: nobody said
     """
 
     observer = None
+    credential_id = None
 
     def __init__(self, *, remote_address=None, service_roles=None, token_expires_at=None, **kwargs):
         super().__init__(service_roles=service_roles or [], **kwargs)

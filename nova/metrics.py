@@ -264,6 +264,14 @@ DB_CONNECTIONS = Watched(
 NOTIFICATIONS = _counter(
     'nova_notifications_total', 'Notifications. `result`: sent, dropped (no room in the queue) or failed', 'result')
 
+AUDIT_LOST = _counter(
+    'nova_audit_lost_total', 'Requests without a record of their own in the audit log. `why`: flood (refused ones, '
+    'which are counted in one record) or error (the log of the service has it)', 'why')
+AUDIT_SEALED = _counter('nova_audit_sealed_total', 'Records of the audit log that were sealed', 'database')
+AUDIT_BROKEN = _counter(
+    'nova_audit_broken_total', "Looks at an audit log whose end lay before one that was seen: somebody has cut it off",
+    'database')
+
 # ---- the process
 
 INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels tell what runs here',

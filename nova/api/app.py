@@ -14,10 +14,12 @@ import weakref
 
 import orjson
 
+from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova import notify
 from nova.api import admission
+from nova.api import audited
 from nova.api import choices
 from nova.api import faults
 from nova.api import idempotency
@@ -63,6 +65,7 @@ class Services:
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
     builds     admission.Builds; the Application sets it
+    auditor    nova.audit.Auditor; the Application sets it
     notifier   nova.notify: who is told of what the API does
     """
 
@@ -82,6 +85,7 @@ class Services:
     application: object = None
     streams: object = None
     builds: object = None
+    auditor: object = None
     notifier: object = notify.OFF
 
     @functools.cached_property
@@ -158,6 +162,7 @@ class Application:
         services.application = self
         services.streams = Streams(services.conf.api.event_streams)
         services.builds = admission.Builds(services.conf.api.max_waiting_builds)
+        services.auditor = audit.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
     def __call__(self, environ, start_response):
@@ -167,11 +172,14 @@ class Application:
             code, headers, body = self._serve(req)
         except Exception as error:
             code, headers, body = faults.answer(error, req.request_id, environ.get('HTTP_ACCEPT_LANGUAGE', ''))
+            audited.finish(req, code, error)
             body = orjson.dumps(body)
             if req.route is None and code == 406:
                 headers.append(('Vary', versions.VARY))
             else:
                 headers += versions.headers(req.version) if not req.relaxed else []
+        else:
+            audited.finish(req, code, headers=headers)
         headers += request_id_headers(req.request_id)
         if isinstance(body, Stream):
             headers += [('Content-Type', body.content_type), ('Cache-Control', 'no-store')]
@@ -217,9 +225,10 @@ class Application:
         if environ['REQUEST_METHOD'] in ('POST', 'PUT', 'PATCH'):
             raw = self._read(environ)
             document = parse_json(raw) if rows[0][0].action is not None else None
-        req.route, names = row, _names = routing.choose(rows, req.version, document)
+        req.route, names = row, names = routing.choose(rows, req.version, document)
         environ[measured.ROUTE] = row
         _check_scope(context, row)
+        audited.begin(req, dict(zip(names, values)), status_of(row, req.version))
         if row.policy is not None:
             req.authorize(row.policy)
         if row.query is not None:
@@ -237,8 +246,8 @@ class Application:
             req.found_in.clear()                 # it got its host, and with it another cell, while it was looked for
             return self._answer(req, row, row.handler(req, **dict(zip(names, values))))
         if idempotency.wanted(environ, row):
-            return idempotency.serve(req, parse_json(raw) if raw else None, work)
-        return work()
+            return idempotency.serve(req, parse_json(raw) if raw else None, audited.recorded(req, work))
+        return audited.recorded(req, work)()
 
     def _match(self, req, context, path):
         """({method: rows}, values of the parts, segments) of the request's path; segments are those below the version

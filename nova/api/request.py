@@ -79,15 +79,16 @@ class Request:
     body      the validated, converted body; None without one
     query     params.QueryValues; empty where the row has no Query
     services  see app.Services
+    record    nova.audit.Record of a request that writes, once its route is known, else None
     once      idempotency.Once of a request with an Idempotency-Key, else None
     """
 
     __slots__ = ('environ', 'services', 'context', 'version', 'relaxed', 'route', 'body', 'query', 'request_id',
-                 'project_in_path', 'base_path', 'once', 'found_in', '_allowed', '_link_prefix')
+                 'project_in_path', 'base_path', 'record', 'once', 'found_in', '_allowed', '_link_prefix')
 
     def __init__(self, environ, services):
         self.environ, self.services = environ, services
-        self.context = self.route = self.body = self.once = None
+        self.context = self.route = self.body = self.once = self.record = None
         self.query = params.QueryValues()
         self.version, self.relaxed = versions.MIN_VERSION, False
         self.request_id = None

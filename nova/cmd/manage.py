@@ -7,6 +7,7 @@ from nova import concurrency
 from nova.cmd import command_line
 from nova.cmd import common
 from nova.cmd import manage_archive
+from nova.cmd import manage_audit
 from nova.cmd import manage_cells
 from nova.cmd import manage_image
 from nova.cmd import manage_logs
@@ -40,7 +41,8 @@ def main(arguments=None):
     unexpected = UNEXPECTED if UNEXPECTED in EXIT_CODES.get(given.function, ()) else 1
     try:
         options = {name: value for name, value in vars(given).items() if name not in ('function', 'parser')}
-        return given.function(nova_conf.new(before + rest), **options) or 0
+        conf = nova_conf.new(before + rest)
+        return _recorded(given.function, command, conf, options) or 0
     except command_line.Refused as refused:
         return common.failed('nova-manage', refused, refused.code)
     except exception.NovaException as error:
@@ -55,6 +57,27 @@ def main(arguments=None):
     except db_exc.DBError as error:
         from nova.db import errors
         return common.failed('nova-manage', f'The database cannot be used: {errors.reason(error)}', unexpected)
+
+
+def _recorded(function, command, conf, options):
+    """Run a command; what it writes first has a record of it in the audit log."""
+    from nova import audit
+
+    record = manage_audit.record_of(_words(command), options)
+    try:
+        with audit.recording(record):
+            return function(conf, **options)
+    except Exception as error:
+        if record.written:
+            from nova import notify
+            audit.Auditor(record.database, notify.OFF).finish(record, 500, error)
+        raise
+
+
+def _words(command):
+    """The category of a command line, and its action."""
+    actions = COMMANDS.get(command[0])
+    return command[:1] if callable(actions) else command[:2]
 
 
 def _database(branch):
@@ -181,6 +204,7 @@ COMMANDS = {
     'vm': {'list': manage_servers.list_servers},
     'live-migration': manage_servers.live_migrate,
     'image': manage_image.COMMANDS,
+    'audit': manage_audit.COMMANDS,
     'logs': manage_logs.COMMANDS,
     'shell': manage_shell.COMMANDS,
     'bash-completion': _completion,
@@ -190,14 +214,15 @@ OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
-    **manage_archive.OPTIONS, **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_servers.OPTIONS,
-    **manage_shell.OPTIONS,
+    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_image.OPTIONS, **manage_logs.OPTIONS,
+    **manage_servers.OPTIONS, **manage_shell.OPTIONS,
     **manage_cells.OPTIONS,
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # function: {exit code: when}, also for the man page
-EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_cells.EXIT_CODES, **manage_upgrade.EXIT_CODES}
+EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
+              **manage_upgrade.EXIT_CODES}
 
 
 def _parser():

@@ -5,6 +5,7 @@ import datetime
 from nova import notify
 from nova import utils
 from nova.compute import interface as compute_interface
+from nova.conductor import audit_log
 from nova.conductor import build
 from nova.conductor import deferred
 from nova.conductor import evacuate
@@ -38,7 +39,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                        follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
                        volumes.Volumes, shares.Shares, notices.Notices,
                        usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer,
-                       upgrade.Upgrader):
+                       upgrade.Upgrader, audit_log.AuditLog):
     """
     :param conf: the configuration
     :param api_db: Database of the API database
@@ -63,6 +64,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         self._power_states = power_states.PowerStates(self._cell_db)
         self._together = together.Together(self._cell_db)
         self._data_migrations = online.Background(api_db, cells)
+        self._audit_seals, self._audit_told = {}, {}       # {name of a database: newest seal; when it was told}
         self.drift = 0           # differences that the audit has mended: should stay 0
 
     def start(self):
@@ -105,6 +107,8 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                 ('forget_groups', conf.reconcile_interval, self.forget_groups),
                 ('maintain_hosts', maintenance.PERIOD_S, self.maintain_hosts),
                 ('resend_image_caching', conf.reconcile_interval, self.resend_image_caching),
+                ('seal_audit_log', audit_log.SEAL_S, self.seal_audit_log),
+                ('expire_audit_log', 3600, self.expire_audit_log),
                 ('expire_history', 3600, self.expire_history),
                 ('offload_shelved', 60, self.offload_shelved),
                 ('reclaim_deleted', 60, self.reclaim_deleted),

@@ -174,7 +174,8 @@ class Cells:
         if self._default is None:            # it is known even while the rows of all are read, which may take long
             with self._lock:
                 if self._default is None:
-                    row = self._api_db.run(self._register)
+                    with engine.joining(None):       # whoever asks first: it is not what was asked for
+                        row = self._api_db.run(self._register)
                     made = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {made.uuid: made}
                     self._default = made

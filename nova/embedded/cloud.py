@@ -12,8 +12,10 @@ import logging
 import os
 import pathlib
 
+from nova import audit
 from nova import compose
 from nova import exception
+from nova import notify
 from nova import policy
 from nova import wsgi
 from nova.db import cells as db_cells
@@ -196,8 +198,9 @@ class Cloud:
         rules = policy.Policy(self.conf)
         compute = compose.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity)
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
+        self.auditor = audit.Auditor(self.api_db, notify.new(self.conf))
         return wsgi.Mounts([
-            wsgi.Mount('/identity', identity_app.Application(self.identity)),
+            wsgi.Mount('/identity', audit.Face(identity_app.Application(self.identity), self.auditor)),
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
             wsgi.Mount('/network', self._authenticated(network, rules)),
             *self._volumes(rules),
@@ -216,8 +219,8 @@ class Cloud:
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(store), rules))]
 
     def _authenticated(self, application, rules):
-        return auth.EmbeddedAuth(application, self.identity, public=_public, fault=auth.identity_fault,
-                                 is_admin=rules.is_admin)
+        return auth.EmbeddedAuth(audit.Face(application, self.auditor), self.identity, public=_public,
+                                 fault=auth.identity_fault, is_admin=rules.is_admin)
 
 
 class _Late:

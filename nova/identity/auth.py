@@ -153,7 +153,7 @@ class EmbeddedAuth(_Middleware):
         service = self._validate(service_token) if service_token else None
         # A service vouches for a request that began in time, so that a long operation can end.
         data = self._validate(token, allow_expired=service is not None and 'service' in service.roles)
-        return context.RequestContext(
+        caller = context.RequestContext(
             is_admin=None, auth_token=token, user_id=data.user_id, user_name=data.user_name,
             user_domain_id=data.user_domain_id, user_domain_name=data.user_domain_name,
             project_id=data.project_id, project_name=data.project_name,
@@ -163,6 +163,8 @@ class EmbeddedAuth(_Middleware):
             service_roles=list(service.roles) if service else None,
             service_user_id=service and service.user_id, service_project_id=service and service.project_id,
             token_expires_at=data.claims.expires_at, **_request_of(environ))
+        caller.credential_id = data.claims.credential_id
+        return caller
 
 
 class KeystoneContext(_Middleware):
@@ -178,7 +180,10 @@ class KeystoneContext(_Middleware):
         found = environ.get('keystone.token_auth')
         if found is not None and found.has_user_token:
             facts['token_expires_at'] = timeutils.normalize_time(found.user.expires)
-        return context.RequestContext.from_environ(environ, is_admin=None, **facts)
+        caller = context.RequestContext.from_environ(environ, is_admin=None, **facts)
+        if found is not None and found.has_user_token:
+            caller.credential_id = getattr(found.user, 'application_credential_id', None)
+        return caller
 
     def _challenge(self, environ):
         """None: auth_token adds www_authenticate_uri to a 401 that comes out behind it."""

@@ -9,6 +9,7 @@ import uuid
 
 from oslo_db import exception as db_exc
 
+from nova import audit
 from nova import exception
 from nova import utils
 from nova.db import images as db_images
@@ -99,6 +100,7 @@ class Store:
                'status': 'queued', 'created_at': now, 'updated_at': now}
         row['id'] = row['id'].lower()
         _check_rights(ctx, {}, row)
+        audit.about(row['id'])
         try:
             return self.db.run(self._insert, row, properties or {}, tags)
         except db_exc.DBDuplicateEntry:

@@ -21,6 +21,7 @@ import time
 
 from nova import concurrency
 from nova import metrics
+from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
 from nova.notify import payloads
@@ -136,6 +137,24 @@ class Notifier:
                           legacy.build(event.payload, subject))
         except Exception:
             self.failed(f'{name} {phase or ""}')
+
+    def tell_audit(self, row):
+        """Queue a record of the audit log as a CADF event: once, in the older form's queue where there is one.
+
+        :param row: of the table audit_records
+        """
+        self._tell_cadf(cadf.EVENT, lambda: cadf.event(row, self.host, self.binary), row['request_id'])
+
+    def tell_seal(self, name, seal):
+        """The same of the newest seal of the audit log of a database."""
+        self._tell_cadf(cadf.SEALED, lambda: cadf.sealed(name, seal, self.host, self.binary), None)
+
+    def _tell_cadf(self, event_type, make, request_id):
+        try:
+            form = 'unversioned' if 'unversioned' in self._senders else 'versioned'
+            self._put(form, _Caller(request_id=request_id), f'{self.binary}:{self.host}', event_type, None, make())
+        except Exception:
+            self.failed(event_type)
 
     def begun(self, ctx, action, before, row, about):
         """An action on a server has begun, or is done at once: what tasks.begin calls for an observer.

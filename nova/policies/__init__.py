@@ -1,4 +1,5 @@
 """Rules of the compute API: who may do what, unless policy.yaml says otherwise."""
+from nova.policies import audit
 from nova.policies import hosts
 from nova.policies import projects
 from nova.policies import proxies
@@ -17,4 +18,5 @@ EXTRAS = frozenset({
     'nova:servers:reboot:category', 'nova:groups:any_project'})
 
 # (rule, check, what it guards, ((method, path), …))
-RULES = (*servers.RULES, *server_actions.RULES, *hosts.RULES, *projects.RULES, *proxies.RULES)
+RULES = (*servers.RULES, *server_actions.RULES, *hosts.RULES, *projects.RULES, *proxies.RULES,
+         *audit.RULES)

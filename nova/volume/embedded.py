@@ -5,6 +5,7 @@ a volume follows from its attachments, and a transaction that changes them holds
 """
 import uuid
 
+from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova import utils
@@ -82,6 +83,7 @@ class EmbeddedVolumes(api.Volumes):
             self._use(conn, ctx.project_id, 'volumes', values['size'])
             row = db.insert(conn, volumes, values)
             return self.views(conn, [row])[0]
+        audit.about(values['id'])
         return self.db.run(write)
 
     def _from_image(self, ctx, image_id, size):
@@ -262,14 +264,17 @@ class EmbeddedVolumes(api.Volumes):
         return found
 
     def create_snapshot(self, ctx, volume_id, name, description='', force=True, metadata=None):
+        ident = str(uuid.uuid4())
+
         def write(conn):
             row = self.row(conn, ctx, volume_id, lock=True)
             if row['status'] not in (('available', 'in-use') if force else ('available',)):
                 raise exception.InvalidVolume(
                     reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
             self._use(conn, row['project_id'], 'snapshots', row['size'])
+            audit.about(ident)
             return db.insert(conn, volume_snapshots, {
-                'id': str(uuid.uuid4()), 'volume_id': row['id'], 'project_id': row['project_id'],
+                'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
                 'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
                 'size': row['size'], 'status': 'available', 'bootable': row['bootable'], 'metadata': metadata or {},
                 'image_metadata': row['image_metadata']})

@@ -1,4 +1,5 @@
 """Host aggregates: groups of hosts with metadata; ``availability_zone`` among it makes a zone of the hosts."""
+from nova import audit
 from nova import exception
 from nova.api import formats
 from nova.api import notices
@@ -173,7 +174,7 @@ def show(req, id):
 
 def create(req):
     given = req.body['aggregate']
-    row = req.services.api_db.run(aggregates.create, given['name'], given.get(ZONE))
+    row = req.services.api_db.run(audit.naming(aggregates.create, 'id'), given['name'], given.get(ZONE))
     notices.tell(req, 'aggregate.create', row)
     return _one(req, row, _BASE)
 

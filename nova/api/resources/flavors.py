@@ -3,6 +3,7 @@ import uuid
 
 from oslo_utils import strutils
 
+from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova.api import notices
@@ -159,7 +160,7 @@ def create(req):
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
     flavor_id = given.get('id')
     values['flavor_id'] = str(uuid.uuid4()) if flavor_id in (None, 'auto') else flavor_id
-    row = req.services.api_db.run(flavors.create, values)
+    row = req.services.api_db.run(audit.naming(flavors.create, 'flavor_id'), values)
     notices.tell(req, 'flavor.create', row)
     return _one(req, row)
 

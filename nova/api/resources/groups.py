@@ -3,6 +3,7 @@
 The same groups as those of os-server-groups, here with every attribute: any number of policies at once, and metadata.
 ``nova.api.group_xml`` makes XML of the JSON that is answered here.
 """
+from nova import audit
 from nova import exception
 from nova.api import notices
 from nova.api import paging
@@ -111,7 +112,7 @@ def create(req, tenant_id):
         limits = quotas.limits_of(conn, req.services.conf, values['project_id'])
         server_spec.check_metadata(values.get('metadata', {}), limits)
         return server_groups.create(conn, limits, values)
-    row = req.services.api_db.run(run)
+    row = req.services.api_db.run(audit.naming(run, 'uuid'))
     notices.tell(req, 'server_group.create', row)
     where = f'{req.host_url}/v3.0/{row["project_id"]}/groups/{row["uuid"]}'
     return Response(_one(req, row), headers=(('Location', where),))

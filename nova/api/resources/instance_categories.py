@@ -2,6 +2,7 @@
 
 A category is named by its id or by its name; no name looks like an id.
 """
+from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova.api import paging
@@ -105,7 +106,7 @@ def show(req, category):
 
 
 def create(req):
-    row = req.services.api_db.run(categories.create, _values(req))
+    row = req.services.api_db.run(audit.naming(categories.create, 'uuid'), _values(req))
     return Response(_one(req, row), headers=(('Location', req.url('os-instance-categories', row['uuid'])),))
 
 

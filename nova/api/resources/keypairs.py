@@ -1,4 +1,5 @@
 """Key pairs: a user's own, and those of others for administrators."""
+from nova import audit
 from nova import keypair
 from nova.api import notices
 from nova.api import paging
@@ -88,7 +89,7 @@ def create(req):
     def run(conn):
         quotas.check_key_pairs(conn, quotas.limits_of(conn, req.services.conf, req.project_id, user_id), user_id)
         return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
-    row = req.services.api_db.run(run)
+    row = req.services.api_db.run(audit.naming(run, 'name'))
     notices.tell(req, 'keypair.import' if private is None else 'keypair.create', row)
     shown = CREATED.builder(req)(row)
     if private is not None:

@@ -4,6 +4,7 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova import hooks
@@ -122,6 +123,7 @@ def create(req):
         if answer is not None:
             return answer
     req.services.builds.admit(req.services.cells, wanted.most)
+    audit.about(names[0])
     uuids = req.services.api_db.run(_reserve, cell, wanted.limits, spec, wanted.least, names)
     volumes = []
     try:

@@ -3,6 +3,7 @@
 A group may have several policies, or none (``nova.api.resources.groups``). Here it is shown with the first of them, as
 clients of this resource expect; ``nova:policies`` has all of them where they are not one.
 """
+from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova.api import formats
@@ -144,7 +145,7 @@ def create(req):
     def run(conn):
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
         return server_groups.create(conn, limits, values)
-    row = req.services.api_db.run(run)
+    row = req.services.api_db.run(audit.naming(run, 'uuid'))
     notices.tell(req, 'server_group.create', row)
     return _one(req, row)
 

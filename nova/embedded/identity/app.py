@@ -5,6 +5,7 @@ import logging
 import orjson
 import webob
 
+from nova import audit
 from nova import context
 from nova import exception
 from nova import utils
@@ -50,10 +51,15 @@ class Application:
             req.query = dict(req.GET)
         except UnicodeDecodeError:
             raise exception.BadRequest('The query is not valid UTF-8.') from None
+        values = [*parts.values()]
+        audit.named(f'identity:{row.handler.__name__}', route=row.path, code=row.status,
+                    target_type=row.path.split('/')[2] if values else row.path[4:],
+                    target_id=values[0] if values else None, target_part='/'.join(values[1:]) or None)
         req.service = self._service
         rule = operations.RULES[row.rule]
         if rule is not None:
             req.caller = self._service.validate(req.headers.get('X-Auth-Token', ''))
+            audit.asked_by(req.caller)
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')
         if row.body is not None:

@@ -3,6 +3,7 @@ import uuid
 
 from oslo_db import exception as db_exc
 
+from nova import audit
 from nova import exception
 from nova import utils
 from nova.db import identity as queries
@@ -73,6 +74,7 @@ class Directory:
     def _create(self, noun, values):
         row = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
         row |= {name: value for name, value in values.items() if name != 'id' or value}
+        audit.about(row['id'])
         self.write(queries.create, noun, row, noun=noun, name=row['name'])
         return row
 

@@ -1,4 +1,5 @@
 """Logins, tokens, the catalog, and the table of all operations."""
+from nova import audit
 from nova import exception
 from nova.embedded.identity import catalog
 from nova.embedded.identity import operations
@@ -27,6 +28,8 @@ def _catalog(req, data):
 
 def login(req):
     token, data = req.service.authenticate(req.data['auth'], req.remote_addr or '')
+    audit.asked_by(data)
+    audit.about(data.user_id)
     return operations.reply_of(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
 
 

@@ -229,15 +229,15 @@ def check_role(kind):
 
 
 def assign_role(kind):
-    def handler(req, user_id, role_id, **target):
+    def assign(req, user_id, role_id, **target):
         req.service.assign_role(user_id, role_id, kind, _target(kind, target))
-    return handler
+    return assign
 
 
 def unassign_role(kind):
-    def handler(req, user_id, role_id, **target):
+    def unassign(req, user_id, role_id, **target):
         req.service.unassign_role(user_id, role_id, kind, _target(kind, target))
-    return handler
+    return unassign
 
 
 # ---- application credentials

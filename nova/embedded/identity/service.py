@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 
+from nova import audit
 from nova import exception
 from nova import utils
 from nova.db import identity as queries
@@ -170,6 +171,7 @@ class IdentityService(directory.Directory):
         self._limit.check(key)
         if not passwords.matches(secret or '', stored, self.rounds):
             self._limit.failed(key)
+            audit.about(user_id)
             # The name that was typed stays out: people type passwords into that field.
             LOG.warning('Login refused for user %s from %s', user_id or 'unknown', key[1])
             raise exception.Unauthorized()

@@ -12,6 +12,7 @@ import orjson
 import webob
 import webob.exc
 
+from nova import audit
 from nova import exception
 from nova.embedded.image import patch
 from nova.embedded.image import views
@@ -57,6 +58,9 @@ class Application:
         for method, pattern, handler in ROUTES:
             match = pattern.fullmatch(path)
             if match and method == request.method:
+                audit.named(f'image:{handler.__name__}', route=pattern.pattern.replace('([^/]+)', '{id}'),
+                            code=CODES.get(handler, 204), target_type='images',
+                            **dict(zip(('target_id', 'target_part'), match.groups())))
                 ctx = request.environ.get('nova.context')
                 if ctx is None:
                     raise exception.Unauthorized()
@@ -376,6 +380,8 @@ def _routes(*rows):
     return [(method, re.compile(path.replace('{}', '([^/]+)')), handler) for method, path, handler in rows]
 
 
+# of success of what is written, where it is not 204
+CODES = {create_image: 201, update_image: 200, create_member: 200, update_member: 200}
 ROUTES = _routes(
     ('GET', '/v2/images', list_images),
     ('POST', '/v2/images', create_image),

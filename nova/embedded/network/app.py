@@ -7,6 +7,7 @@ import logging
 import orjson
 import webob
 
+from nova import audit
 from nova import exception
 from nova.db import networks as db
 from nova.embedded.network import attributes
@@ -83,6 +84,8 @@ class Application:
         if len(path) > 2:
             raise exception.NotFound()
         status, method = _only(request, *METHODS[len(path)])
+        audit.named(f'network:{method.strip("_")}_{resource.singular}', code=status, target_type=resource.plural,
+                    target_id=path[1] if path[1:] else None, route=f'/v2.0/{path[0]}' + '/{id}' * len(path[1:]))
         if request.method not in ('GET', 'HEAD') and not context.may_write():
             raise exception.PolicyDenied(rule=f'{method.strip("_")}_{resource.singular}')
         return status, getattr(self, method)(context, resource, request, *path[1:])
@@ -113,6 +116,7 @@ class Application:
         def make(conn):
             values = attributes.parse(resource.attributes, context, given, creating=True)
             ident = resource.create(conn, self, context, values)
+            audit.about(ident)
             return resource.views(conn, context, [db.get(conn, resource.table, ident)])[0]
 
         view = self.api_db.run(ipam.arbitrated(make))

@@ -8,6 +8,7 @@ import re
 import orjson
 import webob
 
+from nova import audit
 from nova import exception
 from nova.embedded.volume import handlers
 from nova.embedded.volume import views
@@ -89,6 +90,9 @@ class Application:
                 raise exception.NotFound()
             path = path[1:]
         row, parts = _find(request, path)
+        audit.named('volume:' + row.handler.__name__, code=row.status, target_type=row.path[0],
+                    target_id=parts[0] if parts else None, target_part=parts[1] if parts[1:] else None,
+                    route='/v3/' + '/'.join('{id}' if part == '*' else part for part in row.path))
         if row.writes and not context.may_write() or row.admin and not _trusted(context):
             raise exception.PolicyDenied(rule='volume:' + row.handler.__name__)
         asked = Request(request, self.store, version)

@@ -3,13 +3,18 @@ import io
 import json
 import urllib.parse
 
+import sqlalchemy as sa
+
 from nova import conf as nova_conf
 from nova import context
 from nova import policy
 from nova.api import app
+from nova.api import audited
+from nova.api import measured
 from nova.db import categories
 from nova.db import cells
 from nova.db import engine
+from nova.db.tables_audit import records
 from nova.tests import schemas
 from nova.volume import embedded
 
@@ -38,7 +43,10 @@ class Client:
     """Speaks WSGI to an application.
 
     :param version: microversion text, or None to send no header
+    :cvar audited: whether each write that is carried out is looked up in the audit log: there is one record of it
     """
+
+    audited = False
 
     def __init__(self, application, *, project=PROJECT, user=USER, roles=('member', 'reader'), version=None,
                  prefix='/v2.1'):
@@ -65,7 +73,24 @@ class Client:
         given.update(environ or {})
         started = []
         chunks = self.application(given, lambda status, pairs: started.append((int(status[:3]), pairs)))
-        return Answer(*started[0], b''.join(chunks))
+        answer = Answer(*started[0], b''.join(chunks))
+        if self.audited and answer.status < 400:
+            self._check_record(given, answer)
+        return answer
+
+    def _check_record(self, environ, answer):
+        row, services = environ.get(measured.ROUTE), self.application.services
+        if row is None or row.method == 'GET' or 'nova.context' not in environ:
+            return
+        asked = sa.select(records.c.outcome, records.c.user_id, records.c.code).where(
+            records.c.request_id == answer.headers['x-openstack-request-id'],
+            records.c.action == audited.action_of(row))
+        found = []
+        for database in (services.api_db, *(cell.db for cell in services.cells.all())):
+            with database.reader() as conn:
+                found += conn.execute(asked).all()
+        assert [one.outcome for one in found] == ['accepted'], (row.method, row.path, row.action, found)
+        assert found[0].user_id == environ['nova.context'].user_id
 
     def get(self, path, **more):
         return self.request('GET', path, **more)

@@ -13,6 +13,7 @@ import time
 from oslo_messaging.notify import _impl_test
 
 from nova.api import app
+from nova.notify import cadf
 from nova.notify import events
 from nova.notify import payloads
 from nova.rpc import bus
@@ -129,6 +130,7 @@ class Walk:
             part(uuid)
         self.deletions(uuid)
         self.usage()
+        self.conductor.seal_audit_log()
 
     def nouns(self):
         ask = self.ask
@@ -367,7 +369,8 @@ def path_of(event_type, versioned):
 def paths():
     """The files of all rows."""
     return {path_of(each, versioned) for row in events.ROWS
-            for versioned, names in ((True, row.types()), (False, row.old_types())) for each in names}
+            for versioned, names in ((True, row.types()), (False, row.old_types())) for each in names} | {
+                path_of(each, False) for each in (cadf.EVENT, cadf.SEALED)}
 
 
 def main():

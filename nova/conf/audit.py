@@ -1,0 +1,15 @@
+"""[audit]: the log of who did what."""
+from oslo_config import cfg
+
+GROUP = 'audit'
+
+OPTIONS = [
+    cfg.IntOpt('keep_days', default=365, min=0, max=36500, mutable=True,
+               help='Days that the records of the audit log are kept; 0 keeps them for ever. Regulations name a '
+                    'number: a year is what many of them ask for.'),
+    cfg.StrOpt('key', default='', secret=True,
+               help='Secret with which conductors seal the records, the same for all of them; 32 random characters or '
+                    'more. With it nobody who can only write to the databases can make up a record, or change one that '
+                    'is sealed. Empty: the chain is made without a secret, and only seals that were told elsewhere '
+                    'show a log that was written anew. nova-manage audit verify needs it, too.'),
+]

@@ -1,0 +1,12 @@
+"""Rules of the audit log."""
+from nova.policies.base import ADMIN
+from nova.policies.base import READER
+
+RULES = (
+    ('nova:audit:index', READER,
+     'List the audit records of the project.',
+     (('GET', '/os-audit'),)),
+    ('nova:audit:index:all_projects', ADMIN,
+     'List the audit records of all projects, and those that belong to none.',
+     (('GET', '/os-audit'),)),
+)

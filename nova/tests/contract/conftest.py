@@ -1,0 +1,12 @@
+"""What holds for every request of the contract tests."""
+import pytest
+
+from nova.tests.functional import base
+
+
+@pytest.fixture(scope='session', autouse=True)
+def audited():
+    """Each write that is carried out has one record in the audit log."""
+    base.Client.audited = True
+    yield
+    base.Client.audited = False
