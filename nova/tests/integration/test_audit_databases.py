@@ -1,0 +1,104 @@
+"""The audit log on database servers: writers, sealers and corrections at once, expiry, and what verifying finds."""
+import datetime
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova import audit as recorder
+from nova import notify
+from nova import utils
+from nova.db import audit
+from nova.db import engine
+from nova.db import migration
+from nova.db.tables_audit import records
+from nova.tests.integration import servers
+
+KEY = b'k' * 32
+WRITERS, SEALERS, EACH = 4, 3, 60
+
+
+@pytest.fixture(scope='module', params=list(servers.SHARED))
+def make(request):
+    with servers.SHARED[request.param]() as url_of:
+        made = []
+
+        def database(name, branch):
+            made.append(engine.Database(url_of(name)))
+            migration.sync(made[-1], branch)
+            return made[-1]
+        yield database
+        for db in made:
+            db.dispose()
+
+
+def run(*functions):
+    errors = []
+
+    def caught(function):
+        try:
+            function()
+        except Exception as error:
+            errors.append(error)
+    threads = [threading.Thread(target=caught, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+
+
+@pytest.mark.parametrize('branch', migration.BRANCHES)
+def test_writers_and_sealers_at_once(make, branch):
+    db = make(f'audit_{branch}', branch)
+    auditor, writing = recorder.Auditor(db, notify.OFF), threading.Event()
+
+    def write():
+        for number in range(EACH):
+            record = recorder.Record('POST', '/servers', 'create', target_type='servers', code=202)
+            with recorder.recording(record):
+                db.run(lambda conn: recorder.about(f'é{number}'))
+            if number % 3 == 0:                              # some fail behind their first transaction
+                auditor.finish(record, 500, ValueError())
+
+    def seal():
+        while not writing.is_set() or db.run(audit.seal, KEY)[0]:
+            db.run(audit.seal, KEY)
+
+    def all_writers():
+        run(*[write] * WRITERS)
+        writing.set()
+    run(all_writers, *[seal] * SEALERS)
+    found = audit.verify(db, KEY)
+    assert found.wrong is None and found.waiting == 0 and found.last >= WRITERS * EACH
+    with db.reader() as conn:
+        outcomes = conn.execute(sa.select(records.c.outcome, sa.func.count()).group_by(records.c.outcome)).all()
+    assert dict(map(tuple, outcomes))['failed'] == WRITERS * EACH // 3
+    later = utils.utcnow() + datetime.timedelta(days=1)
+    assert db.run(audit.expire, KEY, later) == found.last
+    assert audit.verify(db, KEY).wrong is None
+    db.run(audit.insert, [{**record_row(number)} for number in range(5)])
+    db.run(audit.seal, KEY)
+    assert audit.verify(db, KEY).wrong is None
+    with db.writer() as conn:
+        conn.execute(sa.update(records).where(records.c.seq == found.last + 3).values(user_id='x'))
+    assert audit.verify(db, KEY).wrong.startswith(f'Record {found.last + 3} (')
+
+
+def record_row(number):
+    return recorder.Record('POST', '/servers', f'create {number}', code=202).row()
+
+
+def test_a_transaction_that_is_rolled_back_takes_its_record_with_it(make):
+    db = make('audit_rolled', 'api')
+
+    def fail(conn):
+        conn.execute(sa.text('SELECT nothing FROM nowhere'))
+    with recorder.recording(recorder.Record('POST', '/x', 'x', code=200)) as record:
+        with pytest.raises(Exception):
+            db.run(fail)
+        assert not record.written
+        db.run(lambda conn: None)
+    assert record.written
+    with db.reader() as conn:
+        assert len(audit.page(conn, {})) == 1
