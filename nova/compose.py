@@ -3,10 +3,12 @@
 Each function builds one service and imports only what that service is made of: a compute host loads no database
 code.
 """
+import functools
 import os
 import pathlib
 import sys
 
+from nova import diskspace
 from nova import exception
 from nova import notify
 from nova import health
@@ -201,11 +203,14 @@ def images(conf, api_db, store=None):
 def image_store(conf, api_db):
     """The embedded image store."""
     from nova.db import cells
+    from nova.db import storage_quotas
     from nova.image import embedded
     options = conf.image
     return embedded.Store(api_db, options.directory or os.path.join(cells.state_path(conf), 'images'),
                           max_size=options.max_size * embedded.GIB,
-                          max_virtual_size=options.max_virtual_size * embedded.GIB)
+                          max_virtual_size=options.max_virtual_size * embedded.GIB,
+                          limits=functools.partial(storage_quotas.of_images, conf),
+                          reserve=diskspace.Reserve(options.free_disk_reserve * diskspace.MIB))
 
 
 def volumes(conf, api_db, images):

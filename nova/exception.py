@@ -16,7 +16,8 @@ exception stays in the log.
     ├── UnsupportedMediaType 415
     ├── TooManyRequests 429
     ├── Unsupported 501         what this host or deployment cannot do
-    └── Unavailable 503         another part of the system does not answer
+    ├── Unavailable 503         another part of the system does not answer
+    └── InsufficientStorage 507 no room for images and snapshots
 """
 
 
@@ -135,6 +136,11 @@ class Unavailable(NovaException):
     template = 'The service is not available at the moment.'
 
 
+class InsufficientStorage(NovaException):
+    code = 507
+    template = 'There is not enough free disk space for this image or snapshot.'
+
+
 # ---- 400 --------------------------------------------------------------------
 
 class InvalidInput(BadRequest):
@@ -235,6 +241,23 @@ class FatalHookException(Forbidden):
 class QuotaExceeded(Forbidden):
     template = ('Quota exceeded for %(resource)s: Requested %(requested)s, but already used %(used)s '
                 'of %(limit)s %(resource)s')
+
+
+class VolumeLimitExceeded(QuotaExceeded):
+    template = "Maximum number of volumes allowed (%(limit)d) exceeded for quota 'volumes'."
+
+
+class SnapshotLimitExceeded(QuotaExceeded):
+    template = 'Maximum number of snapshots allowed (%(limit)d) exceeded'
+
+
+class VolumeSizeExceedsLimit(QuotaExceeded):
+    template = 'Requested volume size %(size)dG is larger than maximum allowed limit %(limit)dG.'
+
+
+class VolumeSizeExceedsAvailableQuota(QuotaExceeded):
+    template = ('Requested volume or snapshot exceeds allowed %(resource)s quota. Requested %(requested)sG, quota is '
+                '%(limit)sG and %(used)sG has been consumed.')
 
 
 class LimitExceeded(Forbidden):

@@ -11,6 +11,10 @@ OPTIONS = [
                help='Directory of the embedded store. Default: images below the state path.'),
     cfg.IntOpt('max_size', default=256, min=1, max=65536,
                help='GiB of one uploaded image, at most: one upload must not fill the disk.'),
+    cfg.IntOpt('free_disk_reserve', default=1024, min=0, max=16777216,
+               help='MiB that uploads and snapshots leave free: of the file system of the embedded store, which may be '
+                    'that of the databases, and of that on which a compute host copies a disk for a snapshot. Below it '
+                    'they are refused with 507 (Insufficient Storage), and everything else goes on. 0: no reserve.'),
     cfg.IntOpt('max_virtual_size', default=2048, min=1, max=1048576,
                help='GiB that the disk inside an image may claim, at most: a file of some KiB can claim exabytes.'),
 ]

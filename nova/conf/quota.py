@@ -19,4 +19,8 @@ OPTIONS = [
     _limit('key_pairs', 100, 'Key pairs of a user at most.'),
     _limit('server_groups', 10, 'Server groups of a project at most.'),
     _limit('server_group_members', 10, 'Servers of one server group at most.'),
+    _limit('image_size_total', 262144, 'MiB of all images and snapshots of a project at most, those that are being '
+           'uploaded included; the default has room for one of the largest size. Embedded images only.'),
+    _limit('image_count_total', 10000, 'Images and snapshots of a project at most. Embedded images only.'),
+    _limit('image_count_uploading', 100, 'Uploads of a project at the same time at most. Embedded images only.'),
 ]

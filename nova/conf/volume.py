@@ -18,4 +18,6 @@ OPTIONS = [
                help='Volumes of a project at most, and as many snapshots. -1: no limit. Embedded only.'),
     cfg.IntOpt('gigabytes', default=1000, min=-1, max=2147483647,
                help='GiB of all volumes and snapshots of a project at most. -1: no limit. Embedded only.'),
+    cfg.IntOpt('per_volume_gigabytes', default=-1, min=-1, max=2147483647,
+               help='GiB of one volume of a project at most. -1: no limit but that of all of them. Embedded only.'),
 ]

@@ -86,7 +86,7 @@ def delete(conn, image_id):
 def reset_saving(conn):
     """Uploads that nobody continues: their images wait for data again."""
     conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
-                 .values(status='queued', data_id=None, updated_at=utils.utcnow()))
+                 .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
 
 def data_ids(conn):
@@ -94,9 +94,22 @@ def data_ids(conn):
     return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
 
 
-def count(conn, owner):
-    return conn.execute(sa.select(sa.func.count()).select_from(t.images)
-                        .where(t.images.c.owner == owner)).scalar_one()
+_USED = sa.select(
+    sa.func.coalesce(sa.func.sum(sa.func.coalesce(t.images.c.size, 0) + t.images.c.reserved), 0), sa.func.count(),
+    sa.func.coalesce(sa.func.sum(sa.case((t.images.c.status == 'saving', 1), else_=0)), 0)).where(
+    t.images.c.owner == sa.bindparam('of_owner'))
+
+
+def used(conn, owner):
+    """(bytes, images, uploads) of a project; an upload counts what is reserved for it."""
+    return tuple(map(int, conn.execute(_USED, {'of_owner': owner}).one()))
+
+
+def lock_upload(conn, image_id, data_id):
+    """Lock the row of an upload; False when it is over, or its image is deleted."""
+    return conn.execute(sa.select(t.images.c.id).where(
+        t.images.c.id == image_id, t.images.c.status == 'saving', t.images.c.data_id == data_id)
+        .with_for_update()).first() is not None
 
 
 # ---- members -----------------------------------------------------------------

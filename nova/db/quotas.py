@@ -77,6 +77,13 @@ def limits_of(conn, conf, project_id, user_id=None):
     return found if user_id is None else found.of(user_id)
 
 
+def own_limits(conn, project_id, resources):
+    """{resource: limit} that is set for a whole project, of some resources."""
+    rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
+        quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
+    return {resource: limit for resource, limit in rows if resource in resources}
+
+
 def set_limits(conn, project_id, limits, user_id=None):
     """Store limits of a project, or of one user in it."""
     owner = WHOLE_PROJECT if user_id is None else user_id
@@ -87,9 +94,9 @@ def set_limits(conn, project_id, limits, user_id=None):
             engine.insert_ignore(conn, quotas, {**key, 'hard_limit': limit})
 
 
-def delete_limits(conn, project_id, user_id=None):
+def delete_limits(conn, project_id, user_id=None, resources=RESOURCES):
     """Back to the defaults: a project with its users, or one user."""
-    mine = quotas.c.project_id == nova_context.the_project(project_id)
+    mine = sa.and_(quotas.c.project_id == nova_context.the_project(project_id), quotas.c.resource.in_(resources))
     if user_id is not None:
         mine = sa.and_(mine, quotas.c.user_id == user_id)
     conn.execute(sa.delete(quotas).where(mine))

@@ -18,6 +18,8 @@ images = table(
     sa.Column('min_disk', sa.Integer, nullable=False, default=0),        # GiB
     sa.Column('min_ram', sa.Integer, nullable=False, default=0),         # MiB
     sa.Column('size', sa.BigInteger),                                    # bytes
+    # bytes that its project's quota counts for an upload that is going on
+    sa.Column('reserved', sa.BigInteger, nullable=False, default=0, server_default='0'),
     sa.Column('virtual_size', sa.BigInteger),                            # bytes
     sa.Column('checksum', sa.String(32)),
     sa.Column('os_hash_algo', sa.String(16)),

@@ -8,6 +8,7 @@ import contextlib
 import os
 import uuid
 
+from nova import diskspace
 from nova import exception
 from nova.image import fields
 from nova.image import files
@@ -61,6 +62,8 @@ class Images:
 
         :param container_format: None is bare, or the disk format for aki, ari and ami
         :raises ImageUnacceptable: the file is not what ``disk_format`` says, or refers to other files
+        :raises QuotaExceeded: the image's project may not have so many bytes
+        :raises InsufficientStorage: the store has no room for it
         """
         raise NotImplementedError
 
@@ -106,7 +109,8 @@ class EmbeddedImages(Images):
     def upload(self, ctx, image_id, path, disk_format, container_format=None):
         set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
-            self.store.upload(ctx, image_id, files.chunks_of(file))
+            self.store.upload(ctx, image_id, files.chunks_of(file), os.fstat(file.fileno()).st_size,
+                              diskspace.used_bytes(path))
 
 
 class BoundImages:

@@ -10,9 +10,12 @@ import uuid
 from oslo_db import exception as db_exc
 
 from nova import audit
+from nova import diskspace
 from nova import exception
 from nova import utils
 from nova.db import images as db_images
+from nova.db import quotas as db_quotas
+from nova.db import storage_quotas
 from nova.image import fields
 from nova.image import inspector
 from nova.image.files import Files
@@ -21,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
-MAX_IMAGES = 10000               # of one project
+STEP = 64 * 2 ** 20              # bytes that an upload of unknown length reserves at once
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
 
 
@@ -32,11 +35,14 @@ class Store:
     :param directory: where the files are kept; this process must be the only one that serves it
     :param max_size: bytes of one image
     :param max_virtual_size: bytes that the disk inside an image may claim
+    :param limits: called with (conn, project id); the project's limits of storage_quotas.IMAGES
+    :param reserve: nova.diskspace.Reserve of the directory's file system
     """
 
-    def __init__(self, db, directory, *, max_size=256 * GIB, max_virtual_size=2048 * GIB):
-        self.db, self.max_virtual_size = db, max_virtual_size
-        self.files = Files(directory, max_size)
+    def __init__(self, db, directory, *, max_size=256 * GIB, max_virtual_size=2048 * GIB,
+                 limits=storage_quotas.unlimited, reserve=diskspace.Reserve()):
+        self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
+        self.files = Files(directory, max_size, reserve)
 
     def recover(self):
         """Call once at start, before the first upload: forget uploads that a crash cut off."""
@@ -107,8 +113,7 @@ class Store:
             raise exception.Conflict(f'Image ID {row["id"]} already exists!') from None
 
     def _insert(self, conn, row, properties, tags):
-        if db_images.count(conn, row['owner']) >= MAX_IMAGES:
-            raise exception.Forbidden(f'A project may have at most {MAX_IMAGES} images.')
+        self._use(conn, row['owner'], 'image_count_total', 1)
         if not db_images.insert(conn, row, properties, list(dict.fromkeys(tags))):
             raise exception.Conflict(f'Image ID {row["id"]} already exists!')
         return db_images.get(conn, row['id'])
@@ -163,18 +168,27 @@ class Store:
             raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
         db_images.update(conn, image['id'], {'status': status, 'updated_at': utils.utcnow()})
 
-    def upload(self, ctx, image_id, chunks):
+    def upload(self, ctx, image_id, chunks, length=0, on_disk=None):
         """Store the data of a queued image and make it active. No transaction is open while the data comes.
 
+        The quota counts ``length`` from the beginning, and what comes beyond it in steps; a failed upload gives its
+        bytes back.
+
         :param chunks: iterable of bytes
+        :param length: bytes that will come; 0 when nobody knows
+        :param on_disk: bytes of them that are no holes; None: all of them
         :raises Conflict: the image is not queued
+        :raises QuotaExceeded: its project may not have so many bytes, or uploads
+        :raises InsufficientStorage: the disk has no room for it
         :raises ImageUnacceptable, TooLarge: the data is refused; the image is queued again
         :raises Gone: the image was deleted meanwhile
         """
+        self.files.check_room(length if on_disk is None else on_disk)
         data_id = str(uuid.uuid4())
-        image = self.db.run(self._claim, ctx, image_id, data_id)
+        image = self.db.run(self._claim, ctx, image_id, data_id, length)
         try:
-            columns = self.files.write(data_id, chunks, image['disk_format'], self.max_virtual_size, image['id'])
+            columns = self.files.write(data_id, self._counted(image, data_id, chunks, length), image['disk_format'],
+                                       self.max_virtual_size, image['id'])
         except BaseException:
             self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
             raise
@@ -187,19 +201,62 @@ class Store:
         if not settled:
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
 
-    def _claim(self, conn, ctx, image_id, data_id):
+    def _counted(self, image, data_id, chunks, reserved):
+        """The chunks, each handed on after its bytes have been reserved."""
+        received = 0
+        for chunk in chunks:
+            received += len(chunk)
+            if received > reserved:
+                reserved = self.db.run(self._reserve, image, data_id, received)
+            yield chunk
+
+    def _reserve(self, conn, image, data_id, needed):
+        """Let the quota count an upload with ``needed`` bytes, up to a step more while there is room; how many."""
+        if not db_images.lock_upload(conn, image['id'], data_id):        # first the image, then the project: as _claim
+            raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
+        db_images.update(conn, image['id'], {'reserved': 0})
+        room = self._use(conn, image['owner'], 'image_size_total', needed)
+        reserved = needed + STEP if room is None else min(needed + STEP, room)
+        db_images.update(conn, image['id'], {'reserved': reserved})
+        return reserved
+
+    def _use(self, conn, owner, resource, adding):
+        """Ask the quota of a project, whose other requests wait until the transaction ends.
+
+        :param adding: bytes, or a number
+        :returns: how much more there may be, ``adding`` included; None: no limit
+        :raises QuotaExceeded:
+        """
+        if owner is None:                # an administrator's image that belongs to no project
+            return None
+        db_quotas.lock(conn, owner)
+        return storage_quotas.check(resource, adding, self._limits(conn, owner), self._used(conn, owner))
+
+    @staticmethod
+    def _used(conn, owner):
+        return dict(zip(storage_quotas.IMAGES, db_images.used(conn, owner), strict=True))
+
+    def usage(self, ctx):
+        """{resource: (limit, used)} of the caller's project; bytes."""
+        with self.db.reader() as conn:
+            limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id)
+        return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
+
+    def _claim(self, conn, ctx, image_id, data_id, length):
         image = self._owned(conn, ctx, image_id)
         if image['disk_format'] is None or image['container_format'] is None:
             raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
                                        'uploaded.')
-        claimed = db_images.update(conn, image['id'], {'status': 'saving', 'data_id': data_id}, status='queued')
-        if not claimed:
+        if image['status'] != 'queued':
             raise exception.Conflict(f"Image {image_id} is in status '{image['status']}'; data can be uploaded "
                                      "only to one in status 'queued'.")
+        self._use(conn, image['owner'], 'image_count_uploading', 1)
+        self._use(conn, image['owner'], 'image_size_total', length)
+        db_images.update(conn, image['id'], {'status': 'saving', 'data_id': data_id, 'reserved': length})
         return image
 
     def _settle(self, image_id, data_id, values):
-        return self.db.run(db_images.update, image_id, {**values, 'updated_at': utils.utcnow()},
+        return self.db.run(db_images.update, image_id, {**values, 'reserved': 0, 'updated_at': utils.utcnow()},
                            status='saving', data_id=data_id)
 
     # ---- members -------------------------------------------------------------

@@ -7,6 +7,7 @@ import logging
 import os
 
 from nova import concurrency
+from nova import diskspace
 from nova import exception
 from nova.image import inspector
 
@@ -24,10 +25,11 @@ class Files:
 
     :param directory: absolute path; made when it is not there
     :param max_size: bytes of one file, at most
+    :param reserve: nova.diskspace.Reserve of its file system
     """
 
-    def __init__(self, directory, max_size):
-        self.directory, self.max_size = directory, max_size
+    def __init__(self, directory, max_size, reserve=diskspace.Reserve()):
+        self.directory, self.max_size, self.reserve = directory, max_size, reserve
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.chmod(directory, 0o700)
 
@@ -38,14 +40,15 @@ class Files:
         """Store what ``chunks`` yields and return the image's columns for it; nothing is left when it raises.
 
         :returns: {'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value'}
-        :raises TooLarge: over the limit, or the disk is full
+        :raises TooLarge: over the limit
+        :raises InsufficientStorage: it would use up the reserve, or the disk is full
         :raises ImageUnacceptable: the inspector refuses the data
         """
         part = self.path(data_id) + PART
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, 'wb', buffering=0) as file:
-                upload = _Upload(file, self.max_size)
+                upload = _Upload(file, self.max_size, self.check_room)
                 for chunk in chunks:
                     concurrency.blocking(upload.add, chunk)
                     if upload.inspector.report.findings:
@@ -58,9 +61,13 @@ class Files:
             self.remove(data_id)
             if isinstance(error, OSError) and error.errno in DISK_FULL:
                 LOG.error('The image store has no room for an upload.')
-                raise exception.TooLarge('The image store has no room for this image.') from None
+                raise exception.InsufficientStorage() from None
             raise
         return upload.columns()
+
+    def check_room(self, adding=0):
+        """:raises InsufficientStorage: so many bytes more would use up the reserve"""
+        self.reserve.check(self.directory, adding)
 
     def _sync_directory(self):
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -89,8 +96,8 @@ class Files:
 class _Upload:
     """Writes, hashes and inspects chunk by chunk; runs of zeros become holes."""
 
-    def __init__(self, file, max_size):
-        self.file, self.max_size = file, max_size
+    def __init__(self, file, max_size, check_room):
+        self.file, self.max_size, self._check_room = file, max_size, check_room
         self.md5 = hashlib.md5(usedforsecurity=False)
         self.sha512 = hashlib.sha512()
         self.inspector = inspector.Inspector()
@@ -104,6 +111,7 @@ class _Upload:
         if chunk == ZEROS[:len(chunk)]:
             self.file.seek(len(chunk), os.SEEK_CUR)
             return
+        self._check_room(len(chunk))             # others write to the same disk
         rest = memoryview(chunk)
         while rest:
             rest = rest[self.file.write(rest):]

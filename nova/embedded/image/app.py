@@ -144,7 +144,7 @@ def upload(store, request, ctx, image_id):
         raise exception.TooLarge(limit=store.files.max_size)
     chunks = _received(request, length)
     try:
-        store.upload(ctx, image_id, chunks)
+        store.upload(ctx, image_id, chunks, length or 0)
     except exception.NovaException:
         _drain(chunks)
         raise
@@ -313,6 +313,12 @@ def show_stores(store, request, ctx):
     return _json(views.STORES)
 
 
+def show_usage(store, request, ctx):
+    if not ctx.project_id:
+        raise exception.Forbidden('The usage is that of a project: ask with a token of one.')
+    return _json(views.usage(store.usage(ctx)))
+
+
 # ---- requests and responses --------------------------------------------------
 
 def _query(request):
@@ -365,7 +371,8 @@ def _empty():
 
 
 def _fault(error):
-    return _fault_of(error.code, error.message if error.code < 500 else exception.NovaException.template, {})
+    code = 413 if isinstance(error, exception.QuotaExceeded) else error.code       # as the Image API documents it
+    return _fault_of(code, error.message if code < 500 or code == 507 else exception.NovaException.template, {})
 
 
 def _fault_of(code, message, headers):
@@ -403,6 +410,7 @@ ROUTES = _routes(
     ('GET', '/v2/schemas/{}', show_schema),
     ('GET', '/v2/info/import', show_import),
     ('GET', '/v2/info/stores', show_stores),
+    ('GET', '/v2/info/usage', show_usage),
 )
 # They belong to no project: a token without one may read them.
 OF_NOBODY = (show_schema, show_import, show_stores)

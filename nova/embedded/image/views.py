@@ -4,6 +4,9 @@ import urllib.parse
 from nova import utils
 from nova.image import fields
 
+MIB = 2 ** 20
+SIZES = ('image_size_total',)
+NOTHING_STAGED = {'limit': 0, 'usage': 0}        # here data comes by upload alone
 # What this face speaks of: 2.5 community images, 2.7 hidden images and os_hash_*.
 VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
 PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden', 'disk_format', 'container_format',
@@ -39,6 +42,17 @@ def member(row):
 
 def members(rows):
     return {'members': [member(row) for row in rows], 'schema': '/v2/schemas/members'}
+
+
+def usage(used):
+    """The document of GET /v2/info/usage: sizes in MiB, rounded up.
+
+    :param used: {resource: (limit, used)}, sizes in bytes
+    """
+    shown = {name: {'limit': limit if limit < 0 or name not in SIZES else limit // MIB,
+                    'usage': number if name not in SIZES else -(-number // MIB)}
+             for name, (limit, number) in used.items()}
+    return {'usage': {**shown, 'image_stage_total': NOTHING_STAGED}}
 
 
 def versions(root):

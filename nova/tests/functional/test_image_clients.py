@@ -201,7 +201,7 @@ def test_disk_full_leaves_nothing(tmp_path):
     def chunks():
         yield b'x' * 1000
         raise OSError(28, 'No space left on device')
-    with pytest.raises(exception.TooLarge):
+    with pytest.raises(exception.InsufficientStorage):
         store.upload(ctx, image['id'], chunks())
     assert store.show(ctx, image['id'])['status'] == 'queued' and os.listdir(store.files.directory) == []
 

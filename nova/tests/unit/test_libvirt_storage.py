@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from nova import diskspace
 from nova import exception
 from nova.tests.contract import driver_contract
 from nova.virt import driver
@@ -414,3 +415,21 @@ def test_json_is_replaced_whole(tmp_path):
     files.write_json(path, {'a': 1})
     assert files.read_json(path) == {'a': 1} and os.listdir(tmp_path) == ['x.json']
     assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_a_snapshot_leaves_the_reserve(images, tmp_path):
+    uuid, source = '8d1b9a1c-3c5f-4d55-9c53-3f3a4b1f2a01', tmp_path / 'disk'
+    source.write_bytes(b'x' * MIB)
+    directory = tmp_path / 'instances'
+    for reserve, sources, refused in ((0, [source], False), (diskspace.free_bytes(str(tmp_path)) * 2, [], True),
+                                      (diskspace.free_bytes(str(tmp_path)) - 512 * 1024, [source], True)):
+        made = storage.Storage(str(directory), images, qemu_img.QemuImg(60), reserve=diskspace.Reserve(reserve))
+        made.prepare()
+        (directory / uuid).mkdir(exist_ok=True)
+        if refused:
+            with pytest.raises(exception.InsufficientStorage), made.snapshot_path(uuid, sources):
+                pass
+        else:
+            with made.snapshot_path(uuid, sources) as path:
+                assert os.path.isdir(os.path.dirname(path))
+        assert os.listdir(directory / uuid) == []

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 
+from nova import diskspace
 from nova import exception
 from nova import states
 from nova.objects import numa
@@ -47,7 +48,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._qemu_img = qemu_img.QemuImg(options.qemu_img_timeout)
         self.storage = storage.Storage(
             storage.instances_directory(conf.state_path), images, self._qemu_img, inspect_image,
-            options.images_type, options.remove_unused_base_images_after)
+            options.images_type, options.remove_unused_base_images_after,
+            diskspace.Reserve(conf.image.free_disk_reserve * diskspace.MIB))
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.virt_type = self.topology = None
         self._placing = threading.Lock()
@@ -284,7 +286,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             raise exception.GuestNotFound(instance_id=uuid)
         progress(states.IMAGE_PENDING_UPLOAD)
         try:
-            with self.storage.snapshot_path(uuid) as path:
+            root = guest.disks[0]
+            with self.storage.snapshot_path(uuid, list(filter(None, (root.file, root.backing_file)))) as path:
                 self._copy_root(guest, path)
                 progress(states.IMAGE_UPLOADING)
                 self.images.upload(image_id, path, 'qcow2')
@@ -318,8 +321,12 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
                 done = self.hypervisor.guest(operation, uuid, guests.backup_done)
                 if done is not None:
                     return done
+                self.storage.check_room()
                 time.sleep(POLL)
             self.hypervisor.guest(operation, uuid, guests.abort_job)
+        except exception.InsufficientStorage:
+            self.hypervisor.guest(operation, uuid, guests.abort_job)
+            raise
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s failed: %s', uuid, error)
         return False

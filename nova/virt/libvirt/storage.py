@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import tempfile
 
+from nova import diskspace
 from nova import exception
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
@@ -56,10 +57,12 @@ class Storage:
     :param inspect: see ImageCache
     :param images_type: 'qcow2' or 'raw': form of the root disks
     :param max_age: seconds; see ImageCache
+    :param reserve: nova.diskspace.Reserve that snapshots leave
     """
 
-    def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400):
-        self.directory = directory
+    def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
+                 reserve=diskspace.Reserve()):
+        self.directory, self._reserve = directory, reserve
         self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age)
@@ -125,9 +128,18 @@ class Storage:
     def exists(self, uuid):
         return os.path.isdir(self.path(uuid))
 
+    def check_room(self, sources=()):
+        """:raises InsufficientStorage: copies of these files would use up the reserve"""
+        self._reserve.check(self.directory, sum(map(diskspace.used_bytes, sources)))
+
     @contextlib.contextmanager
-    def snapshot_path(self, uuid):
-        """Path of a file that a snapshot may be written to; it is gone afterwards."""
+    def snapshot_path(self, uuid, sources=()):
+        """Path of a file that a snapshot may be written to; it is gone afterwards.
+
+        :param sources: paths of the files that are copied into it
+        :raises InsufficientStorage: there is no room for them
+        """
+        self.check_room(sources)
         directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))
         try:
             os.chmod(directory, DIRECTORY_MODE)
