@@ -12,6 +12,7 @@ from nova.cmd import manage_cells
 from nova.cmd import manage_image
 from nova.cmd import manage_logs
 from nova.cmd import manage_placement
+from nova.cmd import manage_quotas
 from nova.cmd import manage_servers
 from nova.cmd import manage_shell
 from nova.cmd import manage_upgrade
@@ -206,6 +207,7 @@ COMMANDS = {
     'image': manage_image.COMMANDS,
     'audit': manage_audit.COMMANDS,
     'logs': manage_logs.COMMANDS,
+    'quota': manage_quotas.COMMANDS,
     'shell': manage_shell.COMMANDS,
     'bash-completion': _completion,
 }
@@ -215,6 +217,7 @@ OPTIONS = {
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_image.OPTIONS, **manage_logs.OPTIONS,
+    **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS,
     **manage_cells.OPTIONS,
     COMMANDS['db']['sync']: manage_cells.SYNC,

@@ -9,6 +9,8 @@ from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova import utils
+from nova.db import quotas
+from nova.db import storage_quotas
 from nova.db import volumes as db
 from nova.db.tables_volume import volume_attachments
 from nova.db.tables_volume import volume_snapshots
@@ -25,6 +27,7 @@ TYPES = (
 )
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 HELD = ('reserved', 'attaching', 'in-use')
+_TOO_MANY = {'volumes': exception.VolumeLimitExceeded, 'snapshots': exception.SnapshotLimitExceeded}
 
 
 class EmbeddedVolumes(api.Volumes):
@@ -80,7 +83,7 @@ class EmbeddedVolumes(api.Volumes):
             elif source_volume_id:
                 _inherit(values, self.row(conn, ctx, source_volume_id, lock=True), 'the source volume')
             _check_size(values['size'])
-            self._use(conn, ctx.project_id, 'volumes', values['size'])
+            self._use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
             row = db.insert(conn, volumes, values)
             return self.views(conn, [row])[0]
         audit.about(values['id'])
@@ -132,7 +135,7 @@ class EmbeddedVolumes(api.Volumes):
             if size <= row['size']:
                 raise exception.InvalidInput(reason='New size for extend must be greater than current size.')
             _check_size(size)
-            self._use(conn, row['project_id'], None, size - row['size'])
+            self._use(conn, row['project_id'], None, size - row['size'], size)
             db.update(conn, volumes, row['id'], {'size': size})
         self.db.run(write)
 
@@ -152,18 +155,53 @@ class EmbeddedVolumes(api.Volumes):
                 return found
         raise exception.VolumeTypeNotFound(name=str(name)[:255])
 
-    def limits(self):
-        """{'volumes', 'snapshots', 'gigabytes'}: what a project may have; -1: no limit."""
-        most = self.conf.volume
-        return {'volumes': most.volumes, 'snapshots': most.volumes, 'gigabytes': most.gigabytes}
+    def limits(self, conn, project_id):
+        """{resource: limit} of storage_quotas.VOLUMES: what a project may have; -1: no limit."""
+        limits = storage_quotas.of_project(conn, self.conf, project_id)
+        return {name: limits[name] for name in storage_quotas.VOLUMES}
 
-    def _use(self, conn, project_id, noun, size):
-        """:raises QuotaExceeded: the project has no room for one more of ``noun``, or so many GiB"""
+    def default_limits(self, conn):
+        """The same of a project that has none of its own."""
+        limits = storage_quotas.defaults(conn, self.conf)
+        return {name: limits[name] for name in storage_quotas.VOLUMES}
+
+    def set_limits(self, project_id, limits, below_usage=True):
+        """Give a project limits of its own; all of them then.
+
+        :param below_usage: whether a limit may be less than the project has
+        :raises BadRequest: it may not, and is
+        """
+        def write(conn):
+            quotas.lock(conn, project_id)
+            used = db.used(conn, project_id)
+            for name, limit in limits.items():
+                if not below_usage and 0 <= limit < used.get(name, 0):
+                    raise exception.BadRequest(f'Quota limit {limit} for {name} is less than the {used[name]} that are '
+                                               'used.')
+            quotas.set_limits(conn, project_id, limits)
+            return self.limits(conn, project_id)
+        return self.db.run(write)
+
+    def delete_limits(self, project_id):
+        """Let a project have the defaults again."""
+        self.db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
+
+    def _use(self, conn, project_id, noun, adding, size=0):
+        """Refuse what would exceed the quota of a project.
+
+        :param noun: 'volumes' or 'snapshots', of which there is to be one more; None: of neither
+        :param adding: GiB
+        :param size: GiB of one volume
+        :raises VolumeLimitExceeded, SnapshotLimitExceeded, VolumeSizeExceedsLimit, VolumeSizeExceedsAvailableQuota:
+        """
         db.lock_project(conn, project_id)
-        used, limits = db.used(conn, project_id), self.limits()
-        for name, adding in ((noun, 1), ('gigabytes', size)):
-            if name and 0 <= limits[name] < used[name] + adding:
-                raise exception.QuotaExceeded(resource=name, requested=adding, used=used[name], limit=limits[name])
+        used, limits = db.used(conn, project_id), self.limits(conn, project_id)
+        if 0 <= limits['per_volume_gigabytes'] < size:
+            raise exception.VolumeSizeExceedsLimit(size=size, limit=limits['per_volume_gigabytes'])
+        for name, more, error in ((noun, 1, _TOO_MANY.get(noun)),
+                                  ('gigabytes', adding, exception.VolumeSizeExceedsAvailableQuota)):
+            if name and 0 <= limits[name] < used[name] + more:
+                raise error(resource=name, requested=more, used=used[name], limit=limits[name])
 
     # ---- attachments
 

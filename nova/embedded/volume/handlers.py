@@ -5,6 +5,7 @@ import typing
 import jsonschema
 
 from nova import exception
+from nova.db import storage_quotas
 from nova.db import volumes as db
 from nova.db.tables_volume import volume_attachments
 from nova.db.tables_volume import volume_snapshots
@@ -83,6 +84,12 @@ def given(body, key, schema):
         path = '.'.join(str(part) for part in (key, *error.absolute_path))
         raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
     return value
+
+
+_NO_QUOTA = {'backups': 0, 'backup_gigabytes': 0, 'groups': 0}      # there are none here
+_QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
+    storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
+                             'maximum': 2147483647})}
 
 
 # first part of a path, or key of a body: the table whose id follows
@@ -336,13 +343,14 @@ def show_extra_specs(request, ident):
     return {'extra_specs': request.store.check_type(request.context, ident)['extra_specs']}
 
 
-def _usage(request, project_id):
+def _limits(request, project_id):
+    """({resource: limit}, {resource: number in use}) of a project."""
     with request.store.db.reader() as conn:
-        return db.used(conn, project_id)
+        return request.store.limits(conn, project_id), db.used(conn, project_id)
 
 
 def limits(request):
-    most, used = request.store.limits(), _usage(request, request.context.project_id)
+    most, used = _limits(request, request.context.project_id or '')
     return {'limits': {'rate': [], 'absolute': {
         'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
         'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': 0, 'maxTotalBackupGigabytes': 0,
@@ -353,15 +361,35 @@ def limits(request):
 def quotas(request, project_id):
     if project_id != request.context.project_id and not request.context.is_admin:
         raise exception.NotFound()
-    most = {**request.store.limits(), 'backups': 0, 'backup_gigabytes': 0, 'groups': 0, 'per_volume_gigabytes': -1}
+    most, used = _limits(request, project_id)
+    most = {**most, **_NO_QUOTA}
     if listing.true(request.query.get('usage', '')):
-        used = _usage(request, project_id)
         most = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in most.items()}
     return {'quota_set': {'id': project_id, **most}}
 
 
 def default_quotas(request, project_id):
-    return quotas(request, project_id)
+    with request.store.db.reader() as conn:
+        return {'quota_set': {'id': project_id, **request.store.default_limits(conn), **_NO_QUOTA}}
+
+
+def update_quotas(request, project_id):
+    _check_administrator(request, project_id)
+    wanted = {name: int(limit) for name, limit in request.given.items()}
+    most = request.store.set_limits(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
+    return {'quota_set': {**most, **_NO_QUOTA}}
+
+
+def delete_quotas(request, project_id):
+    _check_administrator(request, project_id)
+    request.store.delete_limits(project_id)
+
+
+def _check_administrator(request, project_id):
+    if not request.context.is_admin:
+        raise exception.PolicyDenied(rule='volume_extension:quotas:update')
+    if len(project_id) > 255:
+        raise exception.BadRequest('A project id has 255 characters at most.')
 
 
 def zones(request):
@@ -418,6 +446,8 @@ ROWS = (
     Row('GET', ('limits',), limits),
     Row('GET', ('os-quota-sets', '*'), quotas),
     Row('GET', ('os-quota-sets', '*', 'defaults'), default_quotas),
+    Row('PUT', ('os-quota-sets', '*'), update_quotas, admin=True, body=('quota_set', _QUOTAS)),
+    Row('DELETE', ('os-quota-sets', '*'), delete_quotas, admin=True),
     Row('GET', ('os-availability-zone',), zones),
     *(Row('GET', path, nothing(key)) for path, key in (
         (('extensions',), 'extensions'), (('backups',), 'backups'), (('backups', 'detail'), 'backups'),

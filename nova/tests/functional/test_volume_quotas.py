@@ -1,0 +1,142 @@
+"""What a project may store: limits of volumes and images of its own, who changes them, and who sees what is used."""
+import concurrent.futures
+
+import pytest
+
+from nova.cmd import manage
+from nova.tests.functional import cloud as cloud_fixture
+
+DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15}
+OTHERS = {'backups': 0, 'backup_gigabytes': 0, 'groups': 0}
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__volumes=10, volume__gigabytes=20,
+                               volume__per_volume_gigabytes=15) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(cloud):
+    return cloud.admin()
+
+
+@pytest.fixture
+def user(cloud, admin):
+    """A member of a project that has the default limits, and nothing."""
+    found = cloud.client()
+    yield found
+    admin.delete(quota_set(found))
+    for noun in ('snapshots', 'volumes'):
+        for row in found.get(f'/volume/v3/{noun}').json()[noun]:
+            assert found.delete(f'/volume/v3/{noun}/{row["id"]}').status_code == 202
+
+
+def quota_set(user, more=''):
+    return f'/volume/v3/os-quota-sets/{user.project_id}{more}'
+
+
+def create(user, size, **values):
+    return user.post('/volume/v3/volumes', {'volume': {'size': size, **values}})
+
+
+def fault(answer):
+    body = answer.json()['overLimit']
+    return answer.status_code, body['code'], body['message']
+
+
+def test_what_does_not_fit_is_413_with_the_reason(user):
+    made = create(user, 12).json()['volume']['id']
+    assert fault(create(user, 9)) == (413, 413, 'Requested volume or snapshot exceeds allowed gigabytes quota. '
+                                      'Requested 9G, quota is 20G and 12G has been consumed.')
+    assert fault(create(user, 16)) == (413, 413, 'Requested volume size 16G is larger than maximum allowed limit 15G.')
+    action = f'/volume/v3/volumes/{made}/action'
+    assert fault(user.post(action, {'os-extend': {'new_size': 16}}))[:2] == (413, 413)
+    assert user.post(action, {'os-extend': {'new_size': 15}}).status_code == 202
+    assert fault(user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': made}}))[0] == 413
+    assert create(user, 5).status_code == 202
+    limits = user.get('/volume/v3/limits').json()['limits']['absolute']
+    assert (limits['maxTotalVolumeGigabytes'], limits['totalGigabytesUsed'], limits['totalVolumesUsed']) == (20, 20, 2)
+
+
+def test_a_project_has_limits_of_its_own(user, admin, cloud):
+    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
+    answer = admin.put(quota_set(user), {'quota_set': {'gigabytes': 3, 'volumes': '2', 'snapshots': 1}})
+    assert answer.status_code == 200, answer.text
+    mine = {**DEFAULTS, 'gigabytes': 3, 'volumes': 2, 'snapshots': 1}
+    assert answer.json()['quota_set'] == {**mine, **OTHERS}
+    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **mine, **OTHERS}
+    assert user.get(quota_set(user, '/defaults')).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
+    assert admin.get(quota_set(admin)).json()['quota_set'] == {'id': admin.project_id, **DEFAULTS, **OTHERS}
+    volume = create(user, 1).json()['volume']['id']
+    assert user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}).status_code == 202
+    assert fault(user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}))[2] == (
+        'Maximum number of snapshots allowed (1) exceeded')
+    assert create(user, 1).status_code == 202
+    assert fault(create(user, 1))[2] == "Maximum number of volumes allowed (2) exceeded for quota 'volumes'."
+    used = user.get(quota_set(user, '?usage=True')).json()['quota_set']
+    assert used['gigabytes'] == {'limit': 3, 'in_use': 3, 'reserved': 0}
+    assert admin.put(quota_set(user, '?skip_validation=False'),
+                     {'quota_set': {'gigabytes': 2}}).status_code == 400
+    assert admin.put(quota_set(user), {'quota_set': {'gigabytes': 2}}).status_code == 200
+    assert admin.delete(quota_set(user)).status_code == 200
+    assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
+
+
+@pytest.mark.parametrize('values', [{}, {'gigabytes': -2}, {'gigabytes': 2 ** 31}, {'gigabytes': '1e3'}, {'cores': 1},
+                                    {'gigabytes': None}, {'gigabytes': True}, []])
+def test_limits_that_are_none(user, admin, values):
+    assert admin.put(quota_set(user), {'quota_set': values}).status_code == 400
+    assert admin.put('/volume/v3/os-quota-sets/' + 'x' * 300, {'quota_set': {'gigabytes': 1}}).status_code == 400
+
+
+def test_only_administrators_change_limits(user, admin, cloud):
+    service = cloud.client('nova-service')
+    for client, codes in ((user, (403,)), (service, (403, 404))):
+        assert client.put(quota_set(user), {'quota_set': {'gigabytes': -1}}).status_code in codes
+        assert client.delete(quota_set(user)).status_code in codes
+    assert user.get(quota_set(admin)).status_code == 404
+    assert user.get(quota_set(user)).json()['quota_set']['gigabytes'] == 20
+
+
+def test_limits_of_servers_and_of_storage_are_apart(user, admin):
+    servers = f'/os-quota-sets/{user.project_id}'
+    admin.put(quota_set(user), {'quota_set': {'gigabytes': 3}})
+    admin.put(servers, {'quota_set': {'cores': 7}})
+    assert admin.delete(servers).status_code == 202
+    assert user.get(quota_set(user)).json()['quota_set']['gigabytes'] == 3
+    admin.put(servers, {'quota_set': {'cores': 7}})
+    assert admin.delete(quota_set(user)).status_code == 200
+    assert admin.get(servers).json()['quota_set']['cores'] == 7
+    admin.delete(servers)
+
+
+def test_parallel_requests_do_not_exceed_the_bytes(user):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        codes = [answer.status_code for answer in pool.map(lambda _: create(user, 6), range(8))]
+    assert sorted(codes) == [202] * 3 + [413] * 5
+
+
+def test_an_operator_changes_the_bytes_of_a_project(cloud, user, capsys, tmp_path):
+    config = tmp_path / 'nova.conf'
+    config.write_text(f'[DEFAULT]\nstate_path = {cloud.state_path}\n[volume]\nvolumes = 10\n')
+
+    def quota(*arguments):
+        code = manage.main(['quota', *arguments, '--config-file', str(config)])
+        return code, {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    user.upload_image(b'x' * 100)
+    assert quota('set', user.project_id, 'image_size_total', '1')[0] == 0
+    code, shown = quota('show', user.project_id)
+    assert code == 0 and shown['image_size_total'] == ['1', '1', 'MiB'] and shown['volumes'] == ['10', '0', '-']
+    assert user.get('/image/v2/info/usage').json()['usage']['image_size_total'] == {'limit': 1, 'usage': 1}
+    image = user.post('/image/v2/images', {'disk_format': 'raw', 'container_format': 'bare'}).json()
+    path = f'/image/v2/images/{image["id"]}/file'
+    octets = {'Content-Type': 'application/octet-stream'}
+    assert user.request('PUT', path, data=b'x' * 2 ** 20, headers=octets).status_code == 413
+    assert quota('set', user.project_id, 'image_size_total', '-1')[0] == 0
+    assert user.request('PUT', path, data=b'x' * 2 ** 20, headers=octets).status_code == 204
+    assert quota('set', user.project_id, 'cores', '1')[0] == 1
+    assert quota('set', user.project_id, 'volumes', '-2')[0] == 1
+    assert quota('reset', user.project_id)[0] == 0
+    assert quota('show', user.project_id)[1]['image_size_total'] == ['262144', '2', 'MiB']
