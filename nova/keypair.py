@@ -1,9 +1,12 @@
 """Key pairs: making them, and what is to be known of a public key that a user brings."""
 import base64
 import binascii
+import collections
 import datetime
 import hashlib
+import os
 import re
+import threading
 
 from cryptography import exceptions as crypto_errors
 from cryptography import x509
@@ -12,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509 import oid
 
+from nova import concurrency
 from nova import exception
 
 RSA_BITS = 2048                   # any guest reads it, and get-password decrypts with it
@@ -28,6 +32,38 @@ def fingerprint(public_key, type_='ssh'):
     :raises KeypairInvalid: it is no key of this type
     """
     return _certificate_fingerprint(public_key) if type_ == 'x509' else _ssh_fingerprint(public_key)
+
+
+class Generator:
+    """Makes key pairs, few at once: each takes a core for some tenths of a second, and others need it, too.
+
+    :param at_once: pairs that are made at the same time at most
+    :param waiting: requests for further ones that wait at most
+    :param of_one: requests of one user among all of them at most
+    """
+
+    def __init__(self, at_once: int = max(1, (os.cpu_count() or 1) // 2), waiting: int = 8, of_one: int = 4):
+        self._most, self._of_one = at_once + waiting, of_one
+        self._slots, self._lock = threading.Semaphore(at_once), threading.Lock()
+        self._users: collections.Counter[str] = collections.Counter()
+
+    def generate(self, type_: str, user_id: str) -> tuple[str, str, str]:
+        """As the function generate.
+
+        :raises TooManyRequests: too many wait already, all in all or of this user
+        """
+        with self._lock:
+            if self._users.total() >= self._most or self._users[user_id] >= self._of_one:
+                raise exception.TooManyRequests(retry_after=1)
+            self._users[user_id] += 1
+        try:
+            with self._slots:
+                return concurrency.blocking(generate, type_, user_id)
+        finally:
+            with self._lock:
+                self._users[user_id] -= 1
+                if not self._users[user_id]:
+                    del self._users[user_id]
 
 
 def generate(type_, user_id):

@@ -35,6 +35,12 @@ def page(conn, user_id, *, marker=None, limit=None):
     return conn.execute(statement.order_by(key_pairs.c.name).limit(limit)).mappings().all()
 
 
+def check_name(conn, user_id, name):
+    """:raises KeypairExists: the user has one of this name"""
+    if statements.first(conn, key_pairs, user_id=user_id, name=name) is not None:
+        raise exception.KeypairExists(name=name)
+
+
 def create(conn, user_id, name, type_, fingerprint, public_key):
     """A new key pair; the row.
 

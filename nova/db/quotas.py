@@ -253,5 +253,13 @@ def check_key_pairs(conn, limits, user_id):
     if limits['key_pairs'] < 0:
         return
     lock(conn, f'user:{user_id}'[:255])
-    if key_pair_usage(conn, user_id) >= limits['key_pairs']:
+    look_at_key_pairs(conn, limits, user_id)
+
+
+def look_at_key_pairs(conn, limits, user_id):
+    """The same before work is begun: others may be faster.
+
+    :raises LimitExceeded:
+    """
+    if 0 <= limits['key_pairs'] <= key_pair_usage(conn, user_id):
         raise exception.LimitExceeded(resource='key pairs', limit=limits['key_pairs'])

@@ -1,7 +1,6 @@
 """/os-assisted-volume-snapshots: the volume service lets the hypervisor make and merge the files of a snapshot."""
-import orjson
-
 from nova import exception
+from nova import json_text
 from nova.api import formats
 from nova.api import params
 from nova.api.params import Object
@@ -55,7 +54,7 @@ def _delete_info(text):
     :raises BadRequest:
     """
     try:
-        info = orjson.loads(text or '')
+        info = json_text.parse(text or '')
     except ValueError:
         info = None
     if not isinstance(info, dict) or not isinstance(info.get('volume_id'), str) or '\0' in info['volume_id']:

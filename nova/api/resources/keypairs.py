@@ -17,6 +17,7 @@ from nova.db import key_pairs
 from nova.db import quotas
 
 _RULE = 'os_compute_api:os-keypairs:'
+GENERATOR = keypair.Generator()           # of this process: its cores are what is short
 
 SUMMARY = Fields(
     Field('name', 'name'),
@@ -77,17 +78,24 @@ def show(req, id):
         return {'keypair': VIEW.builder(req)(key_pairs.get(conn, user_id, id))}
 
 
+def _limits(conn, req, user_id):
+    return quotas.limits_of(conn, req.services.conf, req.project_id, user_id)
+
+
 def create(req):
     given = req.body['keypair']
     user_id = _owner(req, 'create', given.get('user_id'))
     type_, public, private = given.get('type', 'ssh'), given.get('public_key'), None
     if public is None:
-        private, public, print_ = keypair.generate(type_, user_id)
+        with req.services.api_db.reader() as conn:        # no work for a pair that will not be kept
+            quotas.look_at_key_pairs(conn, _limits(conn, req, user_id), user_id)
+            key_pairs.check_name(conn, user_id, given['name'])
+        private, public, print_ = GENERATOR.generate(type_, user_id)
     else:
         print_ = keypair.fingerprint(public, type_)
 
     def run(conn):
-        quotas.check_key_pairs(conn, quotas.limits_of(conn, req.services.conf, req.project_id, user_id), user_id)
+        quotas.check_key_pairs(conn, _limits(conn, req, user_id), user_id)
         return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
     row = req.services.api_db.run(audit.naming(run, 'name'))
     notices.tell(req, 'keypair.import' if private is None else 'keypair.create', row)

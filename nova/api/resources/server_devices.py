@@ -2,10 +2,10 @@
 
 ``parse`` is pure; ``check`` asks the block storage and the images whether what is named is there and fits.
 """
-import json
 import re
 
 from nova import exception
+from nova import json_text
 from nova.api.resources import server_category
 from nova.api.resources import server_schemas
 from nova.db import block_devices
@@ -193,7 +193,7 @@ def _local_disks(given, flavor):
 def _with_those_of(image, given):
     """The devices that the image names, those of the request in the place of the ones they override."""
     try:
-        listed = json.loads(image['properties'][MAPPING])
+        listed = json_text.parse(image['properties'][MAPPING])
         listed = [server_schemas.DEVICE_V2.validate(
             {key: value for key, value in each.items() if key in _NAMED and value is not None}, _VERSION)
             for each in listed[:server_schemas.MAX_DEVICES]]

@@ -2,13 +2,12 @@
 import http.client
 import logging
 
-import orjson
 import webob
 
 from nova import audit
 from nova import context
 from nova import exception
-from nova import utils
+from nova import json_text
 from nova.embedded.identity import handlers
 from nova.embedded.identity import operations
 
@@ -107,6 +106,6 @@ def _body(req):
     if len(text) > MAX_BODY:
         raise exception.TooLarge(limit=MAX_BODY)
     try:
-        return utils.load_json(text)
-    except orjson.JSONDecodeError:
+        return json_text.parse(text)
+    except ValueError:
         raise exception.BadRequest('The body is not valid JSON.') from None

@@ -14,6 +14,7 @@ import webob.exc
 
 from nova import audit
 from nova import exception
+from nova import json_text
 from nova.embedded.image import patch
 from nova.embedded.image import views
 from nova.image import fields
@@ -345,7 +346,7 @@ def _document(request):
     if len(text) > MAX_BODY:
         raise exception.TooLarge(limit=MAX_BODY)
     try:
-        return orjson.loads(text)
+        return json_text.parse(text)
     except ValueError:
         raise exception.BadRequest('The body is not valid JSON.') from None
 

@@ -9,6 +9,7 @@ import webob
 
 from nova import audit
 from nova import exception
+from nova import json_text
 from nova.db import networks as db
 from nova.embedded.network import attributes
 from nova.embedded.network import documents
@@ -243,7 +244,7 @@ def _body(request, name):
     if len(text) > MAX_BODY:
         raise exception.TooLarge(limit=MAX_BODY)
     try:
-        document = orjson.loads(text)
+        document = json_text.parse(text)
     except ValueError:
         raise exception.BadRequest('Malformed request body: it is not JSON.')
     if not isinstance(document, dict) or not isinstance(document.get(name), dict):

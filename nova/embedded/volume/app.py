@@ -10,6 +10,7 @@ import webob
 
 from nova import audit
 from nova import exception
+from nova import json_text
 from nova.embedded.volume import handlers
 from nova.embedded.volume import views
 
@@ -183,7 +184,7 @@ def _body(request):
         if len(text) > MAX_BODY:
             raise exception.TooLarge(limit=MAX_BODY)
         try:
-            document = orjson.loads(text)
+            document = json_text.parse(text)
         except ValueError:
             raise exception.BadRequest('Malformed request body: it is not JSON.') from None
         if not isinstance(document, dict) or b'\\u0000' in text:

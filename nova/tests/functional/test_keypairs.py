@@ -1,5 +1,6 @@
 """Key pairs."""
 import threading
+import time
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -8,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography import x509
 
+from nova import exception
 from nova import keypair
 from nova.tests.functional import base
 
@@ -165,3 +167,42 @@ def test_quota(tmp_path):
     assert _import(api.client(), 'k9').fault == (
         'forbidden', 403, 'Quota exceeded, too many key pairs: at most 2 are allowed.')
     api.close()
+
+
+def test_no_key_is_made_that_will_not_be_kept(tmp_path):
+    fixture = base.ApiFixture(tmp_path, quota__key_pairs=1)
+    client = fixture.client()
+    assert client.post('/os-keypairs', {'keypair': {'name': 'first'}}).status == 200
+
+    def seconds(code, **values):
+        began = time.perf_counter()
+        for _ in range(20):
+            assert client.post('/os-keypairs', {'keypair': values}, version='2.2').status == code
+        return time.perf_counter() - began
+    seconds(403, name='more', public_key=ED25519)            # whatever is done once
+    imported = seconds(403, name='more', public_key=ED25519)
+    assert seconds(403, name='more') < 4 * imported           # a key takes as long as ten such requests and more
+    assert seconds(403, name='more', type='x509') < 4 * imported
+    fixture.admin().put(f'/os-quota-sets/{base.PROJECT}', {'quota_set': {'key_pairs': 9}})
+    assert seconds(409, name='first') < 4 * imported
+    fixture.close()
+
+
+def test_few_keys_are_made_at_once():
+    generator, barrier = keypair.Generator(at_once=1, waiting=3, of_one=2), threading.Barrier(9)
+    made, refused = [], []
+
+    def generate(user):
+        barrier.wait()
+        try:
+            made.append((user, generator.generate('ssh', user)[1]))
+        except exception.TooManyRequests as error:
+            refused.append((user, error.kwargs['retry_after']))
+    threads = [threading.Thread(target=generate, args=(user,)) for user in ['greedy'] * 8 + ['other']]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 'other' in {user for user, _key in made} and ('greedy', 1) in refused
+    assert len({key for _user, key in made}) == len(made) and len(made) + len(refused) == 9
+    assert generator.generate('ssh', 'greedy')[1].startswith('ssh-rsa ')          # all places are free again
