@@ -9,6 +9,14 @@ OPTIONS = [
     cfg.StrOpt('shared_secret', default='', secret=True,
                help='Secret shared with a metadata proxy, which signs the id of the instance that asks. '
                     'Empty: requests through a proxy are refused; guests are known by their address.'),
+    cfg.StrOpt('tokens', default='optional', choices=['optional', 'required'],
+               help='Session tokens of guests, as of EC2\'s instance metadata service version 2. optional: a guest may '
+                    'use one, and older ones do without. required: every read needs one, which keeps forged requests '
+                    'of a guest\'s own services out; cloud-init reads the EC2 documents then. The property '
+                    'metadata_tokens=required of an image, or item of a server\'s metadata, does it for one server.'),
+    cfg.IntOpt('request_rate', default=20, min=1, max=10000,
+               help='Requests a second of one guest at most, in each process; ten seconds\' worth may come at once. '
+                    'More are answered with 429, so that one guest leaves room for the others.'),
     cfg.StrOpt('dhcp_domain', default='', max_length=200,
                help='Domain appended to the host names that guests are told. Empty: bare names.'),
 ]

@@ -131,3 +131,11 @@ quota_locks = table(
     'quota_locks',
     sa.Column('project_id', sa.String(255), primary_key=True),
 )
+
+# Session tokens of the metadata service are made with it: one row.
+metadata_keys = table(
+    'metadata_keys',
+    sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('key', sa.String(64), nullable=False),             # hexadecimal
+    sa.Column('created_at', types.DateTime, nullable=False),
+)

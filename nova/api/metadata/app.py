@@ -14,7 +14,10 @@ import webob
 from nova import exception
 from nova import objects
 from nova import utils
+from nova.api.metadata import limits
+from nova.api.metadata import tokens
 from nova.db import instances
+from nova.db import metadata_keys
 from nova.db import request_specs
 from nova.db import tables_network
 from nova.virt import metadata
@@ -22,6 +25,9 @@ from nova.virt import metadata
 LOG = logging.getLogger(__name__)
 
 PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
+TOKEN_PATH = '/latest/api/token'
+REQUIRED = 'required'
+PROPERTY = 'metadata_tokens'  # of an image, or in the metadata of a server
 DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
 
 
@@ -37,16 +43,25 @@ class Application:
         self.api_db, self.cells = api_db, cells
         self.secret = conf.metadata.shared_secret.encode()
         self.domain = conf.metadata.dhcp_domain
+        self.tokens = tokens.Tokens(lambda: api_db.run(metadata_keys.obtain))
+        self.required = conf.metadata.tokens == REQUIRED
+        self.limits = limits.GuestLimits(conf.metadata.request_rate)
 
     def __call__(self, environ, start_response):
         request = webob.Request(environ)
         try:
-            content = self.answer(request)
+            guest = self._signed(request.headers)
+            with self.limits.request(guest or request.remote_addr or ''):
+                content = self.answer(request, guest)
             response = webob.Response(body=content, content_type=_content_type(request.path), charset=None)
+            if request.path == TOKEN_PATH:
+                response.headers[tokens.TTL] = request.headers[tokens.TTL]
         except exception.NovaException as error:
             code = error.code if error.code < 500 else 500
             response = webob.Response(status=code, content_type='text/plain', charset='utf-8',
                                       body=(error.message if code < 500 else 'Internal error').encode())
+            if code == 429:
+                response.headers['Retry-After'] = str(error.kwargs['retry_after'])
             if code == 500:
                 LOG.exception('metadata request failed')
         except Exception:
@@ -54,30 +69,35 @@ class Application:
             response = webob.Response(status=500, content_type='text/plain', body=b'Internal error')
         return response(environ, start_response)
 
-    def answer(self, request):
-        """The bytes of the requested document; raises NotFound, Forbidden, Conflict."""
+    def answer(self, request, guest=None):
+        """The bytes of the requested document; raises NotFound, Forbidden, Conflict, Unauthorized.
+
+        :param guest: id of the instance that a proxy has signed; None: the address of the request tells it
+        """
         try:
             parts = [part for part in request.path.split('/') if part]
         except UnicodeDecodeError:
             raise exception.NotFound() from None
         if not parts:
             return '\n'.join((*metadata.EC2_VERSIONS, 'latest')).encode()
+        if request.path == TOKEN_PATH:
+            return self._token(request, guest)
         if parts[0] == 'openstack':
-            return self._openstack(request, parts[1:])
+            return self._openstack(request, guest, parts[1:])
         if parts[0] in metadata.EC2_VERSIONS or parts[0] == 'latest':
             _only_reads(request)
-            return _walk(metadata.ec2_tree(self._instance(request), self.domain), parts[1:])
+            return _walk(metadata.ec2_tree(self._reader(request, guest), self.domain), parts[1:])
         raise exception.NotFound()
 
-    def _openstack(self, request, parts):
-        if not parts:
-            return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
-        if parts[0] == 'content' and len(parts) == 2:
+    def _openstack(self, request, guest, parts):
+        if parts[:1] == ['content'] and len(parts) == 2:
             _only_reads(request)
-            return self._content(self._instance(request), parts[1])
-        if parts[0] not in metadata.OPENSTACK_VERSIONS and parts[0] != 'latest' or len(parts) > 2:
+            return self._content(self._reader(request, guest), parts[1])
+        if parts and parts[0] not in metadata.OPENSTACK_VERSIONS and parts[0] != 'latest' or len(parts) > 2:
             raise exception.NotFound()
-        instance = self._instance(request)
+        instance = self._reader(request, guest)
+        if not parts:                        # cloud-init looks here first, and without a token elsewhere then
+            return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
         if parts[1:] == ['password']:
             return self._password(request, instance)
         _only_reads(request)
@@ -91,9 +111,34 @@ class Application:
 
     # ---- who asks -------------------------------------------------------------
 
-    def _instance(self, request):
-        if 'X-Instance-ID' in request.headers or 'X-Instance-ID-Signature' in request.headers:
-            return self._signed_instance(request.headers)
+    def _reader(self, request, guest):
+        """The instance that asks, when it has the token that it needs.
+
+        :raises Unauthorized: it has none, or not its own
+        """
+        instance, token = self._instance(request, guest), request.headers.get(tokens.TOKEN)
+        if token is not None:
+            self.tokens.check(instance.uuid, token)
+        elif self.required or REQUIRED in (instance.metadata.get(PROPERTY), instance.image_properties.get(PROPERTY)):
+            raise exception.Unauthorized(f'A session token is needed: PUT {TOKEN_PATH} gives one.')
+        return instance
+
+    def _token(self, request, guest):
+        if request.method != 'PUT':
+            raise exception.MethodNotAllowed()
+        # a proxy within the guest names for whom it asks; one that has signed names the guest, once
+        if len(request.headers.get('X-Forwarded-For', '').split(',')) > 1 or (
+                guest is None and 'X-Forwarded-For' in request.headers):
+            raise exception.Forbidden('A session token is not given through a proxy.')
+        seconds = tokens.ttl(request.headers)
+        return self.tokens.make(self._instance(request, guest).uuid, seconds).encode()
+
+    def _instance(self, request, guest):
+        if guest is not None:
+            instance = self._load(guest)
+            if request.headers.get('X-Tenant-ID') != instance.project_id:
+                raise exception.NotFound()
+            return instance
         ports, addresses = tables_network.ports.c, tables_network.addresses.c
         with self.api_db.reader() as conn:
             found = conn.execute(
@@ -103,16 +148,19 @@ class Application:
             raise exception.NotFound('No instance has this address.')
         return self._load(found[0])
 
-    def _signed_instance(self, headers):
+    def _signed(self, headers):
+        """The id of the instance that a proxy names; None without one.
+
+        :raises Forbidden: its signature is wrong
+        """
+        if 'X-Instance-ID' not in headers and 'X-Instance-ID-Signature' not in headers:
+            return None
         uuid = headers.get('X-Instance-ID', '')
         expected = hmac.new(self.secret, uuid.encode(), hashlib.sha256).hexdigest()
         given = headers.get('X-Instance-ID-Signature', '')
         if not self.secret or not hmac.compare_digest(expected.encode(), given.encode()):
             raise exception.Forbidden('The signature of the instance id is not valid.')
-        instance = self._load(uuid)
-        if headers.get('X-Tenant-ID') != instance.project_id:
-            raise exception.NotFound()
-        return instance
+        return uuid
 
     def _load(self, uuid):
         with self.cells.of_server(uuid).db.reader() as conn:

@@ -1,0 +1,52 @@
+"""How much of the metadata service one guest gets: requests in a time, and at the same time."""
+import collections
+import contextlib
+import threading
+import time
+
+from nova import exception
+
+BURST_S = 10                # seconds' worth of requests that may come at once: all of cloud-init's
+AT_ONCE = 4                 # requests of one guest at the same time: half of the threads that serve a bridge
+MAX_GUESTS = 10000          # beyond it the one that asked longest ago is forgotten
+
+
+class GuestLimits:
+    """Counts in memory of this process, of a bounded number of guests.
+
+    :param rate: requests a second of one guest
+    :param clock: seconds
+    """
+
+    def __init__(self, rate: int, clock=time.monotonic):
+        self._step, self._clock = 1 / rate, clock
+        self._full_at: collections.OrderedDict[str, float] = collections.OrderedDict()
+        self._running: collections.Counter[str] = collections.Counter()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def request(self, guest: str):
+        """Around one request.
+
+        :raises TooManyRequests: the guest sends too many; ``retry_after`` says for how many seconds it is to wait
+        """
+        with self._lock:
+            now = self._clock()
+            full_at = max(now, self._full_at.pop(guest, now)) + self._step
+            refused = full_at > now + BURST_S or self._running[guest] >= AT_ONCE
+            self._full_at[guest] = full_at - self._step if refused else full_at
+            if len(self._full_at) > MAX_GUESTS:
+                self._full_at.popitem(last=False)
+            if not refused:
+                self._running[guest] += 1
+            elif not self._running[guest]:
+                del self._running[guest]
+        if refused:
+            raise exception.TooManyRequests(retry_after=1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[guest] -= 1
+                if not self._running[guest]:
+                    del self._running[guest]

@@ -1,0 +1,62 @@
+"""Session tokens of the metadata service, as EC2 documents them for its version 2.
+
+A token proves that its bearer can send a PUT with a header of its own: what a server-side request forgery in a guest
+cannot. It names nothing; it is good for one guest until it expires, at every process of the deployment.
+"""
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import struct
+import time
+
+from nova import exception
+
+TTL = 'X-aws-ec2-metadata-token-ttl-seconds'
+TOKEN = 'X-aws-ec2-metadata-token'
+MAX_TTL = 21600                  # seconds
+_BODY = struct.Struct('>Q7s')    # when it expires, and what makes it different from the others
+_MAC = 24                        # bytes
+
+
+class Tokens:
+    """
+    :param key: gives the key of the deployment; asked once
+    :param clock: seconds since the epoch
+    """
+
+    def __init__(self, key, clock=time.time):
+        self._obtain, self._clock, self._key = key, clock, None
+
+    def make(self, uuid: str, ttl: int) -> str:
+        """A token for a guest, good for so many seconds."""
+        body = _BODY.pack(int(self._clock()) + ttl, secrets.token_bytes(7))
+        return base64.urlsafe_b64encode(body + self._mac(uuid, body)).decode()
+
+    def check(self, uuid: str, token: str):
+        """:raises Unauthorized: it is none of this guest, or has expired"""
+        try:
+            raw = base64.b64decode(token.encode('ascii'), altchars=b'-_', validate=True)
+        except (binascii.Error, UnicodeError, ValueError):
+            raw = b''
+        body, mac = raw[:_BODY.size], raw[_BODY.size:]
+        if len(raw) != _BODY.size + _MAC or not hmac.compare_digest(mac, self._mac(uuid, body)) or (
+                _BODY.unpack(body)[0] <= self._clock()):
+            raise exception.Unauthorized('The session token is not valid.')
+
+    def _mac(self, uuid, body):
+        if self._key is None:
+            self._key = self._obtain()
+        return hmac.new(self._key, uuid.encode() + body, hashlib.sha256).digest()[:_MAC]
+
+
+def ttl(headers) -> int:
+    """The seconds that a request for a token asks for.
+
+    :raises BadRequest: it says none, or too many
+    """
+    text = headers.get(TTL, '')
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= MAX_TTL):
+        raise exception.BadRequest(f'{TTL} must be 1 to {MAX_TTL}.')
+    return int(text)
