@@ -5,7 +5,7 @@ tree=$(dirname "$here")
 venv=${NOVA_VENV:-$tree/.venv}
 
 RUN_PACKAGES="libvirt-daemon-system libvirt-clients libvirt-dev pkg-config gcc libc6-dev qemu-system-x86 qemu-utils dnsmasq-base
- nftables iproute2 iputils-ping procps tini util-linux openssh-client"
+ nftables iproute2 iputils-ping procps tini util-linux openssh-client bubblewrap libseccomp2"
 GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
 
 say() { printf '%s\n' "$*"; }

@@ -22,6 +22,10 @@ OPTIONS = [
                     'and on.'),
     cfg.IntOpt('remove_unused_base_images_after', default=86400, min=60, max=86400 * 365,
                help='Seconds after which a cached image that no guest of this host uses is removed.'),
+    cfg.BoolOpt('sandbox_images', default=True,
+                help='Whether qemu-img, which reads what strangers upload, runs in a sandbox (bubblewrap and seccomp), '
+                     'without which nova-compute does not start. false: only where a container allows no '
+                     'namespaces; then an image that breaks qemu-img has all rights of nova-compute.'),
     cfg.IntOpt('qemu_img_timeout', default=3600, min=10, max=86400,
                help='Seconds that copying or converting one disk may take, before the operation fails.'),
 ]

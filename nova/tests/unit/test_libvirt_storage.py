@@ -323,7 +323,7 @@ def test_prepare_removes_what_a_crash_left(store, images, raw):
 def test_qemu_img_is_stopped_at_its_timeout(tmp_path, monkeypatch):
     """Class C."""
     tool = tmp_path / 'qemu-img'
-    tool.write_text('#!/bin/sh\nsleep 30\n')
+    tool.write_text('#!/bin/sh\nexec sleep 30\n')
     tool.chmod(0o755)
     monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
     began = time.monotonic()

@@ -45,7 +45,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     def __init__(self, conf, host, images, inspect_image=None):
         super().__init__(conf, host, images)
         options = conf.libvirt
-        self._qemu_img = qemu_img.QemuImg(options.qemu_img_timeout)
+        self._qemu_img = qemu_img.QemuImg(options.qemu_img_timeout, options.sandbox_images)
         self.storage = storage.Storage(
             storage.instances_directory(conf.state_path), images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
@@ -59,6 +59,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def init_host(self):
         self.storage.prepare()
+        self._prepare_qemu_img()
         self.hypervisor.connect()
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']
@@ -69,6 +70,14 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
         LOG.info('Guests run with %s below %s.', self.virt_type, self.storage.directory)
         self._remove_unused_images()
+
+    def _prepare_qemu_img(self):
+        way = self._qemu_img.prepare(self.storage.directory)
+        if way == 'none':
+            LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
+                        'breaks it takes over this host. [libvirt] sandbox_images = true keeps it apart.')
+        else:
+            LOG.info('qemu-img runs in a sandbox: %s.', way)
 
     def stop(self):
         self.hypervisor.close()
@@ -304,7 +313,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
                 raise exception.VirtError(operation='make a snapshot', reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)          # the guest went off meanwhile: its disk rests now
-        self._qemu_img.convert(root.file, root.format, path, 'qcow2')
+        self._qemu_img.convert(root.file, root.format, path, 'qcow2', root.backing_file)
 
     def _is_active(self, uuid):
         try:

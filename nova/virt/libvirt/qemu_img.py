@@ -1,22 +1,40 @@
-"""qemu-img with bounds: memory, processor time, and a clock; the format is always given, never probed."""
+"""qemu-img in a sandbox, with bounds: memory, processor time, and a clock; the format is always given, never probed.
+
+What a file refers to is not open to it unless the caller names it: a header that names another file leads nowhere.
+"""
 import json
 import os
 import re
 import subprocess
 
 from nova import exception
+from nova.virt import sandbox
 
 GIB = 1024 ** 3
 MEMORY = 2 * GIB                         # address space, bytes
 INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
+TABLES = 64 * 1024 ** 2                  # bytes of an empty qcow2 file at most; beside them 1/64 of the data is enough
+QCOW2_MAGIC = b'QFI\xfb'
 
 
 class QemuImg:
-    """:param timeout: seconds for one copy or conversion."""
+    """
+    :param timeout: seconds for one copy or conversion
+    :param sandboxed: False runs it with the bounds alone
+    """
 
-    def __init__(self, timeout):
-        self._timeout = timeout
+    def __init__(self, timeout: float, sandboxed: bool = True) -> None:
+        self._timeout, self._sandbox = timeout, sandbox.Sandbox(sandboxed)
+
+    def prepare(self, directory: str) -> str:
+        """Find out how qemu-img is kept apart; a line for the log.
+
+        :param directory: where the disks lie
+        :raises VirtError: it is not, and the configuration does not allow that
+        """
+        way = self._sandbox.choose(directory)
+        return f'{way}, as {self._sandbox.user.pw_name}' if self._sandbox.user else way
 
     def info(self, path, disk_format):
         """What ``qemu-img info`` says, as a dict. Only for files whose header was checked before.
@@ -24,38 +42,60 @@ class QemuImg:
         :raises VirtError: it is not of that format, or reading it takes more than it may
         """
         output = self._run('read the disk', ['info', '--output=json', '-U', '-f', disk_format, path],
-                           cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT)
+                           cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT, reads=[path])
         return json.loads(output)
 
     def create(self, path, disk_format, size, backing_file=None, backing_format=None):
-        """Make a disk of ``size`` bytes, on a backing file if one is given."""
-        backing = ['-b', backing_file, '-F', backing_format] if backing_file else []
-        self._run('create a disk', ['create', '-q', '-f', disk_format, *backing, path, str(size)])
+        """Make a disk of ``size`` bytes, on a backing file if one is given, which is not opened."""
+        backing = ['-u', '-b', backing_file, '-F', backing_format] if backing_file else []
+        self._run('create a disk', ['create', '-q', '-f', disk_format, *backing, path, str(size)],
+                  writes=[path], largest=size)
 
-    def resize(self, path, disk_format, size):
-        """Make a disk that no guest uses ``size`` bytes large."""
-        self._run('resize a disk', ['resize', '-q', '-f', disk_format, path, str(size)])
+    def resize(self, path, disk_format, size, backing_file=None):
+        """Make a disk that no guest uses ``size`` bytes large.
 
-    def convert(self, path, disk_format, target, target_format):
-        """Copy a disk that no guest writes to, with all that is below it, into a new file."""
-        self._run('copy a disk', ['convert', '-q', '-f', disk_format, '-O', target_format, path, target])
+        :param backing_file: what it was made on, from our record
+        """
+        self._run('resize a disk', ['resize', '-q', '-f', disk_format, path, str(size)],
+                  reads=[backing_file] if backing_file else [], writes=[path], largest=size)
 
-    def _run(self, operation, arguments, cpu=None, timeout=None):
+    def convert(self, path, disk_format, target, target_format, backing_file=None):
+        """Copy a disk that no guest writes to, with all that is below it, into a new file.
+
+        :param backing_file: as for ``resize``
+        """
+        self._run('copy a disk', ['convert', '-q', '-f', disk_format, '-O', target_format, path, target],
+                  reads=[path, backing_file] if backing_file else [path], writes=[target],
+                  largest=_size(path, disk_format))
+
+    def _run(self, operation, arguments, cpu=None, timeout=None, reads=(), writes=(), largest=0):
         timeout = timeout or self._timeout
-        command = ['prlimit', f'--as={MEMORY}', f'--cpu={cpu or timeout}', '--', 'qemu-img', *arguments]
-        environment = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C'}
+        limits = sandbox.Limits(memory=MEMORY, cpu_s=cpu or max(1, int(timeout)), time_s=timeout,
+                                file_bytes=largest + largest // 64 + TABLES if writes else 0)
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
-                                  env=environment)
+            done = self._sandbox.run(['qemu-img', *map(str, arguments)], limits,
+                                     [os.path.abspath(path) for path in reads],
+                                     [os.path.abspath(path) for path in writes])
         except subprocess.TimeoutExpired:
             raise exception.VirtError(operation=operation, reason=f'it took more than {timeout} seconds') from None
-        if done.returncode:
+        except OSError as error:
+            raise exception.VirtError(operation=operation, reason=error.strerror) from error
+        if done.status:
             raise exception.VirtError(operation=operation, reason=_reason(done))
-        return done.stdout
+        return done.output
+
+
+def _size(path, disk_format):
+    """Bytes of the disk in a file."""
+    with open(path, 'rb') as file:
+        header = file.read(32)
+        if disk_format == 'qcow2' and header.startswith(QCOW2_MAGIC):
+            return int.from_bytes(header[24:32])
+        return file.seek(0, os.SEEK_END)
 
 
 def _reason(done):
     """One line of what it said, without the directories of this host."""
-    lines = done.stderr.decode(errors='replace').strip().splitlines()
-    text = lines[-1][:200] if lines else f'qemu-img ended with {done.returncode}'
+    lines = done.errors.decode(errors='replace').strip().splitlines()
+    text = lines[-1][:200] if lines else f'qemu-img ended with {done.status}'
     return re.sub(r'/[^\s\'",:]*/', '', text)

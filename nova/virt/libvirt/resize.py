@@ -117,6 +117,6 @@ def _grow(qemu_img, disk, size):
     """Make a disk that no guest uses ``size`` bytes large, when it is smaller; its format is the recorded one."""
     if disk.format == 'qcow2':
         if size > storage.qcow2_size(disk.file):
-            qemu_img.resize(disk.file, disk.format, size)
+            qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
     elif size > os.path.getsize(disk.file) and not disk.readonly:
         os.truncate(disk.file, size)

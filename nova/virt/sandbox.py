@@ -1,0 +1,273 @@
+"""Runs a program on strangers' bytes with nothing but the files that are named: bubblewrap, seccomp and limits.
+
+    bwrap      namespaces of its own: no network, no other processes, a file system of /usr and the named files
+    user       USER, or OTHER_USER where it does not exist; without root it is the user who runs us
+    seccomp    SYSTEM_CALLS; everything else is answered with ENOSYS, as a kernel that lacks it does
+    prlimit    address space, processor time, size of a file, number of files, no core dump
+
+Why bubblewrap: doc/source/adr/0015-privileges.rst.
+"""
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+
+from nova import exception
+
+USER = 'nova-image'                      # etc/systemd/nova.sysusers makes it
+OTHER_USER = 'nobody'
+TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
+MOST_SAID = 4 << 20                      # bytes that are read of what a program prints
+MOST_FILES = 64                          # that it has open
+LARGEST_FILE = 1 << 62                   # prlimit takes no more than 64 bits
+
+# Ways to make the namespaces, the best first. 'user': by the sandbox's own user, in a user namespace, so that nothing
+# of it is ever root; it needs a kernel that lets users do so, and directories that they may pass through, as QEMU's
+# user must, too. 'root': by root, who leaves afterwards.
+WAYS = ('user', 'root')
+
+# What qemu-img calls, what the C library and setpriv call around it, and nothing that reaches another process,
+# the network, mounts, keys, namespaces or parts of the kernel that few programs use.
+SYSTEM_CALLS = (
+    # files
+    'access', 'close', 'close_range', 'copy_file_range', 'dup', 'dup2', 'dup3', 'faccessat', 'faccessat2', 'fadvise64',
+    'fallocate', 'fcntl', 'fdatasync', 'flock', 'fstat', 'fstatfs', 'fsync', 'ftruncate', 'getcwd', 'getdents64',
+    'lseek', 'lstat', 'newfstatat', 'open', 'openat', 'pread64', 'preadv', 'preadv2', 'pwrite64', 'pwritev', 'pwritev2',
+    'read', 'readlink', 'readlinkat', 'readv', 'stat', 'statfs', 'statx', 'sync_file_range', 'umask', 'uname', 'write',
+    'writev',
+    # memory
+    'brk', 'get_mempolicy', 'madvise', 'mmap', 'mprotect', 'mremap', 'munmap', 'set_mempolicy',
+    # threads, time and waiting
+    'arch_prctl', 'clock_getres', 'clock_gettime', 'clock_nanosleep', 'epoll_create1', 'epoll_ctl', 'epoll_pwait',
+    'epoll_wait', 'eventfd2', 'exit', 'exit_group', 'futex', 'get_robust_list', 'getrandom', 'gettid', 'gettimeofday',
+    'membarrier', 'nanosleep', 'pause', 'pipe', 'pipe2', 'poll', 'ppoll', 'prlimit64', 'pselect6', 'restart_syscall',
+    'rseq', 'rt_sigaction', 'rt_sigpending', 'rt_sigprocmask', 'rt_sigreturn', 'rt_sigsuspend', 'rt_sigtimedwait',
+    'sched_getaffinity', 'sched_yield', 'select', 'set_robust_list', 'set_tid_address', 'sigaltstack', 'signalfd4',
+    'tgkill', 'time', 'timer_create', 'timer_delete', 'timer_settime', 'timerfd_create', 'timerfd_settime',
+    # bubblewrap's own waiting, and the identity that setpriv takes away
+    'capget', 'capset', 'execve', 'getegid', 'geteuid', 'getgid', 'getgroups', 'getpid', 'getppid', 'getresgid',
+    'getresuid', 'getuid', 'prctl', 'setgroups', 'setresgid', 'setresuid', 'wait4')
+CLONE_THREAD = 0x00010000                # clone(2): a thread, not a process
+SANDBOX = ('--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try',
+           '--die-with-parent', '--new-session', '--clearenv', '--setenv', 'PATH', '/usr/bin:/bin',
+           '--setenv', 'LC_ALL', 'C', '--ro-bind', '/usr', '/usr', '--dir', '/dev',
+           '--dev-bind', '/dev/null', '/dev/null')
+LINKS = ('/bin', '/lib', '/lib32', '/lib64', '/sbin')
+LEAVE_ROOT = ('--cap-drop', 'ALL', '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID', '--cap-add', 'CAP_SETPCAP')
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What one run may take."""
+
+    memory: int                          # bytes of address space
+    cpu_s: int
+    time_s: float                        # by the clock
+    file_bytes: int                      # size of the largest file it may write
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'file_bytes', min(max(self.file_bytes, MOST_SAID), LARGEST_FILE))
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    status: int
+    output: bytes                        # MOST_SAID at most, as are the errors
+    errors: bytes
+
+
+class Sandbox:
+    """:param enabled: False runs programs with the limits alone, as our own user"""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._way: str | None = None
+        self._filter = b''
+        self.user = _user() if os.geteuid() == 0 and enabled else None
+
+    def run(self, command: list[str], limits: Limits, reads: list[str] = (), writes: list[str] = ()) -> Done:
+        """Run a program to its end.
+
+        :param reads: absolute paths of the files that it may read
+        :param writes: of those that it may read and write; they are made if they do not exist
+        :raises TimeoutExpired: of subprocess; the program is gone
+        :raises VirtError: there is no sandbox on this host
+        """
+        if self._enabled and self._way is None:
+            self.choose(os.path.dirname((*writes, *reads)[0]))
+        with contextlib.ExitStack() as stack:
+            for path in reads:
+                self._lend(path)
+            for path in writes:
+                stack.enter_context(self._handed_over(path))
+            return self._run(self._way, command, limits, reads, writes)
+
+    def choose(self, directory: str) -> str:
+        """Find out how programs are kept apart on this host, by a try with a file in ``directory``.
+
+        :returns: one of WAYS, or 'none' when the configuration says so
+        :raises VirtError: not at all, with the reason
+        """
+        if not self._enabled:
+            return 'none'
+        missing = sorted({package for tool, package in TOOLS.items() if not shutil.which(tool)})
+        if missing:
+            raise _refusal(f'it needs the Debian package {" and ".join(missing)}')
+        try:
+            self._filter = self._filter or _filter()
+        except RuntimeError as error:
+            raise _refusal(f'it needs the Debian package libseccomp2 ({error})') from error
+        said = ''
+        for way in WAYS if self.user else WAYS[:1]:
+            said = self._tried(way, directory)
+            if not said:
+                self._way = way
+                return way
+        raise _refusal(said)
+
+    def _tried(self, way: str, directory: str) -> str:
+        """What is wrong with a way; an empty string when nothing is."""
+        with tempfile.NamedTemporaryFile(prefix='.sandbox-', dir=directory) as file:
+            with self._handed_over(file.name):
+                done = self._run(way, ['sh', '-c', f'echo tried >"{file.name}"'],
+                                 Limits(memory=1 << 30, cpu_s=10, time_s=30, file_bytes=0), writes=[file.name])
+            if done.status == 0 and file.read() == b'tried\n':
+                return ''
+            return done.errors.decode(errors='replace').strip()[-200:] or f'bwrap ended with {done.status}'
+
+    def _run(self, way, command, limits, reads=(), writes=()):
+        program = shutil.which(command[0]) or command[0]
+        words = ['prlimit', f'--as={limits.memory}', f'--cpu={limits.cpu_s}', f'--fsize={limits.file_bytes}',
+                 f'--nofile={MOST_FILES}', '--core=0', '--']
+        with contextlib.ExitStack() as stack:
+            descriptors = ()
+            if way is not None:
+                rules = stack.enter_context(_memory())
+                os.write(rules, self._filter)
+                os.lseek(rules, 0, os.SEEK_SET)
+                descriptors = (rules,)
+                words += self._words(way, program, reads, writes, rules)
+            output, errors = (stack.enter_context(_memory(MOST_SAID)) for _ in range(2))
+            environment = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C'}
+            done = subprocess.run([*words, program, *command[1:]], stdin=subprocess.DEVNULL, stdout=output,
+                                  stderr=errors, timeout=limits.time_s, env=environment, pass_fds=descriptors,
+                                  cwd='/')
+            return Done(done.returncode, *(_said(file) for file in (output, errors)))
+
+    def _words(self, way, program, reads, writes, descriptor):
+        """The command before the program that puts it into the sandbox."""
+        leave = []
+        if self.user is not None:
+            leave = ['setpriv', f'--reuid={self.user.pw_uid}', f'--regid={self.user.pw_gid}', '--clear-groups',
+                     '--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', '--']
+        words = [*(leave if way == 'user' else ()), 'bwrap', *SANDBOX,
+                 *(('--unshare-user',) if way == 'user' else LEAVE_ROOT)]
+        for link in LINKS:
+            if os.path.islink(link):
+                words += ['--symlink', os.readlink(link), link]
+            elif os.path.isdir(link):
+                words += ['--ro-bind', link, link]
+        files = [(path, '--ro-bind') for path in reads] + [(path, '--bind') for path in writes]
+        if not os.path.realpath(program).startswith('/usr/'):
+            files.append((program, '--ro-bind'))
+        for path, bind in files:
+            for directory in _above(path):
+                words += ['--dir', directory]
+            words += [bind, path, path]
+        return [*words, '--chdir', '/', '--seccomp', str(descriptor), '--', *(leave if way == 'root' else ())]
+
+    # ---- whose the files are ------------------------------------------------------
+
+    def _lend(self, path):
+        """Let the sandbox's user read a file through its group, unless everybody may read it."""
+        if self.user is None:
+            return
+        with _opened(path, os.O_RDONLY) as descriptor:
+            status = os.fstat(descriptor)
+            if not status.st_mode & 0o004 and status.st_gid != self.user.pw_gid:
+                os.fchown(descriptor, -1, self.user.pw_gid)
+
+    @contextlib.contextmanager
+    def _handed_over(self, path):
+        """A file that is the sandbox's user's while the program runs."""
+        with _opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
+            status = os.fstat(descriptor)
+            if self.user is not None:
+                os.fchown(descriptor, self.user.pw_uid, self.user.pw_gid)
+            try:
+                yield
+            finally:
+                if self.user is not None:
+                    os.fchown(descriptor, status.st_uid, status.st_gid)
+
+
+def _refusal(reason):
+    return exception.VirtError(
+        operation='keep programs that read images apart',
+        reason=f'{reason}. [libvirt] sandbox_images = false does without, which lets an image that breaks qemu-img '
+               'take over this host')
+
+
+def _user():
+    """Whose right programs run with."""
+    for name in (USER, OTHER_USER):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise _refusal(f'there is no user {USER}')
+
+
+def _filter() -> bytes:
+    """The seccomp filter as BPF.
+
+    :raises RuntimeError: libseccomp is not installed
+    """
+    import pyseccomp                     # it looks for the library when it is imported
+    made = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
+    for name in SYSTEM_CALLS:
+        with contextlib.suppress(RuntimeError, OSError):             # some are of other processors
+            made.add_rule(pyseccomp.ALLOW, name)
+    made.add_rule(pyseccomp.ALLOW, 'clone', pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, CLONE_THREAD))
+    with _memory() as descriptor, open(descriptor, 'r+b', closefd=False) as file:
+        made.export_bpf(file)
+        file.seek(0)
+        return file.read()
+
+
+def _above(path):
+    """The directories that lead to a path, the outermost first; bwrap would make them for root alone."""
+    found = []
+    while (path := os.path.dirname(path)) != '/':
+        found.insert(0, path)
+    return found
+
+
+@contextlib.contextmanager
+def _opened(path, flags):
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _memory(size=None):
+    """A file in memory, which grows to ``size`` bytes at most: what is printed fills neither our memory nor a disk."""
+    descriptor = os.memfd_create('sandbox', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        if size is not None:
+            os.ftruncate(descriptor, size)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _said(descriptor):
+    length = os.lseek(descriptor, 0, os.SEEK_CUR)
+    return os.pread(descriptor, min(length, MOST_SAID), 0)
