@@ -272,6 +272,11 @@ AUDIT_BROKEN = _counter(
     'nova_audit_broken_total', "Looks at an audit log whose end lay before one that was seen: somebody has cut it off",
     'database')
 
+# ---- guests
+
+WEAKNESSES = Watched(
+    'nova_compute_weaknesses', 'Reasons why the guests of this host are not kept apart; 0 when they are', combine=max)
+
 # ---- the process
 
 INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels tell what runs here',

@@ -119,7 +119,8 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
         """For a report about the process."""
         tasks = self.queue.in_progress()
         return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),
-                'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__}
+                'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__,
+                'guests are kept apart': ' '.join(self.driver.weaknesses) or 'as far as is known'}
 
     @contextlib.contextmanager
     def task(self, ctx, instance, event, **kwargs):

@@ -93,6 +93,11 @@ class ComputeDriver:
         """{feature: bool} of every mixin there is."""
         return {mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}
 
+    @property
+    def weaknesses(self) -> list[str]:
+        """Sentences: why guests that break out are not kept from each other on this host; after ``init_host``."""
+        return []
+
     def init_host(self):
         """Connect, check that guests can run here, clean what a crash left that belongs to nobody."""
         raise NotImplementedError

@@ -211,6 +211,47 @@ def test_kernel_and_ramdisk_boot(rig, instance):
     wait_for(lambda: b'guest ready' in rig.console(instance), BOOT_SECONDS, 'the guest to boot')
 
 
+def _qemu_user(instance):
+    for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+        with contextlib.suppress(OSError):
+            if b'-uuid\0' + instance.uuid.encode() in path.read_bytes() and path.parent.joinpath('exe').exists():
+                return path.parent.stat().st_uid, path.parent.stat().st_gid
+    raise AssertionError('the guest does not run')
+
+
+def test_a_guest_cannot_write_the_image_that_it_shares_with_others(rig, instance):
+    base = pathlib.Path(rig.driver.storage.cache.fetch(rig.image).path)
+
+    def seen():
+        status = base.stat()
+        return status.st_uid, status.st_gid, status.st_mode & 0o7777
+    spawn(rig, instance)
+    uid, gid = _qemu_user(instance)
+    assert uid != 0 and seen() == (0, 0, 0o444)
+    for attempt in (f'echo x >>{base}', f'chmod 777 {base}', f'rm {base}', f'mv {base} {base}.other'):
+        done = subprocess.run(['setpriv', f'--reuid={uid}', f'--regid={gid}', '--clear-groups', '--', 'sh', '-c',
+                               attempt], capture_output=True, text=True)
+        assert done.returncode and ('Permission' in done.stderr or 'not permitted' in done.stderr), (attempt, done)
+    assert subprocess.run(['setpriv', f'--reuid={uid}', f'--regid={gid}', '--clear-groups', '--', 'head', '-c1', base],
+                          capture_output=True).returncode == 0      # it does read it
+    rig.driver.reboot(None, instance, [], True)
+    assert seen() == (0, 0, 0o444)
+    rig.driver.power_off(instance)
+    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    assert seen() == (0, 0, 0o444)
+    rig.driver.destroy(None, instance, [])
+    assert seen() == (0, 0, 0o444)
+
+
+def test_a_host_that_does_not_keep_guests_apart_says_so(rig):
+    connection = libvirt.open(URI)
+    capabilities = connection.getCapabilities()
+    connection.close()
+    labels = {model.text for model in etree.fromstring(capabilities).findall('./host/secmodel/model')}
+    said = [text for text in rig.driver.weaknesses if 'neither AppArmor nor SELinux' in text]
+    assert len(said) == (0 if labels & {'apparmor', 'selinux'} else 1)
+
+
 def test_spawn_of_a_cached_image_is_fast(rig, instance):
     rig.driver.storage.cache.fetch(rig.image)
     times, downloads = [], list(rig.images.downloads)

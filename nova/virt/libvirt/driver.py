@@ -7,6 +7,7 @@ import time
 
 from nova import diskspace
 from nova import exception
+from nova import metrics
 from nova import states
 from nova.objects import numa
 from nova.virt import driver
@@ -21,6 +22,7 @@ from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import inside
 from nova.virt.libvirt import interfaces
+from nova.virt.libvirt import isolation
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
@@ -56,6 +58,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._lock = threading.Lock()
         self._busy, self._pending = {}, set()
         self._images_looked_at = 0
+        self._weaknesses = []
 
     def init_host(self):
         self.storage.prepare()
@@ -68,8 +71,16 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
                                       '[libvirt] virt_type = auto falls back to emulation')
         self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
+        self._weaknesses = isolation.of_this_host(capabilities)
+        for weakness in self._weaknesses:
+            LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
+        metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
         LOG.info('Guests run with %s below %s.', self.virt_type, self.storage.directory)
         self._remove_unused_images()
+
+    @property
+    def weaknesses(self):
+        return self._weaknesses
 
     def _prepare_qemu_img(self):
         way = self._qemu_img.prepare(self.storage.directory)

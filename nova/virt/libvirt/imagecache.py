@@ -1,12 +1,14 @@
 """Images on this host: downloaded once, checked before any tool reads them, removed when unused for long.
 
 A cached image is ``<directory>/<image id>.<format>`` with the format that it was checked to be. It appears by a
-rename after the check, so that what has that name is whole and good.
+rename after the check, so that what has that name is whole and good. It is ours and read-only: guests share it, and one
+that takes over its QEMU must not write into the disks of all others.
 """
 import dataclasses
 import logging
 import os
 import re
+import stat
 import struct
 import time
 
@@ -19,6 +21,7 @@ LOG = logging.getLogger(__name__)
 FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw'}
 IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
 MODE = 0o640                             # the group is QEMU's once libvirt has taken the file over
+BASE_MODE = 0o444                        # of a cached image: QEMU reads it as it is, and nobody writes it
 SCRATCH = ('.part', '.lock')
 
 QCOW2_MAGIC = b'QFI\xfb'
@@ -61,6 +64,7 @@ class ImageCache:
         with files.lock(path + '.lock'):
             if not os.path.exists(path):
                 self._download(image_id, declared, path)
+            protect(path)
             os.utime(path)               # last use: what remove_unused goes by
         return Base(path, FORMATS[declared], _virtual_size(path, FORMATS[declared]))
 
@@ -71,6 +75,7 @@ class ImageCache:
             self._images.download(image_id, part)
             os.chmod(part, MODE)
             self._check(image_id, declared, part)
+            protect(part)
             os.replace(part, path)
         finally:
             files.remove(part)
@@ -129,8 +134,27 @@ class ImageCache:
                     if held:
                         files.remove(self._path(name))
 
+    def protect(self):
+        """Take back the images that libvirt gave to QEMU's user for an earlier release."""
+        for entry in list(os.scandir(self._directory)):
+            if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
+                protect(entry.path)
+
     def _path(self, name):
         return os.path.join(self._directory, name)
+
+
+def protect(path: str) -> None:
+    """Make a cached image ours and read-only, when it is not yet."""
+    status = os.stat(path, follow_symlinks=False)
+    owner = os.geteuid(), os.getegid()
+    try:
+        if (status.st_uid, status.st_gid) != owner:
+            os.chown(path, *owner, follow_symlinks=False)
+        if stat.S_IMODE(status.st_mode) != BASE_MODE or (status.st_uid, status.st_gid) != owner:
+            os.chmod(path, BASE_MODE)
+    except PermissionError:
+        LOG.warning('The cached image %s belongs to the user %s, who may write it.', path, status.st_uid)
 
 
 def header_refusal(path, disk_format):

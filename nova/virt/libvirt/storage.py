@@ -76,6 +76,7 @@ class Storage:
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             shutil.rmtree(path, ignore_errors=True)
         self.cache.clean()
+        self.cache.protect()
         self.disk_cache = 'none' if _direct_io(self.directory) else 'writeback'
 
     def path(self, uuid, name=''):

@@ -241,7 +241,9 @@ def _disk(devices, disk):
     if disk.backing_file:
         backing.set('type', 'file')
         _add(backing, 'format', type=disk.backing_format)
-        _add(backing, 'source', file=disk.backing_file)
+        source = _add(backing, 'source', file=disk.backing_file)
+        # Else libvirt makes the image that many guests share the property of QEMU's user, who could then write it.
+        _add(source, 'seclabel', model='dac', relabel='no')
         _add(backing, 'backingStore')
     _add(element, 'target', dev=disk.target, bus=disk.bus)
     if disk.readonly:

@@ -1,0 +1,61 @@
+"""What keeps the guests of a host apart, should one take over its QEMU: read from libvirt's capabilities and qemu.conf.
+
+AppArmor or SELinux (sVirt) gives each guest a label of its own, which opens its own files alone. Without it each QEMU
+runs as the same user, who may write all of their disks. https://libvirt.org/drvqemu.html describes the drivers.
+"""
+import contextlib
+import re
+from xml.etree import ElementTree as etree
+
+LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels that give each guest its own
+QEMU_CONF = '/etc/libvirt/qemu.conf'
+SELINUX_ENFORCES = '/sys/fs/selinux/enforce'
+_SETTING = re.compile(r'\s*(\w+)\s*=\s*"?([^"#\n]*)')
+_IDS = re.compile(r'\+?(\w+):\+?(\w+)\Z')
+
+
+def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_enforces: bool) -> list[str]:
+    """Sentences that say why guests are not kept apart; none when they are.
+
+    :param capabilities: root element of libvirt's capabilities
+    :param settings: of qemu.conf, as ``read_settings`` gives them
+    :param selinux_enforces: whether the kernel does what SELinux says
+    """
+    found = []
+    models = {model.findtext('model'): model for model in capabilities.findall('./host/secmodel')}
+    present = [LABELS[name] for name in models if name in LABELS]
+    user, _group = _ids(models.get('dac'))
+    if not present:
+        found.append('libvirt has neither AppArmor nor SELinux: a guest that takes over its QEMU reads and writes the '
+                     f'disks of all others, because all run as the same user{f" ({user})" if user else ""}.')
+    elif settings.get('security_default_confined', '1').strip() == '0':
+        found.append(f'security_default_confined = 0 in {QEMU_CONF}: guests run without the label of {present[0]}.')
+    elif 'selinux' in models and not selinux_enforces:
+        found.append('SELinux is permissive: it writes down what a guest does to others, and lets it.')
+    if user in ('0', 'root'):
+        found.append(f'QEMU runs as root (user in {QEMU_CONF}): a guest that takes it over has this host.')
+    if 'seccomp_sandbox' in settings and settings['seccomp_sandbox'].strip() == '0':
+        found.append(f'seccomp_sandbox = 0 in {QEMU_CONF}: QEMU may make every system call.')
+    return found
+
+
+def of_this_host(capabilities: etree.Element) -> list[str]:
+    """``weaknesses`` of the host that we run on."""
+    enforces = True
+    with contextlib.suppress(OSError), open(SELINUX_ENFORCES) as file:
+        enforces = file.read().strip() != '0'
+    return weaknesses(capabilities, read_settings(QEMU_CONF), enforces)
+
+
+def read_settings(path: str) -> dict[str, str]:
+    """{name: value} of a file of libvirt's; empty when it is not there or not for our eyes."""
+    with contextlib.suppress(OSError), open(path) as file:
+        return dict(match.groups() for match in map(_SETTING.match, file) if match)
+    return {}
+
+
+def _ids(model):
+    """(user, group) that guests run with by default, as text; empty when libvirt does not say."""
+    label = model.findtext('baselabel') if model is not None else None
+    match = _IDS.match((label or '').strip())
+    return match.groups() if match else ('', '')
