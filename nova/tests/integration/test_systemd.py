@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -44,6 +45,9 @@ GRANT ALL ON nova_cell1.* TO nova@'127.0.0.1';
 # daemon: whether it runs as root
 DAEMONS = {'nova-conductor': False, 'nova-scheduler': False, 'nova-api': False, 'nova-api-metadata': False,
            'nova-network': True, 'nova-compute': True}
+# unit: what ``systemd-analyze security`` may say of it at most, in tenths: 0 is locked up, 100 has all rights
+EXPOSURE = {'nova-api': 15, 'nova-api-metadata': 15, 'nova-scheduler': 15, 'nova-conductor': 15,
+            'nova-compute': 40, 'nova-network': 40, 'nova-all': 46}
 SERVICES = {'nova-conductor', 'nova-scheduler', 'nova-network', 'nova-compute'}
 
 
@@ -81,6 +85,17 @@ def _restarted(machine, unit, number):
           and machine.property(unit, 'ActiveState') == 'active', lambda: machine.log(unit))
 
 
+@pytest.mark.skipif(not shutil.which('systemd-analyze'), reason='systemd is not installed')
+@pytest.mark.parametrize('unit', sorted(path.name for path in (systemd_machine.TREE / 'etc/systemd').glob('*.service')))
+def test_units_have_no_more_rights_than_they_may(unit):
+    done = subprocess.run(
+        ['systemd-analyze', 'security', '--no-pager', '--offline=true',
+         f'--threshold={EXPOSURE[unit.removesuffix(".service")]}', systemd_machine.TREE / 'etc/systemd' / unit],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-300:] + done.stderr
+    assert 'Overall exposure level' in done.stdout
+
+
 def test_a_cloud_of_one_machine_with_a_real_guest(machine, tmp_path):
     guest = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or tmp_path)
     made = subprocess.run([systemd_machine.TREE / 'tools/guest-image.sh', guest], capture_output=True, text=True)
@@ -88,7 +103,8 @@ def test_a_cloud_of_one_machine_with_a_real_guest(machine, tmp_path):
         pytest.skip(f'no guest image: {made.stderr.strip()[-200:]}')
     (machine.root / 'srv/guest.qcow2').write_bytes((guest / 'guest.qcow2').read_bytes())
     machine.run('systemctl', 'start', 'virtlogd.socket', 'libvirtd.socket')
-    machine.run('systemctl', 'start', 'nova-all')                   # returns when the daemon says that it serves
+    machine.run('systemctl', 'start', 'nova-all', check=False)      # returns when the daemon says that it serves
+    assert machine.property('nova-all', 'ActiveState') == 'active', machine.log('nova-all')
 
     def openstack(*words):
         return json.loads(machine.run('openstack', *words, '-f', 'json', env=CLIENT))
@@ -119,6 +135,20 @@ def test_a_cloud_of_one_machine_with_a_real_guest(machine, tmp_path):
     machine.run('systemctl', 'stop', 'nova-all')
 
 
+def _check_sandbox(machine):
+    """With the rights of nova-compute alone qemu-img gets its sandbox."""
+    unit = (systemd_machine.TREE / 'etc/systemd/nova-compute.service').read_text()
+    for before, after in (('Type=notify', 'Type=oneshot'), ('/usr/bin/env nova-compute', '/usr/local/bin/sandbox')):
+        assert before in unit
+        unit = unit.replace(before, after)
+    machine.write('/etc/systemd/system/sandbox.service', unit)
+    code = 'from nova.virt.libvirt import qemu_img; print(qemu_img.QemuImg(60).prepare("/var/lib/nova"))'
+    machine.write('/usr/local/bin/sandbox', systemd_machine.PROGRAM.format(what=f"-c '{code}'"), mode=0o755)
+    machine.run('systemctl', 'daemon-reload')
+    machine.run('systemctl', 'start', 'sandbox', check=False)
+    assert 'user, as nova-image' in machine.log('sandbox'), machine.log('sandbox')
+
+
 def test_the_daemons_of_a_controller_and_a_host(machine):
     machine.run('rm', '-rf', '/var/lib/nova')
     machine.run('systemd-tmpfiles', '--create', '/usr/lib/tmpfiles.d/nova.conf')
@@ -144,6 +174,7 @@ def test_the_daemons_of_a_controller_and_a_host(machine):
                    if ' up ' in line} == SERVICES, lambda: machine.log('nova-conductor'))
     for number in (signal.SIGKILL, signal.SIGSTOP):
         _restarted(machine, 'nova-conductor', number.name)
+    _check_sandbox(machine)
     machine.run('systemctl', 'reload', *DAEMONS)
     machine.run('systemctl', 'stop', *DAEMONS)
     for name in DAEMONS:
