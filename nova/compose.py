@@ -123,14 +123,17 @@ def scheduler(conf, bus, host, api_db, cells):
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
-def network(conf, bus, host, api_db):
-    """The network service of one host. Its address allocation is the database's; any of them serves any caller."""
+def network(conf, bus, host, api_db, helper=None):
+    """The network service of one host. Its address allocation is the database's; any of them serves any caller.
+
+    :param helper: privileges.Helper that touches the host for it
+    """
     from nova.db import mappings
     from nova.network import drivers
     from nova.network import interface
     from nova.network import manager as network_manager
 
-    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf))
+    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper))
 
     def audit():
         with api_db.reader() as conn:

@@ -6,11 +6,13 @@ import sys
 from nova import concurrency
 
 
-def run(binary, parts, arguments=None, **overrides):
+def run(binary, parts, arguments=None, split=None, **overrides):
     """Run a daemon until a signal stops it; returns its exit code.
 
     :param parts: function(conf) -> parts of service.Process
     :param arguments: command line; None: this process's
+    :param split: function(conf), called before any thread and any log: parts the process in two; what it returns is
+        the second argument of ``parts``
     :param overrides: options as nova.conf.new takes them
     """
     concurrency.setup()
@@ -29,8 +31,9 @@ def run(binary, parts, arguments=None, **overrides):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process listens; it would end the start
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, **overrides)
+        more = [split(conf)] if split else []
         log.setup(conf, binary)
-        process = service.Process(conf, binary, parts(conf))
+        process = service.Process(conf, binary, parts(conf, *more))
         process.parts.insert(0, monitoring.Monitor(conf, process, binary))
         metrics.describe_process(binary, concurrency.model())
         return process.run()

@@ -3,6 +3,7 @@ import ipaddress
 import json
 import os
 
+from nova import exception
 from nova.network import model
 
 
@@ -48,6 +49,8 @@ def ensure(run, network):
             '1',
         )
         known = {'link': {}, 'addresses': []}
+    elif known['link'].get('linkinfo', {}).get('info_kind') != 'bridge':
+        raise exception.NetworkPlumbingError(reason=f'{name} is a device of this host, and no bridge')
     elif not _filtered(known['link']):
         run('ip', 'link', 'set', 'dev', name, 'type', 'bridge', 'stp_state', '0', 'forward_delay', '0',
             'nf_call_iptables', '1', 'nf_call_ip6tables', '1')

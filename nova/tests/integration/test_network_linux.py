@@ -12,6 +12,8 @@ import uuid
 
 import pytest
 
+from nova import exception
+from nova import privileges
 from nova.db import networks
 from nova.db import tables_network as t
 from nova.network import manager
@@ -19,6 +21,7 @@ from nova.network import model
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import driver
+from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.tests.unit import test_network_manager as unit
 
@@ -160,6 +163,70 @@ def host(tmp_path):
     rig = Host(tmp_path)
     yield rig
     rig.close()
+
+
+class PartedHost(Host):
+    """As nova-network is when root starts it: another process touches the host."""
+
+    helper = None
+
+    def restart(self):
+        self.close_helper()
+        self.helper = privileges.Helper(remote.operations(self.conf))
+        self.helper.fork()
+        self.driver = remote.RemoteDriver(self.helper)
+        self.manager = manager.NetworkManager(self.conf, self.db, 'host1', self.driver)
+        self.manager.start()
+
+    def close_helper(self):
+        if self.helper is not None:
+            self.helper.stop()
+            os.waitpid(self.helper.pid, 0)
+
+    def close(self):
+        super().close()
+        self.close_helper()
+
+
+@pytest.fixture
+def parted(tmp_path):
+    rig = PartedHost(tmp_path)
+    yield rig
+    rig.close()
+
+
+def test_a_process_of_its_own_does_it_as_well(parted):
+    a, b = parted.boot(), parted.boot()
+    assert a.dhcp().startswith(a.address) and b.static()
+    a.static()
+    assert a.pings(b.address)
+    stranger = parted.boot(project='another').static()
+    assert not stranger.pings(a.address)
+    server = dhcp.Dhcp(run, parted.conf.network.bridge, pathlib.Path(driver.RUN_DIRECTORY) / parted.conf.network.bridge
+                       / parted.conf.network.bridge)
+    before = server.pid()
+    parted.restart()                     # what it has set up outlives it, and is found
+    assert before and server.pid() == before and a.pings(b.address)
+
+
+def test_a_device_that_is_no_bridge_is_left_alone(parted):
+    """Who has taken over the ordinary part names a device of the host."""
+    name = 'br' + uuid.uuid4().hex[:12]
+    run('ip', 'link', 'add', name, 'type', 'veth')
+    try:
+        state = remote.request_of(parted.manager._load())
+        state['networks'][0]['bridge'] = name
+        for port in state['ports']:
+            port['bridge'] = name
+        before = run('ip', '-json', 'address', 'show', 'dev', name)
+        with pytest.raises(exception.NetworkPlumbingError, match='no bridge'):
+            parted.helper.call('network.refresh', state=state)
+        state['networks'][0]['bridge'] = 'lo'
+        with pytest.raises(exception.NetworkPlumbingError, match='refuses'):
+            parted.helper.call('network.refresh', state=state)
+        assert run('ip', '-json', 'address', 'show', 'dev', name) == before
+    finally:
+        run('ip', 'link', 'del', name)
 
 
 def test_dhcp_gives_each_guest_its_own_address(host):

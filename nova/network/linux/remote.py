@@ -1,0 +1,178 @@
+"""The Linux driver in a process of its own: what may be asked of it, how that is checked, and who asks.
+
+====================  =====================================================  ===================================
+Operation             Arguments                                              Needs
+====================  =====================================================  ===================================
+``network.start``     none                                                   NET_ADMIN: ip_forward; modprobe, where
+                                                                             allowed
+``network.refresh``   a HostState: data, from which bridges, DHCP and the    NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
+                      text for nft are made on the privileged side           SETUID, SETGID, KILL for dnsmasq
+``network.teardown``  none                                                   the same
+====================  =====================================================  ===================================
+
+Everything else that the driver goes by is the configuration, which the privileged part has read by itself.
+"""
+import dataclasses
+import ipaddress
+import re
+import threading
+import typing
+
+from nova import privileges
+from nova.network import host_state
+from nova.network import model
+from nova.network import security
+from nova.network.linux import driver as linux
+
+IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
+DEVICE = re.compile(model.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
+BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that users make; the default one's is configured
+MAC = re.compile(r'[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}\Z')
+PORTS, MTU = range(65536), range(68, 65536)
+RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
+
+
+class RemoteDriver:
+    """A network driver, as LinuxDriver, that has no rights: a Helper has.
+
+    :param helper: one that has ``operations``
+    """
+
+    def __init__(self, helper: privileges.Helper) -> None:
+        self._helper = helper
+
+    def start(self) -> None:
+        self._helper.call('network.start')
+
+    def refresh(self, load: typing.Callable[[], host_state.HostState]) -> None:
+        self._helper.call('network.refresh', state=request_of(load()))
+
+    def teardown(self) -> None:
+        self._helper.call('network.teardown')
+
+
+def operations(conf) -> dict:
+    """What the privileged part does for a RemoteDriver: {name: function}."""
+    driver, lock = linux.LinuxDriver(conf), threading.Lock()
+
+    def refresh(state):
+        checked = state_of(state, conf.network.bridge)
+        with lock:
+            driver.refresh(lambda: checked)
+
+    return {'network.start': driver.start, 'network.refresh': refresh, 'network.teardown': driver.teardown}
+
+
+def request_of(state: host_state.HostState) -> dict:
+    """A HostState as JSON can hold it."""
+    made = dataclasses.asdict(dataclasses.replace(state, rules={}))
+    return {**made, 'rules': {group: [{name: row[name] for name in RULE} for row in rows]
+                              for group, rows in state.rules.items()}}
+
+
+def state_of(given: dict, bridge: str) -> host_state.HostState:
+    """The HostState of a request.
+
+    :param bridge: of the default network, the only one of any name
+    :raises ValueError: something in it is not what it should be; the sentence says what
+    """
+    _fields(given, 'networks', 'ports', 'rules', 'members')
+    return host_state.HostState(
+        networks=[_network(each, bridge) for each in _list(given['networks'])],
+        ports=[_port(each, bridge) for each in _list(given['ports'])],
+        rules={_ident(group): [_rule(row) for row in _list(rows)] for group, rows in _dict(given['rules']).items()},
+        members={_ident(group): [_address(each) for each in _list(addresses)]
+                 for group, addresses in _dict(given['members']).items()})
+
+
+def _network(given, bridge):
+    _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets')
+    return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
+                              bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])])
+
+
+def _subnet(given):
+    _fields(given, 'cidr', 'gateway', 'dhcp', 'dns', 'routes')
+    routes = []
+    for route in _list(given['routes'] or []):
+        _fields(route, 'destination', 'nexthop')
+        routes.append({'destination': _prefix(route['destination']), 'nexthop': _address(route['nexthop'])})
+    return host_state.Subnet(
+        _prefix(given['cidr']), given['gateway'] and _address(given['gateway']), bool(given['dhcp']),
+        [_address(each) for each in _list(given['dns'] or [])], routes)
+
+
+def _port(given, bridge):
+    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups')
+    return host_state.Port(
+        _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
+        _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
+        [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])])
+
+
+def _rule(given):
+    _fields(given, *RULE)
+    if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in security.ETHERTYPES.values():
+        raise ValueError('the direction or ethertype of a rule is not known')
+    protocol = given['protocol']
+    if protocol is not None and protocol not in security.PROTOCOLS:
+        protocol = str(_number(int(_matched(re.compile('[0-9]{1,3}'), protocol, 'a protocol')), range(256)))
+    prefix, group = given['remote_ip_prefix'], given['remote_group_id']
+    return {'direction': given['direction'], 'ethertype': given['ethertype'], 'protocol': protocol,
+            **{name: None if given[name] is None else _number(given[name], PORTS)
+               for name in ('port_range_min', 'port_range_max')},
+            'remote_ip_prefix': None if prefix is None else str(ipaddress.ip_network(_text(prefix), strict=False)),
+            'remote_group_id': None if group is None else _ident(group)}
+
+
+# ---- values ---------------------------------------------------------------------------
+
+def _fields(given, *names):
+    if set(_dict(given)) != set(names):
+        raise ValueError(f'an object has other fields than {", ".join(names)}')
+
+
+def _dict(given):
+    if not isinstance(given, dict):
+        raise ValueError('there is something else where an object should be')
+    return given
+
+
+def _list(given):
+    if not isinstance(given, list):
+        raise ValueError('there is something else where a list should be')
+    return given
+
+
+def _text(given):
+    if not isinstance(given, str):
+        raise ValueError('there is something else where a text should be')
+    return given
+
+
+def _matched(pattern, given, what):
+    if not pattern.fullmatch(_text(given)):
+        raise ValueError(f'{given[:40]!r} is not {what}')
+    return given
+
+
+def _ident(given):
+    return _matched(IDENT, given, 'an id')
+
+
+def _bridge(given, default):
+    return given if given == default else _matched(BRIDGE, given, 'a bridge of this cloud')
+
+
+def _number(given, allowed):
+    if type(given) is not int or given not in allowed:
+        raise ValueError(f'{given!r:.40} is not a number from {allowed[0]} to {allowed[-1]}')
+    return given
+
+
+def _address(given):
+    return str(ipaddress.IPv4Address(_text(given)))
+
+
+def _prefix(given):
+    return str(ipaddress.IPv4Network(_text(given), strict=False))
