@@ -120,6 +120,8 @@ class Sandbox:
             raise _refusal(f'it needs the Debian package {" and ".join(missing)}')
         try:
             self._filter = self._filter or _filter()
+        except ImportError:
+            raise _refusal('it needs the Python package pyseccomp, which nova[libvirt] has') from None
         except RuntimeError as error:
             raise _refusal(f'it needs the Debian package libseccomp2 ({error})') from error
         said = ''
@@ -225,6 +227,7 @@ def _filter() -> bytes:
     """The seccomp filter as BPF.
 
     :raises RuntimeError: libseccomp is not installed
+    :raises ImportError: its Python module is not
     """
     import pyseccomp                     # it looks for the library when it is imported
     made = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
