@@ -39,4 +39,14 @@ OPTIONS = [
                     'Empty: what the request came with.'),
     cfg.URIOpt('image_link_prefix', schemes=['http', 'https'],
                help='URL of the image service in links to images. Empty: /image at the host of the request.'),
+    cfg.MultiStrOpt('vendordata_dynamic_targets', default=[],
+                    help='One service a line, NAME@URL, that vendor_data2.json of the metadata service is fetched '
+                         'from: it is sent a POST that describes the server, and its JSON stands below NAME. No other '
+                         'address is asked. None: the document is empty.'),
+    cfg.IntOpt('vendordata_dynamic_connect_timeout', default=5, min=1, max=60,
+               help='Seconds to connect to one of these services: the guest waits.'),
+    cfg.IntOpt('vendordata_dynamic_read_timeout', default=5, min=1, max=60,
+               help='Seconds to wait for its answer; all of it must have come in both times together.'),
+    cfg.BoolOpt('vendordata_dynamic_failure_fatal', default=False,
+                help='Whether the guest gets an error when one of them fails. False: an empty object in its place.'),
 ]

@@ -16,6 +16,7 @@ from nova import objects
 from nova import utils
 from nova.api.metadata import limits
 from nova.api.metadata import tokens
+from nova.api.metadata import vendordata
 from nova.db import instances
 from nova.db import metadata_keys
 from nova.db import request_specs
@@ -45,6 +46,7 @@ class Application:
         self.domain = conf.metadata.dhcp_domain
         self.tokens = tokens.Tokens(lambda: api_db.run(metadata_keys.obtain))
         self.required = conf.metadata.tokens == REQUIRED
+        self.vendor_data = vendordata.VendorData(conf)
         self.limits = limits.GuestLimits(conf.metadata.request_rate)
 
     def __call__(self, environ, start_response):
@@ -104,6 +106,8 @@ class Application:
         if len(parts) == 1:
             names = DOCUMENTS + (('user_data',) if instance.user_data else ())
             return '\n'.join(sorted(names)).encode()
+        if parts[1] == 'vendor_data2.json' and self.vendor_data:
+            return self.vendor_data.document(instance)
         found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain)
         if parts[1] not in found:
             raise exception.NotFound()
