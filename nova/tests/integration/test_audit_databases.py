@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 
 from nova import audit as recorder
 from nova import notify
@@ -95,7 +96,7 @@ def test_a_transaction_that_is_rolled_back_takes_its_record_with_it(make):
     def fail(conn):
         conn.execute(sa.text('SELECT nothing FROM nowhere'))
     with recorder.recording(recorder.Record('POST', '/x', 'x', code=200)) as record:
-        with pytest.raises(Exception):
+        with pytest.raises(db_exc.DBError):
             db.run(fail)
         assert not record.written
         db.run(lambda conn: None)
