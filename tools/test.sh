@@ -44,7 +44,8 @@ fi
 keystone_venv() {
     [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] && return 0
     python3 -m venv "$NOVA_TEST_KEYSTONE" &&
-        "$NOVA_TEST_KEYSTONE/bin/pip" install --quiet --disable-pip-version-check keystone
+        "$NOVA_TEST_KEYSTONE/bin/pip" install --quiet --disable-pip-version-check keystone ||
+        say "Keystone cannot be installed."
 }
 if wants integration; then
     export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
