@@ -108,11 +108,12 @@ class Store:
         _check_rights(ctx, {}, row)
         audit.about(row['id'])
         try:
-            return self.db.run(self._insert, row, properties or {}, tags)
+            return self.db.run(self._insert, ctx, row, properties or {}, tags)
         except db_exc.DBDuplicateEntry:
             raise exception.Conflict(f'Image ID {row["id"]} already exists!') from None
 
-    def _insert(self, conn, row, properties, tags):
+    def _insert(self, conn, ctx, row, properties, tags):
+        self._check_references(conn, ctx, properties)
         self._use(conn, row['owner'], 'image_count_total', 1)
         if not db_images.insert(conn, row, properties, list(dict.fromkeys(tags))):
             raise exception.Conflict(f'Image ID {row["id"]} already exists!')
@@ -131,6 +132,7 @@ class Store:
         values, properties, tags = change(image)
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
+        self._check_references(conn, ctx, added)
         _check_rights(ctx, image, values)
         if image['status'] != 'queued' and any(image[name] != values.get(name, image[name])
                                                for name in ('disk_format', 'container_format')):
@@ -341,6 +343,15 @@ class Store:
             raise exception.Forbidden('You are not the owner of this image.')
         _check_writer(ctx)
         return image
+
+    def _check_references(self, conn, ctx, properties):
+        """:raises BadRequest: a property names an image that is not there for the caller"""
+        for name in fields.REFERENCES:
+            if properties.get(name):
+                try:
+                    self._visible(conn, ctx, properties[name])
+                except exception.ImageNotFound as error:
+                    raise exception.BadRequest(error.message) from None
 
     @staticmethod
     def _check_shared(image):

@@ -9,6 +9,7 @@ from nova import exception
 from nova import states
 from nova.api.request import Response
 from nova.api.resources import casts
+from nova.api.resources import image_references
 from nova.api.resources import server_category
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
@@ -184,7 +185,7 @@ def create_image(req, id):
         with req.services.api_db.reader() as conn:
             server_spec.check_metadata(metadata, quotas.limits_of(
                 conn, req.services.conf, req.project_id, req.user_id))
-    row, image_id = begin_with_image(req, cell, id, action, snapshot_of(row, wanted['name'], metadata))
+    row, image_id = begin_with_image(req, cell, id, action, snapshot_of(req, row, wanted['name'], metadata))
     cast(req, cell, row, action, image_id=image_id)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
@@ -206,8 +207,14 @@ def begin_with_image(req, cell, server_id, action, image, arguments=None):
     return row, image_id
 
 
-def snapshot_of(row, name, metadata):
-    """The image that a snapshot of the server becomes, before it has data."""
+def snapshot_of(req, row, name, metadata):
+    """The image that a snapshot of the server becomes, before it has data.
+
+    It names the kernel and the ramdisk of the server while the caller sees them.
+
+    :raises BadRequest: ``metadata`` names an image that is not there for the caller
+    """
+    image_references.check(req, metadata)
     inherited = {key: str(value) for key, value in row['image_properties'].items()
                  if key not in _OWN_PROPERTIES and value is not None}
     own = {'image_type': 'snapshot', 'instance_uuid': row['uuid'], 'user_id': row['user_id'],
@@ -215,7 +222,7 @@ def snapshot_of(row, name, metadata):
     if row['image_id']:
         own['base_image_ref'] = row['image_id']
     return {'name': name, 'visibility': 'private', 'min_disk': row['root_gb'] if row['image_id'] else 0,
-            'properties': {**inherited, **own, **metadata}}
+            'properties': {**image_references.found(req, inherited), **own, **metadata}}
 
 
 # ---- rows --------------------------------------------------------------------

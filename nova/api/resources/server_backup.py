@@ -35,7 +35,7 @@ def create_backup(req, id):
         with req.services.api_db.reader() as conn:
             server_spec.check_metadata(metadata, quotas.limits_of(
                 conn, req.services.conf, req.project_id, req.user_id))
-    image = server_actions.snapshot_of(row, wanted['name'], metadata)
+    image = server_actions.snapshot_of(req, row, wanted['name'], metadata)
     image['properties'].update(image_type='backup', backup_type=wanted['backup_type'], instance_uuid=id)
     rotation = {'backup_type': wanted['backup_type'], 'rotation': wanted['rotation']}
     row, image_id = server_actions.begin_with_image(req, cell, id, action, image, rotation)

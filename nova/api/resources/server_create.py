@@ -15,6 +15,7 @@ from nova.api import formats
 from nova.api import notices
 from nova.api.request import Response
 from nova.api.resources import casts
+from nova.api.resources import image_references
 from nova.api.resources import server_category
 from nova.api.resources import server_devices
 from nova.api.resources import server_fields
@@ -89,10 +90,13 @@ def check(req):
     _authorize(req, server, place)
     category, filled = server_category.of_new(req, server)
     flavor, key, limits = _from_api_db(req, server, filled)
-    image = find_image(req, server.get('imageRef'), server_category.system(req) if 'imageRef' in filled else None)
+    system = server_category.system(req) if 'imageRef' in filled else None
+    image = find_image(req, server.get('imageRef'), system)
     devices = server_devices.parse(server, image, flavor, req.services.conf.volume.max_local_block_devices)
     properties = server_devices.check(req, devices, image, most)
     check_flavor(req, image, flavor, backed := server_devices.is_volume_backed(devices))
+    # what a volume was made of is the word of who made it, even where a category names the image
+    image_references.check(req, properties, None if backed else system)
     image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties}
     flavor = server_spec.with_devices(flavor, properties, req.services.pci_aliases)
     topology = server_spec.guest_topology(flavor, properties)

@@ -298,7 +298,7 @@ def _check_snapshot(req, device, root):
 
 
 def _check_image(req, device, root):
-    image = req.services.images.show(req.context, device['image_id'])
+    image = server_category.find_image(req, device['image_id'])
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
     if device['volume_size'] < (image.get('min_disk') or 0):

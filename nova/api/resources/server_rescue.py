@@ -4,7 +4,9 @@ from nova import states
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import UUID
+from nova.api.resources import image_references
 from nova.api.resources import server_actions
+from nova.api.resources import server_category
 from nova.api.resources import server_lookup
 from nova.api.resources import server_schemas
 from nova.api.resources import server_spec
@@ -49,12 +51,13 @@ def _check_volume_backed(req, conn, row, wanted):
 def _check_image(req, row, image_id):
     """:raises BadRequest: there is no such image, it has no data, or it is no rescue image for this server"""
     try:
-        image = req.services.images.show(req.context, image_id)
+        image = server_category.find_image(req, image_id)
     except exception.ImageNotFound as error:
         raise exception.BadRequest(error.message) from None
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image_id)
     properties = image['properties'] or {}
+    image_references.check(req, properties)
     for name, allowed in (('hw_rescue_device', DEVICES), ('hw_rescue_bus', BUSES)):
         if properties.get(name, allowed[0]) not in allowed:
             raise exception.ImageUnacceptable(image_id=image_id, reason=f'its {name} is not one of '

@@ -30,7 +30,7 @@ def shelve(req, id):
         row = server_actions.find_for(req, conn, id, action)
     server_actions.check_state(row, action)
     if row['image_id']:
-        image = server_actions.snapshot_of(row, f"{row['display_name'][:247]}-shelved", {})
+        image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
         row, image_id = server_actions.begin_with_image(req, cell, id, action, image, {'clean_shutdown': True})
     else:                                     # boots from a volume, which stays as it is
         image_id = None

@@ -3,6 +3,7 @@ from nova import exception
 from nova import states
 from nova.api import notices
 from nova.api.request import Response
+from nova.api.resources import image_references
 from nova.api.resources import server_actions
 from nova.api.resources import server_create
 from nova.api.resources import server_devices
@@ -76,6 +77,7 @@ def rebuild(req, id):
         key = server_create.find_key(conn, req.user_id, body.get('key_name'))
         spec = request_specs.get(conn, id)
     image = server_create.find_image(req, body['imageRef'])
+    image_references.check(req, image['properties'])
     backed = row['image_id'] is None
     other = server_devices.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
     server_spec.check_image(image, {**row['flavor'], 'root_gb': 0} if backed else row['flavor'])

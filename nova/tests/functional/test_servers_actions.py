@@ -79,7 +79,8 @@ def test_pinned_zone(cloud, server_id):
 # ---- rebuild, createImage ----------------------------------------------------
 
 def test_rebuild(cloud, server_id):
-    image = cloud.add_image(name='other', properties={'kernel_id': server_rows.IMAGE_ID, 'os': 'x'})
+    kernel = cloud.add_image(name='kernel')
+    image = cloud.add_image(name='other', properties={'kernel_id': kernel, 'os': 'x'})
     answer = act(cloud,
     server_id,
     {'rebuild': { 'imageRef': image,
@@ -94,7 +95,7 @@ def test_rebuild(cloud, server_id):
     assert answer.status == 202 and answer.json['server']['adminPass'] == 'pw'
     row = cloud.row(server_id)
     assert (row['image_id'], row['kernel_id'], row['display_name'], row['metadata'], row['task_state']) == (
-        image, server_rows.IMAGE_ID, 'again', {'k': 'v'}, 'rebuilding')
+        image, kernel, 'again', {'k': 'v'}, 'rebuilding')
     method, host, arguments = cloud.compute.sent[-1]
     assert (method, host, arguments['preserve_ephemeral']) == ('rebuild_instance', 'host1', True)
     assert arguments['spec'].image['id'] == image and arguments['spec'].admin_password == 'pw'

@@ -278,8 +278,15 @@ def test_ephemeral_disks_that_were_asked_for(store, images, raw):
 def test_kernel_and_ramdisk(store, images, raw):
     images.add('k', raw, 'aki')
     images.add('r', raw, 'ari')
-    instance, (_disks, found) = create(store, images.add('one', raw, 'ami', kernel_id='k'), ramdisk_id='r')
+    instance, (_disks, found) = create(store, images.add('one', raw, 'ami'), kernel_id='k', ramdisk_id='r')
     assert found == {name: store.path(instance.uuid, name) for name in ('kernel', 'ramdisk')}
+
+
+def test_an_image_does_not_say_which_kernel(store, images, raw):
+    """What the row names was looked up as the user who made the server; an image may be changed since."""
+    images.add('k', raw, 'aki')
+    _instance, (_disks, found) = create(store, images.add('one', raw, 'ami', kernel_id='k', ramdisk_id='k'))
+    assert found == {}
 
 
 def test_too_many_ide_disks(store, images, raw):
