@@ -97,16 +97,13 @@ def needs(bus, api_db=None, cells=None):
 
 
 def conductor(conf, bus, host, api_db, cells, images):
-    from nova import context
     from nova.compute import interface as compute_interface
     from nova.conductor import manager as conductor_manager
-    from nova.image import api as image_api
     from nova.network import interface as network_interface
 
     manager = conductor_manager.ConductorManager(
         conf, api_db, cells, cells.top.rpc.scheduler, bus.client(compute_interface.INTERFACE),
-        bus.client(network_interface.INTERFACE), image_api.BoundImages(images, context.admin_context()),
-        volumes(conf, api_db, images))
+        bus.client(network_interface.INTERFACE), images, volumes(conf, api_db, images))
     manager.versions = bus.pins.lowest
     manager.tell_with(notify.new(conf, 'nova-conductor'))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
@@ -152,15 +149,14 @@ def network(conf, bus, host, api_db, helper=None):
 
 def compute(conf, bus, host, images):
     """
-    :param images: nova.image.api.Images; a compute host asks for images in the name of the system
+    :param images: nova.image.api.Images; a compute host asks for what the grant of a task names, and nothing else
     """
-    from nova import context
     from nova.compute import interface
     from nova.compute import manager as compute_manager
-    from nova.image import api as image_api
+    from nova.image import grants
     from nova.network import interface as network_interface
 
-    images = image_api.BoundImages(images, context.admin_context())
+    images = grants.GrantedImages(images)
     driver = virt_driver(conf, host, images)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
     plumbed = conf.compute_driver != 'fake' and conf.network.driver == 'linux'

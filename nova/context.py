@@ -1,4 +1,5 @@
 """Who asks: identity, roles and request id of one request, as it travels through every service."""
+import copy
 import datetime
 import enum
 import uuid
@@ -68,11 +69,11 @@ class RequestContext(context.RequestContext):
         has begun: a notifier, or None
     :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
         process in which the request came in
+    :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: nobody said
     """
 
-    observer = None
-    credential_id = None
+    observer = credential_id = image_grant = None
 
     def __init__(self, *, remote_address=None, service_roles=None, token_expires_at=None, **kwargs):
         super().__init__(service_roles=service_roles or [], **kwargs)
@@ -89,6 +90,12 @@ class RequestContext(context.RequestContext):
         end = values.get('token_expires_at')
         return super().from_dict(values, remote_address=values.get('remote_address'),
                                  token_expires_at=end and datetime.datetime.fromisoformat(end), **kwargs)
+
+    def granted(self, image_grant):
+        """The same context with the image grant of a task."""
+        made = copy.copy(self)
+        made.image_grant = image_grant
+        return made
 
     def token_has_run_out(self):
         """Whether the token, which was good when the request came in, has come to its end since."""

@@ -14,16 +14,19 @@ from nova.virt import metadata
 FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exception.Conflict)
 
 
-def spawn_request(images, instance, spec, network_info, block_devices, domain=''):
+def spawn_request(ctx, images, instance, spec, network_info, block_devices, domain=''):
     """What a driver needs to make the guest: a virt.SpawnRequest.
 
     The image is what the server's row names, which a rebuild may have changed.
 
+    :param ctx: of the task
     :param domain: what follows the host name in the documents of the config drive
     """
     image = None
     if instance.image_id:
-        image = spec.image if (spec.image or {}).get('id') == instance.image_id else images.show(instance.image_id)
+        image = spec.image
+        if (image or {}).get('id') != instance.image_id:
+            image = images.show(ctx, instance.image_id)
     files = [(each['path'], base64.b64decode(each['contents'])) for each in spec.injected_files or ()]
     drive = None
     if instance.config_drive:
@@ -66,8 +69,8 @@ class Builder:
         task.undo(self.disconnect_volumes, ctx, server, spec.block_devices or [])
         task.undo(self.driver.destroy, ctx, server, network_info)
         devices = self.block_devices(ctx, server, spec)
-        request = spawn_request(self.images, server, spec, network_info, devices, self.dhcp_domain)
-        self.driver.spawn(ctx, server, request)
+        request = spawn_request(task.ctx, self.images, server, spec, network_info, devices, self.dhcp_domain)
+        self.driver.spawn(task.ctx, server, request)
         self.complete_volumes(ctx, server, devices)
         task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(server),
                   launched_at=utils.utcnow(), network_info=network_info)

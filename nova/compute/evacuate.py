@@ -39,8 +39,8 @@ class Evacuation:
             if shared:
                 self.driver.power_on(ctx, server, vifs)
             else:
-                self.driver.spawn(ctx, server, build.spawn_request(self.images, server, spec, vifs, devices,
-                                                                   self.dhcp_domain))
+                self.driver.spawn(task.ctx, server, build.spawn_request(
+                    task.ctx, self.images, server, spec, vifs, devices, self.dhcp_domain))
             self.complete_volumes(ctx, server, devices)
             after = states.ACTIVE
             if asked['leave_stopped'] or server.vm_state == states.STOPPED:

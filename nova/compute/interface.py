@@ -1,8 +1,8 @@
 """RPC methods of a compute host; each goes to ``compute.<host>``. ``instance`` is an objects.Instance."""
-from nova.rpc.interface import Interface, Method
+from nova.rpc.interface import Interface, Method, Newer
 
 INTERFACE = Interface(
-    'compute', '1.0',
+    'compute', '1.1',
     Method('build_instance', ('instance', 'spec')),
     Method('terminate_instance', ('instance',)),
     Method('start_instance', ('instance',)),
@@ -78,8 +78,8 @@ INTERFACE = Interface(
     Method('set_host_maintenance', ('enabled',), call=True),
     # the last `length` lines, all (bounded) when None -> str
     Method('get_console_output', ('instance', 'length'), call=True),
-    # fetches images, so that a later build finds them here
-    Method('cache_images', ('image_ids',)),
+    # fetches images, so that a later build finds them here; grant: see nova.image.grants
+    Method('cache_images', ('image_ids', 'grant'), newer=(Newer('grant', '1.1', optional=True),)),
     # the service answers on its own queue -> 'pong'
     Method('ping', (), call=True, timeout=10),
 )

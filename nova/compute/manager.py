@@ -58,7 +58,7 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
     :param host: name of this compute host
     :param driver: a virt.driver.ComputeDriver
     :param conductor_client, network_client: RPC clients
-    :param images: a virt.driver.ImageSource that can ``delete(image_id)`` as well
+    :param images: nova.image.grants.GrantedImages
     :param network_server: host of the network service that is asked; None: any
     """
 

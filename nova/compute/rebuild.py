@@ -28,8 +28,8 @@ class Rebuild:
                 self.conductor.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
                 devices = self.block_devices(ctx, server, spec)
             network_info = self.network.setup_for_instance(ctx, instance=server, host=self.host)
-            self.driver.spawn(ctx, server, build.spawn_request(self.images, server, spec, network_info, devices,
-                                                               self.dhcp_domain))
+            self.driver.spawn(task.ctx, server, build.spawn_request(
+                task.ctx, self.images, server, spec, network_info, devices, self.dhcp_domain))
             self.complete_volumes(ctx, server, devices)
             after = states.ACTIVE
             if server.vm_state == states.STOPPED:

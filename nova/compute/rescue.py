@@ -18,12 +18,12 @@ class Rescue:
         with self.task(ctx, instance, 'compute_rescue_instance', running=(states.RESCUING,),
                        failed={'vm_state': states.ERROR}) as task:
             server = task.instance
-            image = self.images.show(image_id)
+            image = self.images.show(task.ctx, image_id)
             devices = self.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
             networks = self._networks(ctx, server)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
                 self.driver.power_off(server, self.conf.shutdown_timeout if clean_shutdown else 0)
-            self.driver.rescue(ctx, server, networks, image, admin_password, devices)
+            self.driver.rescue(task.ctx, server, networks, image, admin_password, devices)
             task.ends(vm_state=states.RESCUED, power_state=self.driver.power_state(server),
                       launched_at=utils.utcnow())
 

@@ -63,8 +63,8 @@ class Resize:
             task.undo(self.driver.drop_migrated, ctx, server, server.network_info)
             networks = self._networks(ctx, server)
             devices = self.block_devices(ctx, server, spec)
-            request = build.spawn_request(self.images, server, spec, networks, devices, self.dhcp_domain)
-            self.driver.finish_migration(ctx, server, migration.arguments['guest'], request,
+            request = build.spawn_request(task.ctx, self.images, server, spec, networks, devices, self.dhcp_domain)
+            self.driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
                                          power_on=server.vm_state == states.ACTIVE)
             self.complete_volumes(ctx, server, devices)
             power_state = self.driver.power_state(server)

@@ -34,15 +34,15 @@ class Shelve:
                        begin={'task_state': states.SHELVING}) as task:
             server = task.instance
             if image_id:
-                task.undo(self._remove_image, image_id)
+                task.undo(self._remove_image, task.ctx, image_id)
             elif server.image_id:
                 raise exception.VirtError(operation='shelve the server', reason='it is not known which image to fill')
-            whole = image_id and unfinished.whole(self.images, image_id)
+            whole = image_id and unfinished.whole(self._images_of(task), image_id)
             if self.driver.power_state(server) == states.RUNNING:
                 task.undo(self.driver.power_on, ctx, server, server.network_info)
             self.driver.power_off(server, self.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
-                self.driver.snapshot(ctx, server, image_id, lambda state: task.step(_STEPS[state]))
+                self.driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
             shelved = {'vm_state': states.SHELVED, 'power_state': self.driver.power_state(server),
                        'system_metadata': {IMAGE: image_id, SINCE: utils.utcnow().isoformat()}}
             if image_id and self.conf.shelved_offload_time:
@@ -99,7 +99,7 @@ class Shelve:
                 self.driver.power_on(ctx, server, networks)
             elif server.vm_state == states.SHELVED_OFFLOADED:
                 task.undo(self.driver.destroy, ctx, server, networks)
-                self._spawn_shelved(ctx, server, spec, image_id, networks)
+                self._spawn_shelved(task, spec, image_id, networks)
             power_state = self.driver.power_state(server)
             if server.vm_state != states.ACTIVE:
                 task.step(states.UNSHELVING, vm_state=states.ACTIVE, power_state=power_state,
@@ -107,20 +107,21 @@ class Shelve:
                 task.keep()
                 server.vm_state = states.ACTIVE
             if image_id:
-                self._remove_shelved_image(server, image_id)
+                self._remove_shelved_image(task.ctx, server, image_id)
             task.ends(power_state=power_state, system_metadata={IMAGE: None, SINCE: None})
 
-    def _spawn_shelved(self, ctx, server, spec, image_id, networks):
+    def _spawn_shelved(self, task, spec, image_id, networks):
+        ctx, server = task.ctx, task.instance
         devices = self.block_devices(ctx, server, spec)
-        request = build.spawn_request(self.images, server, spec, networks, devices, self.dhcp_domain)
+        request = build.spawn_request(ctx, self.images, server, spec, networks, devices, self.dhcp_domain)
         if image_id:
-            request.image = self.images.show(image_id)
+            request.image = self.images.show(ctx, image_id)
         self.driver.spawn(ctx, server, request)
         self.complete_volumes(ctx, server, devices)
 
-    def _remove_shelved_image(self, server, image_id):
+    def _remove_shelved_image(self, ctx, server, image_id):
         with contextlib.suppress(exception.ImageNotFound):
             try:
-                self.images.delete(image_id)
+                self.images.delete(ctx, image_id)
             except exception.Forbidden as error:          # somebody protected it: it is his
                 LOG.warning('Image %s of server %s stays: %s', image_id, server.uuid, error.message)

@@ -3,6 +3,7 @@ import contextlib
 
 from nova import exception
 from nova import states
+from nova.image import api as image_api
 from nova.image import unfinished
 
 CONSOLE_BYTES = 100 * 1024
@@ -20,9 +21,9 @@ class Snapshot:
     def _snapshot(self, ctx, instance, image_id):
         with self.task(ctx, instance, 'compute_snapshot_instance', running=(states.IMAGE_SNAPSHOT_PENDING,),
                        begin={'task_state': states.IMAGE_SNAPSHOT}) as task:
-            task.undo(self._remove_image, image_id)
+            task.undo(self._remove_image, task.ctx, image_id)
             if task.instance.image_id:
-                self.driver.snapshot(ctx, task.instance, image_id, task.step)
+                self.driver.snapshot(task.ctx, task.instance, image_id, task.step)
             else:
                 self.conductor.snapshot_volumes(ctx, instance_uuid=instance.uuid, image_id=image_id)
             task.ends(power_state=self.driver.power_state(task.instance))
@@ -36,16 +37,19 @@ class Snapshot:
 
     def _abandon(self, ctx, instance, image_id, backup_type, rotation):
         with self.task(ctx, instance, 'compute_snapshot_instance', running=TASKS) as task:
-            if not image_id or not unfinished.remove(self.images, image_id):
+            if not image_id or not unfinished.remove(self._images_of(task), image_id):
                 raise exception.VirtError(operation='make the image',
                                           reason='the service was restarted meanwhile')
             if rotation is not None:
-                self.rotate_backups(task.instance, image_id, backup_type, rotation)
+                self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)
             task.ends(power_state=self.driver.power_state(task.instance))
 
-    def _remove_image(self, image_id):
+    def _images_of(self, task):
+        return image_api.BoundImages(self.images, task.ctx)
+
+    def _remove_image(self, ctx, image_id):
         with contextlib.suppress(exception.ImageNotFound):
-            self.images.delete(image_id)
+            self.images.delete(ctx, image_id)
 
     def get_console_output(self, ctx, instance, length):
         """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.

@@ -54,12 +54,14 @@ class Task(Undo):
     """What the body of a task holds.
 
     instance   the server as it was when the task began
+    ctx        the context of the request, with what the task may do with images
     values     columns that the end sets
     ended      True once the end was written
     """
 
     def __init__(self, conductor, ctx, event, host, instance, holds):
         super().__init__(event, instance)
+        self.ctx = ctx.granted(instance.image_grant if instance.obj_attr_is_set('image_grant') else None)
         self._conductor, self._ctx, self._host = conductor, ctx, host
         self._holds = tuple(holds)           # task states in which the row is ours
         self.values = {'task_state': None}

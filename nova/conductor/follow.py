@@ -10,12 +10,16 @@ from nova.db import aggregates
 from nova.db import image_cache
 from nova.db import server_groups
 from nova.db import zones
+from nova.image import grants
 
 LOG = logging.getLogger(__name__)
 
 
 class Follower:
-    """The part of the conductor's manager that sees to it; mixed into it beside Builder."""
+    """The part of the conductor's manager that sees to it; mixed into it beside Builder.
+
+    Needs ``self._images``.
+    """
 
     def follow_zones(self):
         """Mend every host whose row does not say what the aggregates do; {host: zone} of the hosts that changed it.
@@ -79,8 +83,10 @@ class Follower:
         mine = sorted((row for row in waiting if row['host'] in up), key=lambda row: (row['host'], row['request_id']))
         for (host, request_id), group in itertools.groupby(mine, lambda row: (row['host'], row['request_id'])):
             try:
-                self._compute.cache_images(context.admin_context(request_id), server=host,
-                                           image_ids=[row['image_id'] for row in group])
+                image_ids = [row['image_id'] for row in group]
+                grant = self._images.grant(grants.make(None, host, self._conf.conductor.task_give_up, image_ids))
+                self._compute.cache_images(context.admin_context(request_id), server=host, image_ids=image_ids,
+                                           grant=grant)
             except exception.Unavailable as error:
                 LOG.warning('Host %s fetches images later: %s', host, error.message)
         return len(mine)

@@ -11,6 +11,7 @@ from nova.conductor import deferred
 from nova.conductor import evacuate
 from nova.conductor import follow
 from nova.conductor import heartbeats
+from nova.conductor import image_grants
 from nova.conductor import live_migrate
 from nova.conductor import maintenance
 from nova.conductor import migrate
@@ -39,13 +40,13 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                        follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
                        volumes.Volumes, shares.Shares, notices.Notices,
                        usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer,
-                       upgrade.Upgrader, audit_log.AuditLog):
+                       upgrade.Upgrader, audit_log.AuditLog, image_grants.Granter):
     """
     :param conf: the configuration
     :param api_db: Database of the API database
     :param cells: db.cells.Cells
     :param scheduler_client, compute_client, network_client: RPC clients
-    :param images: nova.image.api.BoundImages
+    :param images: nova.image.api.Images
     :param block_storage: nova.volume.api.Volumes; None: there are no volumes
     """
 

@@ -11,7 +11,7 @@ from nova.db import request_specs
 class Rebuilder:
     """The part of the conductor's manager for rebuilds; mixed into it.
 
-    Needs ``self._cell_db``, ``self._api_db``, ``self._scheduler`` and ``self._images``.
+    Needs ``self._cell_db``, ``self._api_db``, ``self._scheduler`` and image_grants.Granter.
     """
 
     def check_rebuild(self, ctx, instance_uuid):
@@ -24,7 +24,7 @@ class Rebuilder:
             return
         spec = self.get_request_spec(ctx, instance_uuid)
         if (spec.image or {}).get('id') != row['image_id']:
-            spec.image = self._images.show(row['image_id'])
+            spec.image = self._images_of(ctx, instance_uuid, read=[row['image_id']]).show(row['image_id'])
         self._scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
         self._cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 

@@ -5,6 +5,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.conductor import image_grants
 from nova.conductor import power_states
 from nova.db import block_devices
 from nova.db import cell_rows
@@ -36,7 +37,7 @@ _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'c
 class StateWriter:
     """The part of the conductor's manager that writes for others; mixed into it.
 
-    Needs ``self._cell_db``, ``self._api_db``, ``self._conf``, ``self._images`` and ``self._power_states``.
+    Needs ``self._cell_db``, ``self._api_db``, ``self._conf``, ``self._power_states`` and image_grants.Granter.
     """
 
     def update_instance(self, ctx, instance_uuid, values, expect=None):
@@ -48,6 +49,7 @@ class StateWriter:
             instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, instance.host)
                                             if pci.asked(instance.flavor) else ())
             instance_actions.take(conn, instance_uuid, owner, deadline_s)
+            instance.image_grant = self.image_grant(conn, instance, event, owner)
             return instance
         return self._cell_db.run(write)
 
@@ -112,10 +114,10 @@ class StateWriter:
 
     def instance_destroyed(self, ctx, instance_uuid, host):
         """See interface.py; does nothing when the row is gone already, or lives on another host."""
-        self._remove_unfinished_images(instance_uuid)
+        self._remove_unfinished_images(ctx, instance_uuid)
         row = self.release_volumes(ctx, instance_uuid, host)
         self.release_shares(ctx, instance_uuid, host)
-        self._remove_shelved_image(row)
+        self._remove_shelved_image(ctx, row)
         elsewhere = set()
 
         def write(conn):
@@ -140,24 +142,24 @@ class StateWriter:
             self.release_attachments(ctx, instance_uuid)        # those that were for a destination
         self._api_db.run(forget, [instance_uuid])
 
-    def _remove_unfinished_images(self, uuid):
+    def _remove_unfinished_images(self, ctx, uuid):
         """A copy of a server that its deletion overtook gets no data any more."""
         with self._cell_db.reader() as conn:
             image_ids = instance_actions.images_of_open(conn, uuid)
         for image_id in image_ids:
             try:
-                unfinished.remove(self._images, image_id)
+                unfinished.remove(self._images_of(ctx, uuid, write=[image_id]), image_id)
             except exception.NovaException as error:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
-    def _remove_shelved_image(self, row):
+    def _remove_shelved_image(self, ctx, row):
         """What a server that ends would have been unshelved from: while its row is there, which names it. The answer
         that the row is gone may be lost.
         """
-        image_id = row and row['system_metadata'].get('shelved_image_id')
+        image_id = row and row['system_metadata'].get(image_grants.SHELVED)
         if image_id:
             try:
-                self._images.delete(image_id)
+                self._images_of(ctx, row['uuid'], write=[image_id]).delete(image_id)
             except exception.ImageNotFound:
                 pass
             except exception.NovaException as error:

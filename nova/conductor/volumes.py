@@ -25,7 +25,7 @@ BROKEN = ('error', 'error_deleting', 'deleting')
 class Volumes:
     """The part of the conductor's manager that works on volumes; mixed into it.
 
-    Needs ``self._cell_db``, ``self._volumes`` (nova.volume.api.Volumes), ``self._images`` and ``self._doubtful``: a
+    Needs ``self._cell_db``, ``self._volumes`` (nova.volume.api.Volumes), image_grants.Granter and ``self._doubtful``: a
     deque of (uuid of a device, column of its row, ids of which the block storage has one too many).
     """
 
@@ -269,7 +269,11 @@ class Volumes:
     def snapshot_volumes(self, ctx, instance_uuid, image_id):
         """Snapshots of all volumes; the image has no data of its own and names them."""
         system, made = _system(ctx), []
-        image = self._images.show(image_id)
+        with self._cell_db.reader() as conn:
+            if image_id not in instance_actions.images_of_open(conn, instance_uuid):
+                raise exception.ImageNotFound(image_id=image_id)
+        images = self._images_of(ctx, instance_uuid, write=[image_id])
+        image = images.show(image_id)
         if image['status'] == 'active':
             return                        # done before
         with self._cell_db.reader() as conn:
@@ -283,11 +287,11 @@ class Volumes:
                                                          f'snapshot for {row["display_name"]}'[:255])
                 made.append(snapshot['id'])
                 mapping.append(_mapping(device, snapshot))
-            self._images.update(image_id, {'properties': {
+            images.update(image_id, {'properties': {
                 **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
                 'block_device_mapping': json.dumps(mapping)}})
             with tempfile.NamedTemporaryFile(prefix='nova-empty-') as nothing:
-                self._images.upload(image_id, nothing.name, 'raw')
+                images.upload(image_id, nothing.name, 'raw')
         except Exception:
             for snapshot_id in made:
                 self._volumes.delete_snapshot(system, snapshot_id)

@@ -12,6 +12,7 @@ from nova import diskspace
 from nova import exception
 from nova.image import fields
 from nova.image import files
+from nova.image import grants
 from nova.image import search
 from nova.image.inspector import inspect_file
 from nova.image.inspector import verify
@@ -68,6 +69,11 @@ class Images:
         raise NotImplementedError
 
 
+    def grant(self, grant):
+        """A grants.Grant as text, for a task of a compute."""
+        return grants.dump(grant)
+
+
 class EmbeddedImages(Images):
     """Images of this deployment's own store (nova.image.embedded.Store)."""
 
@@ -113,8 +119,15 @@ class EmbeddedImages(Images):
                               diskspace.used_bytes(path))
 
 
+    def grant(self, grant):
+        return self.store.sign(grant)
+
+
 class BoundImages:
-    """An ImageSource (nova.virt.driver) that asks in the name of one context."""
+    """Images that are asked in the name of one context.
+
+    :param images: an Images, or a grants.GrantedImages
+    """
 
     def __init__(self, images, ctx):
         self._images, self._ctx = images, ctx
@@ -130,9 +143,6 @@ class BoundImages:
 
     def update(self, image_id, values):
         return self._images.update(self._ctx, image_id, values)
-
-    def list(self, filters=None, limit=None, marker=None, sort=None):
-        return self._images.list(self._ctx, filters, limit, marker, sort)
 
     def delete(self, image_id):
         self._images.delete(self._ctx, image_id)

@@ -17,6 +17,7 @@ from nova.db import images as db_images
 from nova.db import quotas as db_quotas
 from nova.db import storage_quotas
 from nova.image import fields
+from nova.image import grants
 from nova.image import inspector
 from nova.image.files import Files
 
@@ -43,6 +44,7 @@ class Store:
                  limits=storage_quotas.unlimited, reserve=diskspace.Reserve()):
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files = Files(directory, max_size, reserve)
+        self._key = grants.new_key()         # of this process: tasks that outlive it begin again with another grant
 
     def recover(self):
         """Call once at start, before the first upload: forget uploads that a crash cut off."""
@@ -50,6 +52,10 @@ class Store:
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
         self.files.keep_only(known)
+
+    def sign(self, grant):
+        """A grants.Grant as the text with which this store lets in who has nothing else."""
+        return grants.dump(grant, self._key)
 
     # ---- reading -------------------------------------------------------------
 
@@ -67,12 +73,29 @@ class Store:
         :raises InvalidMarker: the marker is no image that the caller may see
         """
         with self.db.reader() as conn:
+            if ctx.image_grant is not None:
+                return self._backups(conn, ctx, search)
             if search.marker:
                 try:
                     search.marker = self._visible(conn, ctx, search.marker)['id']
                 except exception.ImageNotFound:
                     raise exception.InvalidMarker(marker=search.marker) from None
             return db_images.page(conn, search, ctx.sees)
+
+    def _backups(self, conn, ctx, search):
+        """What a rotation may see: the backups of its server that belong to whom the new one belongs to."""
+        grant = grants.load(ctx.image_grant, self._key)
+        owner = self._owner_of_copies(conn, grant)
+        if not grant.rotate or owner is None:
+            return []
+        search.equal['owner'] = [owner]
+        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
+        return db_images.page(conn, search, owner)
+
+    @staticmethod
+    def _owner_of_copies(conn, grant):
+        found = [db_images.get(conn, image_id) for image_id in grant.write]
+        return found[0]['owner'] if found and found[0] else None
 
     def open(self, ctx, image_id):
         """(row, file open for reading); the file is None while the image has no data.
@@ -325,6 +348,10 @@ class Store:
 
     def _visible(self, conn, ctx, image_id, lock=False):
         image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
+        if ctx.image_grant is not None:
+            if image and self._granted(conn, ctx, image):
+                return image
+            raise exception.ImageNotFound(image_id=str(image_id)[:64])
         if image and image['administrative'] and not is_admin(ctx):
             image = None
         if image and (_may_change(ctx, image) or image['visibility'] in ('public', 'community')
@@ -333,12 +360,22 @@ class Store:
             return image
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 
+    def _granted(self, conn, ctx, image, write=False):
+        """Whether the grant of who asks names the image, signed by this store."""
+        grant = grants.load(ctx.image_grant, self._key)
+        return grant.may(image['id'], write) or (
+            grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
+
     def _owned(self, conn, ctx, image_id):
         """The image, locked, when the caller may change it.
 
         404 for who may not see it, 403 for who may only see it.
         """
         image = self._visible(conn, ctx, image_id, lock=True)
+        if ctx.image_grant is not None:
+            if not self._granted(conn, ctx, image, write=True):
+                raise exception.Forbidden('The image grant does not allow to change this image.')
+            return image
         if not _may_change(ctx, image):
             raise exception.Forbidden('You are not the owner of this image.')
         _check_writer(ctx)
@@ -360,7 +397,8 @@ class Store:
 
 
 def is_admin(ctx):
-    return bool(ctx.is_admin)
+    """Whether all images are the caller's; who comes with a grant has that alone, whoever has asked for the work."""
+    return bool(ctx.is_admin) and ctx.image_grant is None
 
 
 def _may_change(ctx, image):

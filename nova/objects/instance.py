@@ -13,7 +13,8 @@ _maybe = {'nullable': True}
 
 @base.register
 class Instance(base.NovaObject):
-    VERSION = '1.0'
+    VERSION = '1.1'
+    ADDED = {'1.1': ('image_grant',)}
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -58,6 +59,7 @@ class Instance(base.NovaObject):
         'server_group_id': _text(**_maybe),
         'numa_topology': _text(**_maybe),        # a GuestTopology of objects.numa
         'pci_devices': base.JsonField(),         # not of its row: what a conductor adds at the beginning of a task
+        'image_grant': _text(**_maybe),          # the same: what the task may do with images, see nova.image.grants
     }
 
     @property

@@ -33,6 +33,8 @@ from nova.db import services
 from nova.db import tables_api
 from nova.db import tables_cell
 from nova.db import tasks
+from nova.image import api as image_api
+from nova.image import grants
 from nova.network import interface as network_interface
 from nova.rpc import serializer
 from nova.scheduler import interface as scheduler_interface
@@ -173,28 +175,32 @@ class Network:
         pass
 
 
-class Images:
-    """Images that were made from servers: {id: bytes}."""
+class Images(image_api.Images):
+    """Images that were made from servers: {id: bytes}. Those that a rotation has listed are backups of its server."""
 
     def __init__(self):
         self.data, self.failure = {}, None
         self.unfinished = set()      # without data, or with a part of it
+        self.backups_of = None
 
-    def show(self, image_id):
-        return {**IMAGE, 'id': image_id, 'owner': 'p', 'status': 'queued' if image_id in self.unfinished else 'active'}
+    def show(self, ctx, image_id):
+        properties = {'image_type': 'backup', 'instance_uuid': self.backups_of} if image_id in self.data else {}
+        return {**IMAGE, 'id': image_id, 'owner': 'p', 'status': 'queued' if image_id in self.unfinished else 'active',
+                'properties': {**IMAGE['properties'], **properties}}
 
-    def upload(self, image_id, path, disk_format):
+    def upload(self, ctx, image_id, path, disk_format, container_format=None):
         if self.failure:
             raise self.failure
         with open(path, 'rb') as file:
             self.data[image_id] = file.read()
         self.unfinished.discard(image_id)
 
-    def list(self, filters=None, limit=None, marker=None, sort=None):
+    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
         """All that have data, the newest first, on one page."""
+        self.backups_of = filters['instance_uuid']
         return [] if marker else [{'id': image_id} for image_id in reversed(self.data)]
 
-    def delete(self, image_id):
+    def delete(self, ctx, image_id):
         self.data.pop(image_id, None)
         self.unfinished.discard(image_id)
 
@@ -233,12 +239,13 @@ class Cloud:
 
     def start_compute(self, host, prepare=None):
         """A new compute process of this host; ``prepare(driver)`` before it starts."""
-        driver = fake.FakeDriver(self.conf, host, self.images)
+        images = grants.GrantedImages(self.images)
+        driver = fake.FakeDriver(self.conf, host, images)
         if prepare:
             prepare(driver)
         compute = compute_manager.ComputeManager(
             self.conf, host, driver, Client(self.bus, conductor_interface.INTERFACE),
-            Client(self.bus, network_interface.INTERFACE), self.images)
+            Client(self.bus, network_interface.INTERFACE), images)
         self.heartbeat(host)
         self.bus.managers['compute', host] = self.computes[host] = compute
         compute.start()
@@ -260,7 +267,7 @@ class Cloud:
         del self.bus.managers['compute', host]
         compute.driver._file = None
         compute.driver.disconnect()
-        compute.driver.images = compute.images = Images()
+        compute.driver.images = compute.images = grants.GrantedImages(Images())
         compute.conductor.client._bus = compute.network.client._bus = Grave()
         compute.stop_sync()
         self.killed.append(compute)

@@ -44,15 +44,18 @@ def uptime():
 
 
 class ImageSource(typing.Protocol):
-    """Where a driver gets image bytes from; handed to it by the compute service."""
+    """Where a driver gets image bytes from; handed to it by the compute service.
 
-    def show(self, image_id) -> dict:
+    ``context`` is the one that the driver's method was called with: it says which images may be had.
+    """
+
+    def show(self, context, image_id) -> dict:
         """{'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
 
-    def download(self, image_id, path) -> None:
+    def download(self, context, image_id, path) -> None:
         """Write the image's bytes to ``path``, checksum verified; raises ImageNotFound, ImageUnacceptable."""
 
-    def upload(self, image_id, path, disk_format) -> None:
+    def upload(self, context, image_id, path, disk_format) -> None:
         """Upload the file as the data of an image that exists and is queued."""
 
 
@@ -454,7 +457,7 @@ class HostControl:
 class ImageCache:
     feature = 'image_cache'
 
-    def cache_image(self, image_id):
+    def cache_image(self, context, image_id):
         """Fetch an image now, so that a later ``spawn`` finds it here.
 
         :raises ImageNotFound, ImageUnacceptable: it never will be here

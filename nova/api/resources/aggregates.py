@@ -19,6 +19,7 @@ from nova.db import aggregates
 from nova.db import compute_nodes
 from nova.db import image_cache
 from nova.db import zones
+from nova.image import grants
 
 _RULE = 'os_compute_api:os-aggregates:'
 _IMAGES = 'compute:aggregates:images'
@@ -225,7 +226,9 @@ def cache_images(req, id):
     for cell, here in _cells_of(req, hosts):
         able = cell.db.run(_ask, req, sorted(here), image_ids)
         for host in able:
-            casts.send(cell, cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids)
+            grant = req.services.images.grant(grants.make(
+                None, host, req.services.conf.conductor.task_give_up, image_ids))
+            casts.send(cell, cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids, grant=grant)
 
 
 def _ask(conn, req, hosts, image_ids):

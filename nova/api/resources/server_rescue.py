@@ -28,10 +28,10 @@ def rescue(req, id):
         image_id = wanted.get('rescue_image_ref') or row['image_id']
         if not row['image_id']:
             _check_volume_backed(req, conn, row, wanted)
-    _check_image(req, row, image_id)
+    parts = _check_image(req, row, image_id)
     password = wanted.get('adminPass') or server_spec.password()
     arguments = {'image_id': image_id, 'admin_password': password, 'clean_shutdown': True}
-    row = server_actions.begin(req, cell, id, action, arguments)
+    row = server_actions.begin(req, cell, id, action, {**arguments, 'image_parts': parts})
     server_actions.cast(req, cell, row, action, **arguments)
     return {'adminPass': password}
 
@@ -49,7 +49,9 @@ def _check_volume_backed(req, conn, row, wanted):
 
 
 def _check_image(req, row, image_id):
-    """:raises BadRequest: there is no such image, it has no data, or it is no rescue image for this server"""
+    """Ids of its kernel and ramdisk.
+
+    :raises BadRequest: there is no such image, it has no data, or it is no rescue image for this server"""
     try:
         image = server_category.find_image(req, image_id)
     except exception.ImageNotFound as error:
@@ -65,6 +67,7 @@ def _check_image(req, row, image_id):
     if not row['image_id'] and not properties.keys() & {'hw_rescue_device', 'hw_rescue_bus'}:
         raise exception.NotRescuable(instance_id=row['uuid'], reason='it boots from a volume, and the image has '
                                      'neither hw_rescue_device nor hw_rescue_bus')
+    return image_references.named(properties)
 
 
 def unrescue(req, id):

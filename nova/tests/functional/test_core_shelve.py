@@ -209,7 +209,7 @@ def test_killed_at_the_end_of_unshelving(cloud, lost):
     shelve(cloud, uuid)
     killed = threading.Event()
     if lost == 'image':
-        delete, cloud.images.delete = cloud.images.delete, lambda image_id: killed.wait(30)
+        delete, cloud.images.delete = cloud.images.delete, lambda ctx, image_id: killed.wait(30)
     cloud.bus.lost = lambda topic, name, server: lost == name
     seen = len(cloud.bus.messages)
     cloud.act(uuid, 'unshelve')
@@ -430,7 +430,7 @@ def test_killed_before_the_oldest_backups_were_deleted(cloud):
     cloud.images.data.update({'older': b'', 'old': b''})
     cloud.images.unfinished.add(IMAGE)
     killed = threading.Event()
-    cloud.computes['host1'].rotate_backups = lambda *args: killed.wait(30)
+    cloud.computes['host1']._rotate_backups = lambda *args: killed.wait(30)
     cloud.act(uuid, 'createBackup', **BACKUP)
     deadline = time.monotonic() + 10
     while IMAGE not in cloud.images.data:

@@ -66,15 +66,15 @@ class Images:
     def __init__(self, delay=0):
         self.downloads, self.uploads, self.delay = [], {}, delay
 
-    def show(self, image_id):
+    def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': self.rows[image_id][0], 'properties': {}}
 
-    def download(self, image_id, path):
+    def download(self, _context, image_id, path):
         self.downloads.append(image_id)
         time.sleep(self.delay)
         shutil.copyfile(GUEST / self.rows[image_id][1], path)
 
-    def upload(self, image_id, path, disk_format):
+    def upload(self, _context, image_id, path, disk_format):
         self.uploads[image_id] = (pathlib.Path(path).read_bytes(), disk_format)
 
 
@@ -93,7 +93,7 @@ class Rig:
     def __init__(self, state_path):
         self.images, self.events = Images(), []
         self.uploads = self.images.uploads
-        self.image, self.bridge = self.images.show(DISK_ID), None
+        self.image, self.bridge = self.images.show(None, DISK_ID), None
         self.driver = make_driver(state_path, self.images)
         self.driver.init_host()
         self.driver.watch(lambda *event: self.events.append(event))
@@ -207,7 +207,7 @@ def test_guest_boots_and_finds_its_config_drive(rig, instance):
 
 def test_kernel_and_ramdisk_boot(rig, instance):
     instance.kernel_id, instance.ramdisk_id = KERNEL_ID, RAMDISK_ID
-    spawn(rig, instance, image=rig.images.show(ROOT_ID))
+    spawn(rig, instance, image=rig.images.show(None, ROOT_ID))
     wait_for(lambda: b'guest ready' in rig.console(instance), BOOT_SECONDS, 'the guest to boot')
 
 
@@ -253,7 +253,7 @@ def test_a_host_that_does_not_keep_guests_apart_says_so(rig):
 
 
 def test_spawn_of_a_cached_image_is_fast(rig, instance):
-    rig.driver.storage.cache.fetch(rig.image)
+    rig.driver.storage.cache.fetch(None, rig.image)
     times, downloads = [], list(rig.images.downloads)
     while not times or min(times) > 1.5 and len(times) < 20:        # a busy machine needs luck
         began = time.monotonic()
@@ -427,7 +427,7 @@ def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path):
 def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
     spawn(rig, instance)
 
-    def upload(image_id, path, disk_format):
+    def upload(_context, image_id, path, disk_format):
         raise exception.ImageNotFound(image_id=image_id)
 
     monkeypatch.setattr(rig.images, 'upload', upload)
@@ -482,7 +482,7 @@ def test_refused_image_leaves_nothing(rig, instance, tmp_path, monkeypatch):
     image_id = str(uuid.uuid4())
     monkeypatch.setitem(rig.images.rows, image_id, ('qcow2', tmp_path / 'bad'))
     with pytest.raises(exception.ImageUnacceptable):
-        spawn(rig, instance, image=rig.images.show(image_id))
+        spawn(rig, instance, image=rig.images.show(None, image_id))
     assert rig.leftovers(instance.uuid) == []
 
 
@@ -516,7 +516,7 @@ made = t.make_driver(sys.argv[1], t.Images())
 made.init_host()
 print('go', flush=True)
 made.spawn(None, t.make_instance(uuid=sys.argv[2]), t.driver.SpawnRequest(
-    image=t.Images().show(t.DISK_ID), network_info=[], config_drive={'a': b'b'}))
+    image=t.Images().show(None, t.DISK_ID), network_info=[], config_drive={'a': b'b'}))
 '''
 
 
@@ -537,6 +537,6 @@ def test_killed_at_any_moment_of_a_spawn(rig, state_path, instance):
         spawn(rig, instance)
         assert rig.driver.power_state(instance) == states.RUNNING
         assert list(rig.driver.guests()).count(instance.uuid) == 1
-        base = rig.driver.storage.cache.fetch(rig.image)
+        base = rig.driver.storage.cache.fetch(None, rig.image)
         assert os.path.getsize(base.path) == (GUEST / 'guest.qcow2').stat().st_size
     assert list((rig.instances / '_base').glob('*.part')) == []

@@ -77,7 +77,8 @@ def fleet():
 
 def boot(fleet, name):
     instance = base.make_instance(memory_mb=96)
-    base.spawn(types.SimpleNamespace(driver=fleet.drivers[name], image=base.Images().show(base.DISK_ID)), instance)
+    image = base.Images().show(None, base.DISK_ID)
+    base.spawn(types.SimpleNamespace(driver=fleet.drivers[name], image=image), instance)
     return instance
 
 

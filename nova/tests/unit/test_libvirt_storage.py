@@ -35,10 +35,10 @@ class Images:
         self.files[image_id] = str(path)
         return {'id': image_id, 'disk_format': disk_format, 'properties': properties}
 
-    def show(self, image_id):
+    def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': 'aki', 'properties': {}}
 
-    def download(self, image_id, path):
+    def download(self, _context, image_id, path):
         self.downloads += 1
         time.sleep(self.slow)
         shutil.copyfile(self.files[image_id], path)
@@ -78,7 +78,7 @@ def create(store, image, **values):
     request = driver.SpawnRequest(image=image, network_info=[], config_drive=values.pop('config_drive', None),
                                   block_devices=values.pop('block_devices', []))
     instance = driver_contract.make_instance(**values)
-    return instance, store.create(instance, request)
+    return instance, store.create(None, instance, request)
 
 
 # ---- the image cache ------------------------------------------------------------------
@@ -86,7 +86,7 @@ def create(store, image, **values):
 def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
     image, images.slow = images.add('one', raw, 'raw'), 0.2
     found = []
-    threads = [threading.Thread(target=lambda: found.append(store.cache.fetch(image))) for _ in range(5)]
+    threads = [threading.Thread(target=lambda: found.append(store.cache.fetch(None, image))) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -97,7 +97,7 @@ def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
 def refused(store, images, path, declared):
     image = images.add('bad', path, declared)
     with pytest.raises(exception.ImageUnacceptable) as caught:
-        store.cache.fetch(image)
+        store.cache.fetch(None, image)
     left = [name for name in os.listdir(os.path.join(store.directory, '_base')) if not name.endswith('.lock')]
     assert left == []
     return caught.value.kwargs['reason']
@@ -128,7 +128,7 @@ def test_header_is_checked_before_any_tool_reads(images, tmp_path, qcow2):
     qcow2.write_bytes(data)
     cache = imagecache.ImageCache(str(tmp_path), images, NoTool(), None, 60)
     with pytest.raises(exception.ImageUnacceptable):
-        cache.fetch(images.add('bad', qcow2, 'qcow2'))
+        cache.fetch(None, images.add('bad', qcow2, 'qcow2'))
 
 
 @pytest.mark.parametrize('declared', ['raw', 'ami', 'aki'])
@@ -161,7 +161,7 @@ def test_unknown_format_is_refused(store, images, raw, declared):
 def test_image_id_is_no_path(store, image_id):
     """Class D."""
     with pytest.raises(exception.ImageUnacceptable):
-        store.cache.fetch({'id': image_id, 'disk_format': 'raw'})
+        store.cache.fetch(None, {'id': image_id, 'disk_format': 'raw'})
 
 
 def test_injected_inspection_refuses(tmp_path, images, raw):
@@ -178,7 +178,7 @@ def test_a_download_that_crashed_is_begun_again(store, images, raw):
     part = os.path.join(store.directory, '_base', 'one.raw.part')
     with open(part, 'w') as file:
         file.write('half')
-    assert store.cache.fetch(image).virtual_size == 4096
+    assert store.cache.fetch(None, image).virtual_size == 4096
     assert not os.path.exists(part)
 
 
@@ -187,7 +187,7 @@ def test_unused_images_go_and_used_ones_stay(store, images, qcow2, raw):
     instance, (disks, _files) = create(store, used)
     from nova.tests.unit import test_libvirt_xml
     store.save(test_libvirt_xml.guest(uuid=instance.uuid, disks=disks))
-    paths = {name: store.cache.fetch(image).path for name, image in (('used', used), ('unused', unused))}
+    paths = {name: store.cache.fetch(None, image).path for name, image in (('used', used), ('unused', unused))}
     store.remove_unused_images()
     assert all(os.path.exists(path) for path in paths.values()), 'young'
     for path in paths.values():
@@ -320,7 +320,7 @@ def test_removal_does_not_follow_links(store, images, raw, tmp_path):
 def test_prepare_leaves_no_lock_without_an_image(store, images, raw):
     """Each download that a crash ended left a lock file for ever, one for the parts of the download's own."""
     base = os.path.join(store.directory, '_base')
-    store.cache.fetch(images.add('one', raw, 'raw'))
+    store.cache.fetch(None, images.add('one', raw, 'raw'))
     for name in ('two.raw.part', 'two.raw.lock', 'three.raw.part.ab12.part', 'three.raw.lock'):
         open(os.path.join(base, name), 'w').close()
     store.prepare()

@@ -164,7 +164,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             directory = self._file.parent if self._file is not None else None
             with _disk(directory, self._disks) as path:
                 progress(states.IMAGE_UPLOADING)
-                self.images.upload(image_id, path, 'raw')
+                self.images.upload(context, image_id, path, 'raw')
 
     def change_by_itself(self, uuid, power_state):
         """What a guest does without being asked: shut down, crash."""

@@ -9,8 +9,8 @@ class ImageCache(driver.ImageCache):
     def cached_images(self):
         return self.__dict__.setdefault('_cached_images', [])
 
-    def cache_image(self, image_id):
+    def cache_image(self, context, image_id):
         with self._operation('cache_image', None):
-            self.images.show(image_id)
+            self.images.show(context, image_id)
             if image_id not in self.cached_images:
                 self.cached_images.append(image_id)

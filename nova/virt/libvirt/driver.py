@@ -93,8 +93,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     def stop(self):
         self.hypervisor.close()
 
-    def cache_image(self, image_id):
-        self.storage.cache.fetch(self.images.show(image_id))
+    def cache_image(self, context, image_id):
+        self.storage.cache.fetch(context, self.images.show(context, image_id))
 
     # ---- events ---------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         with self._operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
             try:
-                disks, boot_files = self.storage.create(instance, request)
+                disks, boot_files = self.storage.create(context, instance, request)
                 guest = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files)
                 self.storage.save(guest)
                 self._define_and_start(guest)
@@ -310,7 +310,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             with self.storage.snapshot_path(uuid, list(filter(None, (root.file, root.backing_file)))) as path:
                 self._copy_root(guest, path)
                 progress(states.IMAGE_UPLOADING)
-                self.images.upload(image_id, path, 'qcow2')
+                self.images.upload(context, image_id, path, 'qcow2')
         except OSError as error:
             raise exception.VirtError(operation='make a snapshot', reason=error.strerror) from error
 

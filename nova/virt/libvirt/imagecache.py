@@ -48,9 +48,10 @@ class ImageCache:
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age = inspect, max_age
 
-    def fetch(self, image):
+    def fetch(self, context, image):
         """The Base of an image, downloaded when it is not here yet.
 
+        :param context: of the task, for the ImageSource
         :param image: dict as ImageSource.show gives it
         :raises ImageUnacceptable: its format is not supported, or it is not what it is declared as
         """
@@ -63,16 +64,16 @@ class ImageCache:
         path = os.path.join(self._directory, f'{image_id}.{FORMATS[declared]}')
         with files.lock(path + '.lock'):
             if not os.path.exists(path):
-                self._download(image_id, declared, path)
+                self._download(context, image_id, declared, path)
             protect(path)
             os.utime(path)               # last use: what remove_unused goes by
         return Base(path, FORMATS[declared], _virtual_size(path, FORMATS[declared]))
 
-    def _download(self, image_id, declared, path):
+    def _download(self, context, image_id, declared, path):
         part = path + '.part'
         files.remove(part)               # of a download that a crash ended
         try:
-            self._images.download(image_id, part)
+            self._images.download(context, image_id, part)
             os.chmod(part, MODE)
             self._check(image_id, declared, part)
             protect(part)

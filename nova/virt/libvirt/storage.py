@@ -148,9 +148,10 @@ class Storage:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def create(self, instance, request):
+    def create(self, context, instance, request):
         """Make all files of a guest in a new directory.
 
+        :param context: of the task, for the ImageSource
         :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} where there are such images
         :raises ImageUnacceptable: the image cannot be used
         :raises BuildFailed: what was asked for cannot be made here
@@ -158,10 +159,10 @@ class Storage:
         uuid = instance.uuid
         os.mkdir(self.path(uuid))
         os.chmod(self.path(uuid), DIRECTORY_MODE)
-        boot_files = self._boot_files(instance, request.image)
+        boot_files = self._boot_files(context, instance, request.image)
         bus = _bus(request.image)
         targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz')
-        disks = [self._root(instance, request.image, next(targets), bus)]
+        disks = [self._root(context, instance, request.image, next(targets), bus)]
         for number, size in enumerate(_ephemerals(instance, request.block_devices)):
             disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus))
         swap_mib = int((instance.flavor or {}).get('swap') or 0)
@@ -173,8 +174,8 @@ class Storage:
             raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         return disks, boot_files
 
-    def _root(self, instance, image, target, bus):
-        base = self.cache.fetch(image)
+    def _root(self, context, instance, image, target, bus):
+        base = self.cache.fetch(context, image)
         size = max(instance.root_gb * GIB, _aligned(base.virtual_size))
         limit = instance.root_gb * GIB or self.total_bytes()
         if base.virtual_size > limit:
@@ -225,13 +226,13 @@ class Storage:
         os.chmod(path, imagecache.MODE)
         return xml.Disk(path, 'raw', target, bus, readonly=True)
 
-    def _boot_files(self, instance, image):
+    def _boot_files(self, context, instance, image):
         """Kernel and ramdisk as the server's row names them: what an image says by now, nobody has looked at."""
         found = {}
         for part in ('kernel', 'ramdisk'):
             image_id = getattr(instance, f'{part}_id', None)
             if image_id:
-                base = self.cache.fetch(self._images.show(image_id))
+                base = self.cache.fetch(context, self._images.show(context, image_id))
                 if base.format != 'raw':
                     raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
                 found[part] = self.path(instance.uuid, part)
