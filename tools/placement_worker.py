@@ -192,7 +192,7 @@ class Worker:
         self.computes = Casts(computes, self.failed)
         self.manager = conductor_manager.ConductorManager(
             conf, self.api_db, self.cells, Copied(self.scheduler), self.computes, Nothing(),
-            image_api.BoundImages(images, context.admin_context()))
+            images)
         computes.conductor = Copied(self.manager)
         self.conductor = Casts(self.manager, self.failed)
         self.application = app.Application(app.Services(

@@ -1,0 +1,121 @@
+"""What a compute asks of an image service that is not ours, and with whose token."""
+import datetime
+import json
+
+import pytest
+
+from nova import compose
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import utils
+from nova.image import grants
+from nova.tests import image_service
+from nova.tests.functional import test_refused_tokens
+
+NAMED, COPY, OTHER = (f'{number}0000000-2222-4333-8444-555555555555' for number in range(1, 4))
+USER, OWN = 'of the user', 'own-1'
+
+
+class Glance(test_refused_tokens.Refusing):
+    """An Image service that has every image, and the Keystone of the service's account.
+
+    ``codes`` {token: code} of those that it refuses; ``asked`` [(method, id, token, service token)]
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.codes, self.asked = {}, []
+
+    def __call__(self, environ, start_response):
+        if environ['PATH_INFO'].startswith('/keystone'):
+            return super().__call__(environ, start_response)
+        token, ident = environ.get('HTTP_X_AUTH_TOKEN'), environ['PATH_INFO'].rpartition('/')[2]
+        self.asked.append((environ['REQUEST_METHOD'], ident, token, environ.get('HTTP_X_SERVICE_TOKEN')))
+        code = self.codes.get(token, 200)
+        start_response(f'{code} X', [('Content-Type', 'application/json')])
+        return [json.dumps({'id': ident, 'status': 'active', 'name': 'i'}).encode()]
+
+
+@pytest.fixture
+def glance():
+    made = Glance()
+    with image_service.listening(made) as made.address:
+        yield made
+
+
+@pytest.fixture
+def images(glance, tmp_path):
+    (tmp_path / 'own.conf').write_text(
+        f'[image]\nbackend = glance\n[glance]\nauth_type = password\nauth_url = {glance.address}/keystone/v3\n'
+        f'username = nova\npassword = p\nuser_domain_id = default\nendpoint_override = {glance.address}/v2\n')
+    return grants.GrantedImages(compose.remote_images(nova_conf.new(files=[str(tmp_path / 'own.conf')])))
+
+
+def task(token=USER, ended=False, lifetime_s=3600, is_admin=False):
+    """The context of a task that may read NAMED and fill COPY."""
+    end = utils.utcnow() + datetime.timedelta(hours=-1 if ended else 1)
+    ctx = context.RequestContext(auth_token=token, token_expires_at=end, user_id='u', project_id='p', overwrite=False,
+                                 is_admin=is_admin)
+    return ctx.granted(grants.dump(grants.make('a server', 'host1', lifetime_s, read=[NAMED], write=[COPY])))
+
+
+def test_the_users_token_with_the_services_beside_it(glance, images):
+    assert images.show(task(), NAMED)['id'] == NAMED
+    assert glance.asked == [('GET', NAMED, USER, OWN)]
+
+
+@pytest.mark.parametrize('ctx', [task(), task(is_admin=True), task(token=None), task(ended=True)])
+def test_what_the_grant_does_not_name_is_not_even_asked_for(glance, images, ctx):
+    for ask in (lambda: images.show(ctx, OTHER), lambda: images.download(ctx, OTHER, '/nonexistent/x'),
+                lambda: images.upload(ctx, OTHER, '/nonexistent/x', 'raw'), lambda: images.delete(ctx, OTHER),
+                lambda: images.delete(ctx, NAMED), lambda: images.upload(ctx, NAMED, '/nonexistent/x', 'raw')):
+        with pytest.raises(exception.ImageNotFound):
+            ask()
+    with pytest.raises(exception.Forbidden):
+        images.backups(ctx, {})
+    assert glance.asked == []
+
+
+def test_a_token_that_has_ended(glance, images):
+    """The service goes on with its own, which the grant bounds."""
+    glance.codes = {USER: 401}
+    assert images.show(task(ended=True), NAMED)['id'] == NAMED
+    assert glance.asked == [('GET', NAMED, USER, OWN), ('GET', NAMED, OWN, None)]
+
+
+def test_a_task_that_was_taken_up_after_a_restart(glance, images):
+    assert images.show(task(token=None), NAMED)['id'] == NAMED
+    assert glance.asked == [('GET', NAMED, OWN, None)]
+
+
+def test_what_the_user_may_not_see_is_not_fetched_for_him(glance, images):
+    """It was there for who asked for the server, and is not any more."""
+    glance.codes = {USER: 404}
+    with pytest.raises(exception.ImageNotFound):
+        images.show(task(), NAMED)
+    assert glance.asked == [('GET', NAMED, USER, OWN)]
+
+
+def test_a_copy_that_an_administrator_asked_for(glance, images):
+    """It is in the administrator's project; whoever may unshelve the server needs it all the same."""
+    glance.codes = {USER: 404}
+    assert images.show(task(), COPY)['id'] == COPY
+    assert [token for _method, _ident, token, _own in glance.asked] == [USER, OWN]
+
+
+def test_after_its_end_nothing_is_asked_for(glance, images):
+    with pytest.raises(exception.Forbidden):
+        images.show(task(lifetime_s=-1), NAMED)
+    assert glance.asked == []
+
+
+def test_a_conductor_of_an_older_release_gives_no_grant(glance, images):
+    """What the user's own token opens, and nothing in the name of the service."""
+    assert images.show(task().granted(None), OTHER)['id'] == OTHER
+    with pytest.raises(exception.ImageNotFound):
+        images.show(task(token=None).granted(None), OTHER)
+    glance.codes = {USER: 401}
+    with pytest.raises(exception.Unauthorized):
+        images.show(task(ended=True).granted(None), OTHER)
+    assert [token for _method, _ident, token, _own in glance.asked] == [USER, USER]
