@@ -13,6 +13,7 @@ from nova import exception
 from nova.db import block_devices
 from nova.db import instance_actions
 from nova.db import instances
+from nova.objects.instance import REIMAGE
 
 LOG = logging.getLogger(__name__)
 
@@ -258,6 +259,8 @@ class Volumes:
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             root = next(row for row in _volumes_of(conn, instance_uuid) if row['boot_index'] == 0)
+            if instances.get(conn, instance_uuid)['system_metadata'].get(REIMAGE) != image_id:
+                raise exception.ImageNotFound(image_id=image_id)         # not what the rebuild was asked for
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
         elif self._volumes.get(system, root['volume_id'])['status'] == 'downloading':

@@ -16,6 +16,7 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import objects
+from nova.compute import task
 from nova.conductor import interface as conductor_interface
 from nova.conductor import upgrade
 from nova.objects import base
@@ -81,6 +82,20 @@ def releases(monkeypatch):
     monkeypatch.setattr(versions, 'RELEASES', {1: made('1.0', '1.0'), 2: made('1.1', '1.0'), 3: made('1.2', '1.1')})
     monkeypatch.setattr(versions, 'VERSION', 3)
     monkeypatch.setattr(versions, 'TOPICS', ('compute', 'conductor'))
+
+
+# ---- what came with this release
+
+def test_an_older_host_gets_a_server_without_its_image_grant():
+    server = objects.Instance(uuid='6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50', image_grant='g')
+    known = [serializer.to_primitive(server, manifest)['nova_object.data'] for manifest in (
+        versions.RELEASES[1].objects, None)]
+    assert ['image_grant' in each for each in known] == [False, True]
+
+
+def test_an_older_conductor_gives_no_image_grant():
+    server = objects.Instance(uuid='6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50')
+    assert task.Task(None, CTX, 'an event', 'host1', server, ()).ctx.image_grant is None
 
 
 # ---- pins
