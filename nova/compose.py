@@ -14,10 +14,22 @@ from nova import notify
 from nova import health
 from nova import service
 from nova.conductor import interface as conductor_interface
+from nova.runtime.http import lanes
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
 LATE_INTERVAL = 20                  # the same, of those that have just got theirs
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
+METADATA_THREADS = 8                # guests of one host that are answered at once
+# Which threads a request takes; the first line that fits counts, what fits none is the compute API.
+HTTP_FACES = [
+    lanes.Face(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
+    lanes.Face(rb'POST /identity/v3/auth/tokens', 'login'),
+    lanes.Face(rb'[A-Z]+ /identity', 'identity'),
+    lanes.Face(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
+    lanes.Face(rb'[A-Z]+ /image', 'image', uploads=True),
+    lanes.Face(rb'[A-Z]+ /(network|volume)', 'network'),
+    lanes.Face(rb'GET /[^?]*/os-events\b', 'streams'),
+]
 
 
 def open_databases(conf):
@@ -291,12 +303,44 @@ def metadata(conf, api_db, cells):
     """The metadata service on the bridge, as a list: empty where the network driver makes no bridge."""
     if conf.network.driver == 'fake':
         return []
-    from nova import wsgi
-    from nova.api.metadata import app
     from nova.network import setup
 
-    address, port = setup.metadata_address(conf, api_db)
-    return [wsgi.Server(app.Application(conf, api_db, cells), address, port, threads=8)]
+    return [metadata_server(conf, api_db, cells, *setup.metadata_address(conf, api_db))]
+
+
+def metadata_server(conf, api_db, cells, address, port):
+    """The server of the guests of one host, not started."""
+    from nova import wsgi
+    from nova.api.metadata import app
+
+    return wsgi.Server(app.Application(conf, api_db, cells), address, port, plan=lanes.Plan(METADATA_THREADS, 1))
+
+
+def http_server(conf, application, drain=0):
+    """The server of nova-api and of the all-in-one, not started."""
+    from nova import wsgi
+
+    options = conf.http
+    return wsgi.Server(application, options.listen, options.port, plan=http_plan(conf), drain=drain,
+                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size)
+
+
+def http_plan(conf):
+    """How the threads of nova-api and of the all-in-one are shared, so that no face starves the others.
+
+    A flood of logins takes at most a quarter of them, and nobody else waits behind it: health and each face have
+    threads of their own.
+    """
+    threads, streams = conf.http.threads, conf.api.event_streams
+    own, quarter = max(1, threads // 8), max(1, threads // 4)
+    return lanes.Plan(threads, max(2, threads // 2), [
+        lanes.Lane('login', own, quarter), lanes.Lane('identity', own, 2 * quarter),
+        lanes.Lane('image', own, 2 * quarter), lanes.Lane('network', own, 2 * quarter),
+    ], HTTP_FACES, apart=[
+        lanes.Lane('health', 1, 1), lanes.Lane('downloads', quarter, quarter, each=max(1, quarter // 2)),
+        # Two more than are served, for those who hear that there are too many.
+        lanes.Lane('streams', streams + 2, streams + 2),
+    ])
 
 
 def remote_images(conf):

@@ -4,14 +4,12 @@ from nova.cmd import common
 
 def parts(conf):
     from nova import compose
-    from nova import wsgi
     from nova.rpc import bus as rpc_bus
 
     bus = rpc_bus.Bus(conf)
     api_db, cells = compose.checked_databases(conf, bus)
     return [bus.pins, compose.needs(bus, api_db, cells),
-            wsgi.Server(application(conf, bus, api_db, cells), conf.http.listen, conf.http.port,
-                        threads=conf.http.threads, drain=conf.http.drain_time)]
+            compose.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time)]
 
 
 def application(conf, bus=None, api_db=None, cells=None):

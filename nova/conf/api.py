@@ -28,8 +28,7 @@ OPTIONS = [
                      'which cannot say so. False: they are answered with 503, so that nobody takes a part for all.'),
     cfg.IntOpt('event_streams', default=8, min=0, max=10000,
                help='Event streams (GET /os-events) that one API process serves at once, half of them at most to one '
-                    'project. Each holds a thread for as long as it is open, so that with native threads there must '
-                    'be fewer than [http] threads.'),
+                    'project. Each holds a thread for as long as it is open, beside those of [http] threads.'),
     cfg.IntOpt('idempotency_key_lifetime', default=86400, min=60, max=2592000, mutable=True,
                help='Seconds for which the answer to a request with an Idempotency-Key is given again. Longer lets '
                     'clients repeat older requests safely, and keeps a row of each in the API database.'),

@@ -1,5 +1,6 @@
 """[http]: where nova-api and nova-all listen."""
 from oslo_config import cfg
+from oslo_config import types
 
 GROUP = 'http'
 
@@ -10,8 +11,9 @@ OPTIONS = [
     cfg.PortOpt('port', default=8774, min=0,
                 help='Port to listen on. 0 takes a free one.'),
     cfg.IntOpt('threads', default=32, min=2, max=1000,
-               help='Requests served at once under native threads. An image upload or download holds one for as '
-                    'long as it takes.'),
+               help='Requests worked on at once. Logins, health and each face have a part of them of their own; image '
+                    'uploads have half as many beside them, downloads a quarter, and event streams what event_streams '
+                    'of [api] says.'),
     cfg.IntOpt('drain_time', default=0, min=0, max=600,
                help='Seconds for which a stopping nova-api still takes requests while /healthcheck answers 503, so '
                     'that a load balancer sends the next ones elsewhere: more than it takes to notice. They are part '
@@ -20,6 +22,10 @@ OPTIONS = [
                     'moment gets no answer.'),
     cfg.StrOpt('paste_config', default='api-paste.ini',
                help='File with the pipelines of the compute API, below /etc/nova or with its whole path.'),
+    cfg.ListOpt('trusted_proxies', default=[], item_type=types.String(max_length=64),
+                help='Addresses and networks (192.0.2.10, 2001:db8:1::/64) of the proxies in front of this server. '
+                     'One client may have 256 connections; a proxy, which brings those of many clients, may have '
+                     'more, and must bound each client itself. Name the proxies alone.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],
                help='URL by which clients reach the all-in-one, for the service catalog and clouds.yaml, where it '
                     'differs from where it listens.'),

@@ -147,7 +147,7 @@ class Cloud:
 
     def _listen(self):
         options = self.conf.http
-        http = wsgi.Server(_Late(), options.listen, options.port, threads=options.threads)
+        http = compose.http_server(self.conf, _Late())
         http.listen()
         host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
         host = f'[{host}]' if ':' in host else host

@@ -6,13 +6,8 @@ import time
 import pytest
 import requests
 
-from nova import concurrency
-from nova import http1
 from nova import wsgi
 from nova.tests.functional import cloud as cloud_fixture
-
-pytestmark = pytest.mark.skipif(concurrency.model() == 'eventlet',
-                                reason='eventlet frames requests in ways of its own')
 
 
 @pytest.fixture(scope='module')
@@ -249,28 +244,6 @@ def test_slow_clients_do_not_stop_the_others(cloud, demo):
     begun = time.monotonic()
     for _ in range(20):
         assert demo.get('/servers').status_code == 200
-    assert time.monotonic() - begun < http1.HEADERS_S - 5         # so long a half one may hold its thread
+    assert time.monotonic() - begun < 10
     for sock in idle + half:
         sock.close()
-
-
-def test_headers_have_a_time(monkeypatch, tmp_path):
-    """A byte now and then does not keep a thread."""
-    monkeypatch.setattr(http1, 'HEADERS_S', 1)
-    with cloud_fixture.running(tmp_path) as cloud:
-        host, _, port = cloud.url.removeprefix('http://').partition(':')
-        with socket.create_connection((host, int(port))) as sock:
-            sock.settimeout(0.2)
-            begun = time.monotonic()
-            sock.sendall(b'GET / HTTP/1.1\r\nX: ')
-            closed = False
-            while not closed and time.monotonic() - begun < 30:
-                try:
-                    sock.sendall(b'a')
-                    sock.recv(100)
-                    closed = True
-                except TimeoutError:
-                    pass
-                except ConnectionError:
-                    closed = True
-            assert closed

@@ -11,6 +11,7 @@ import pytest
 
 from nova import exception
 from nova import wsgi
+from nova.runtime.http import limits
 
 
 def echo(environ, start_response):
@@ -85,18 +86,19 @@ def test_uploads_of_unknown_length_arrive(served):
 
 
 def test_an_upload_is_seen_while_it_is_sent(served):
-    """Nothing collects the body before the application gets it."""
-    first = threading.Event()
+    """Nothing collects a large body before the application gets it."""
+    first, length = threading.Event(), limits.LIMITS.body + 20
 
     def application(environ, start_response):
-        assert environ['wsgi.input'].read(10) == b'a' * 10
+        assert environ['wsgi.input'].read(length - 10) == b'a' * (length - 10)
         first.set()
         rest = environ['wsgi.input'].read(10)
         start_response('200 OK', [('Content-Length', str(len(rest)))])
         return [rest]
     server = served(application)
     with socket.create_connection(('127.0.0.1', server.port), timeout=10) as sock:
-        sock.sendall(b'PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\nConnection: close\r\n\r\n' + b'a' * 10)
+        sock.sendall(b'PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n' % length
+                     + b'a' * (length - 10))
         assert first.wait(20)
         sock.sendall(b'b' * 10)
         answer = b''

@@ -1,24 +1,16 @@
-"""HTTP/1.1 of the native threads: cheroot, with framing that leaves no room for a second reading.
+"""HTTP/1.1: cheroot's request, with framing that leaves no room for a second reading.
 
 Where a proxy and this server disagree about the end of a request, one client's bytes become another one's request.
-So what is not exactly HTTP is refused, a body is read in pieces and never gathered, and a connection on which a body
-was not read to its end is not used again.
+So what is not exactly HTTP is refused, and a connection on which a body was not read to its end is not used again.
 """
-import logging
 import re
-import selectors
-import time
 
-from cheroot import connections
 from cheroot import server
 from cheroot import wsgi
 
 from nova import exception
 
-PIECE = 65536                       # bytes taken from the socket at once
-DRAIN = 64 * 1024 * 1024            # bytes of a refused body that are read, so that the client sees the answer
-HEADERS_S = 20                      # a request line and its headers have come by then
-LAST_S = 0.5                        # who has just connected when the server stops may say what it wants
+PIECE = 65536                       # bytes taken from a connection at once
 MAX_LINE = 4096                     # bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -62,17 +54,21 @@ def read_headers(rfile, headers=None):
 class Body:
     """A request body as the application reads it.
 
-    :param rfile: the connection's file
+    :param rfile: what has been gathered, or the connection's flow
     :param length: bytes; None: it comes in chunks
+    :param gathered: whether reading never waits for the client
+    :param most: bytes that are gathered of a body where no more is wanted; None: all has come, or an upload is wanted
     """
 
-    def __init__(self, rfile, length):
+    def __init__(self, rfile, length, gathered=True, most=None):
         self._rfile, self._chunked, self._left = rfile, length is None, length or 0
+        self._gathered, self._most = gathered, most
         self._first, self._ended = True, length == 0
 
     def read(self, size=-1):
         """
-        :raises BadRequest: the body broke off, or its chunks have no form
+        :raises BadRequest: the body broke off, came too slowly, or its chunks have no form
+        :raises TooLarge: no body of this size is wanted here
         """
         pieces, wanted = [], float('inf') if size is None or size < 0 else size
         while wanted > 0 and self._more():
@@ -94,14 +90,13 @@ class Body:
         return iter(self.readline, b'')
 
     def drain(self):
-        """Read what the application left; False when there is too much of it or it breaks off."""
+        """Read what the application left of it, where that does not wait; whether it is at its end."""
         try:
-            left = DRAIN
-            while left > 0 and (piece := self.read(PIECE)):
-                left -= len(piece)
-            return left > 0
-        except exception.BadRequest:
+            while self._gathered and self.read(PIECE):
+                pass
+        except (exception.BadRequest, exception.TooLarge):
             return False
+        return not self._left and (self._ended or not self._chunked)
 
     def _more(self):
         """Whether bytes are to come; begins a chunk where one has ended."""
@@ -140,7 +135,9 @@ class Body:
             data = b''
         if not data:
             self._rfile = _Nothing
-            raise exception.BadRequest('The connection broke off before the body had come.')
+            if self._most is not None:
+                raise exception.TooLarge(limit=self._most)
+            raise exception.BadRequest('The body of the request broke off, or came too slowly.')
         return data
 
 
@@ -154,15 +151,20 @@ class _Nothing:
     readline = read
 
 
-class _Request(server.HTTPRequest):
-    header_reader = staticmethod(read_headers)
+class Request(server.HTTPRequest):
+    """One request; cheroot reads it and writes the answer.
+
+    :param conn: exchange.Connection: ``rfile`` has the bytes, ``wfile`` takes the answer
+    """
 
     def parse_request(self):
-        self.conn.timed.until = time.monotonic() + HEADERS_S
-        try:
-            super().parse_request()
-        finally:
-            self.conn.timed.until = None
+        self.rfile = self.conn.rfile
+        self.ready = self.read_request_line() and self.read_request_headers()
+
+    def header_reader(self, rfile, headers):
+        read_headers(rfile, headers)
+        if not self.conn.streams:        # it has come, or is not wanted: nobody is asked to go on
+            headers.pop(b'Expect', None)
 
     def read_request_line(self):
         try:
@@ -181,7 +183,7 @@ class _Request(server.HTTPRequest):
 
     def respond(self):
         length = None if self.chunked_read else int(self.inheaders.get(b'Content-Length', 0))
-        self.rfile = Body(self.conn.rfile, length)
+        self.rfile = Body(self.conn.rfile, length, not self.conn.streams, self.conn.most)
         self.server.gateway(self).respond()
         if self.ready:
             self.ensure_headers_sent()
@@ -189,92 +191,36 @@ class _Request(server.HTTPRequest):
             self.conn.wfile.write(b'0\r\n\r\n')
 
     def send_headers(self):
-        if not self.server.ready or not self.close_connection and not self.rfile.drain():
+        self.conn.drained = self.rfile.drain()
+        if not self.server.ready or not self.conn.drained:
             self.close_connection = True             # a stopping server answers no further request
+        self.conn.wfile.holds = True
         super().send_headers()
 
 
-class _Timed:
-    """A socket from which reading ends at a moment, however slowly the bytes come."""
+class Gateway(wsgi.Gateway_10):
+    """The environment of WSGI."""
 
-    def __init__(self, sock):
-        self._sock, self.until = sock, None
-
-    def __getattr__(self, name):
-        return getattr(self._sock, name)
-
-    def recv_into(self, buffer):
-        if self.until is None:
-            return self._sock.recv_into(buffer)
-        usual = self._sock.gettimeout()
-        self._sock.settimeout(max(0.001, self.until - time.monotonic()))
-        try:
-            return self._sock.recv_into(buffer)
-        finally:
-            self._sock.settimeout(usual)
+    def get_environ(self):
+        environ = super().get_environ()
+        environ['SERVER_NAME'] = self.req.conn.local_address      # nothing that the client says
+        environ['nova.stopping'] = self.req.server.stopping
+        return environ
 
 
-class _Connection(server.HTTPConnection):
-    RequestHandlerClass = _Request
+class Facts:
+    """What cheroot asks of its server, where there is only its request.
 
-    def __init__(self, served_by, sock, makefile):
-        self.timed, self.waited, self.spoke = _Timed(sock), False, False
-        super().__init__(served_by, sock, lambda sock, mode, size: makefile(
-            self.timed if 'r' in mode else sock, mode, size))
+    :param stopping: threading.Event, in the environment as ``nova.stopping``: answers that last watch it
+    """
 
+    protocol = 'HTTP/1.1'
+    server_name = software = 'nova'
+    gateway = Gateway
+    ssl_adapter = None
+    max_request_header_size = max_request_body_size = 0      # bounded before anybody works on a request
+    can_add_keepalive_connection = True
 
-class _Connections(connections.ConnectionManager):
-    """Whose request has come, or is on its way, when the server stops, gets its answer."""
-
-    def _run(self, expiration_interval):
-        super()._run(expiration_interval)
-        self._accept_last()
-        begun = time.monotonic()
-        while ready := list(self._selector.select(self._patience(begun))):
-            for number, conn in ready:
-                self._selector.unregister(number)
-                self.server.process_conn(conn)
-
-    def _accept_last(self):
-        """Those in the queue of the listening socket, which is closed: the system would break them off."""
-        listener, self.server.socket = self.server.socket, None
-        if listener is None:             # it was stopped before it had begun
-            return
-        self._selector.unregister(listener.fileno())
-        listener.settimeout(0)
-        while (conn := self._from_server_socket(listener)) is not None:
-            self._selector.register(conn.socket.fileno(), selectors.EVENT_READ, data=conn)
-        listener.close()
-
-    def _patience(self, begun):
-        """Seconds for which more may come: from those that have said nothing yet."""
-        silent = any(not conn.spoke for _number, conn in self._selector.connections)
-        return max(0, begun + LAST_S - time.monotonic()) if silent else 0
-
-
-class _Server(wsgi.Server):
-    ConnectionClass = _Connection
-
-    def clear_stats(self):
-        """Nobody reads what cheroot counts; its table of all servers would keep this one for ever."""
-        super().clear_stats()
-        logging.statistics.clear()
-
-    def prepare(self):
-        super().prepare()
-        self._connections.close()
-        self._connections = _Connections(self)
-
-    def process_conn(self, conn):
-        """A thread is for who says something: a new connection waits where the idle ones do."""
-        if not conn.waited and self.can_add_keepalive_connection:
-            conn.waited = True
-            self.put_conn(conn)
-        else:
-            conn.spoke = True
-            super().process_conn(conn)
-
-
-def make(application, host, port, **options):
-    """A cheroot WSGI server of this framing."""
-    return _Server((host, port), application, **options)
+    def __init__(self, application, bind_addr, timeout, stopping):
+        self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
+        self.ready = True

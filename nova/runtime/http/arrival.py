@@ -1,0 +1,84 @@
+"""How much of a request has come: read roughly, in time that does not depend on what a client means by it.
+
+This reading decides when the request is worked on and by whom, nothing else. What it means is decided by ``framing``,
+which reads the same bytes strictly and never waits for more than were gathered, unless they are an upload's.
+"""
+import re
+
+HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
+CHUNK_LINE = 4096                   # bytes of a line between chunks, as framing takes them
+_SIZE = re.compile(rb'[0-9A-Fa-f]{1,15}')
+
+
+class Arrival:
+    """One request on its way; ``data`` is all of it, and perhaps the begin of the next one.
+
+    :param limits: limits.Limits
+    """
+
+    def __init__(self, limits, data=b''):
+        self._limits = limits
+        self.data = bytearray(data)
+        self.line = None                # b'METHOD /path…' without the version, once the headers are whole
+        self.expects = False            # the client waits for 100 Continue
+        self._looked = 0                # the end of the headers is not before it
+        self._begin = self._end = 0     # of the body; no end: it comes in chunks
+        self._next = 0                  # where the next chunk begins
+
+    def look(self):
+        """
+        HEAD     the headers are not whole
+        BODY     the body is not
+        WHOLE    nothing more is needed: all has come, or it has no form
+        LARGE    the body is larger than is gathered
+        ENDLESS  the headers are longer than they may be
+        """
+        if self.line is None and not self._head():
+            return ENDLESS if len(self.data) > self._limits.header else HEAD
+        if self._begin > self._limits.header:
+            return ENDLESS
+        if self._end is not None:
+            if len(self.data) >= self._end:
+                return WHOLE
+            return LARGE if self._end - self._begin > self._limits.body else BODY
+        if self._chunks_ended():
+            return WHOLE
+        return LARGE if self.body > self._limits.body else BODY
+
+    @property
+    def body(self):
+        """Bytes of the body that have come."""
+        return len(self.data) - self._begin
+
+    def _head(self):
+        end = self.data.find(b'\r\n\r\n', max(0, self._looked - 3))
+        if end < 0:
+            self._looked = len(self.data)
+            return False
+        head = bytes(self.data[:end + 2]).lower()
+        self._begin = self._end = self._next = end + 4
+        if b'\r\ntransfer-encoding:' in head:
+            self._end = None
+        else:
+            _, found, rest = head.partition(b'\r\ncontent-length:')
+            length = rest.partition(b'\r\n')[0].strip(b' \t') if found else b''
+            if length.isdigit() and len(length) < 19:
+                self._end += int(length)
+        start = self.data.find(b'\n') + 1 if head[:2] == b'\r\n' else 0
+        line = bytes(self.data[start:self.data.find(b'\r\n', start)])
+        self.expects = b'\r\nexpect: 100-continue\r\n' in head and line.endswith(b' HTTP/1.1')
+        self.line = line.rpartition(b' ')[0]
+        return True
+
+    def _chunks_ended(self):
+        """Whether the last chunk has come, or one without a form."""
+        while (end := self.data.find(b'\r\n', self._next)) >= 0:
+            size = bytes(self.data[self._next:min(end, self._next + CHUNK_LINE)]).partition(b';')[0].strip(b' \t')
+            if not _SIZE.fullmatch(size):
+                return True
+            if not int(size, 16):
+                return self.data.find(b'\r\n\r\n', end) >= 0
+            self._next = end + 2 + int(size, 16) + 2
+            if self._next > len(self.data):
+                return False
+        return len(self.data) - self._next > CHUNK_LINE

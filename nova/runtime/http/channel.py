@@ -1,0 +1,223 @@
+"""Bytes of one connection: nothing here blocks but ``wait``, and who waits is measured."""
+import array
+import collections
+import contextlib
+import fcntl
+import select
+import socket
+import ssl
+import termios
+import time
+
+LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+JOINED = 65536               # a head and a first piece up to this size leave together
+LOOK_S = 1                   # between two looks at the pace of who is waited for
+
+
+class Gone(ConnectionError):
+    """The client is not there any more, or moves less than the least rate."""
+
+
+class Channel:
+    """A socket that never blocks."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        sock.setblocking(False)
+
+    def receive(self, size):
+        """Bytes, b'' at their end, None while there are none.
+
+        :raises OSError: the connection broke
+        """
+        try:
+            return self.sock.recv(size)
+        except LATER:
+            return None
+
+    def send(self, data):
+        """How many bytes were taken."""
+        try:
+            return self.sock.send(data)
+        except LATER:
+            return 0
+
+    def untaken(self):
+        """Bytes that the kernel holds and the other side has not acknowledged."""
+        held = array.array('i', [0])
+        fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, held)
+        return held[0]
+
+    def wait(self, writing, seconds):
+        """Until bytes can be received, or sent; whether they can."""
+        poll = select.poll()
+        poll.register(self.sock.fileno(), select.POLLOUT if writing else select.POLLIN)
+        return bool(poll.poll(max(0, seconds) * 1000))
+
+    def shut(self, how=socket.SHUT_RDWR):
+        """End the connection under whoever works on it; they see its end and close it."""
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(how)
+
+    def shut_reading(self):
+        """Nothing more is taken in but what has come."""
+        self.shut(socket.SHUT_RD)
+
+
+class Pace:
+    """Whether a client moves bytes at a least rate, while somebody waits for it.
+
+    :param rate: bytes a second
+    :param window_s: seconds of waiting over which it is measured
+    """
+
+    def __init__(self, rate, window_s):
+        self._rate, self._window_s = rate, window_s
+        self._waited, self._moved = 0, 0
+
+    def keeps(self, waited, moved):
+        """
+        :param waited: seconds since the last call
+        :param moved: bytes since the last call
+        """
+        self._waited += waited
+        self._moved += moved
+        if self._waited < self._window_s:
+            return True
+        kept = self._moved >= self._rate * self._waited
+        self._waited, self._moved = 0, 0
+        return kept
+
+
+class Outflow:
+    """What is sent: as much as the kernel takes at once; the rest waits here, for a while without its worker."""
+
+    def __init__(self, channel, limits):
+        self._channel, self._limits = channel, limits
+        self._pieces = collections.deque()
+        self.size = 0                    # bytes that wait here
+        self.sent = 0                    # bytes given to the kernel
+        self.moved = time.monotonic()
+        self._taken = 0
+        self._pace = Pace(limits.least_rate, limits.window_s)
+        self._head, self.holds = b'', False
+
+    def write(self, data):
+        """
+        :raises Gone: the client is away, or takes too little
+        """
+        if self.holds:                   # the head of an answer: its first piece comes at once
+            self._head, self.holds = data, False
+            return
+        if self._head:
+            head, self._head = self._head, b''
+            if len(data) > JOINED:
+                self.write(head)
+            else:
+                data = head + data
+        while self.size > self._limits.ahead and not self.flush():
+            self._wait()
+        if not self.size:
+            sent = self._give(data)
+            if sent == len(data):
+                return
+            data = memoryview(data)[sent:]
+        self._pieces.append(memoryview(data))
+        self.size += len(data)
+
+    def finish(self):
+        """All has been written that will be."""
+        if self._head:
+            head, self._head = self._head, b''
+            self.write(head)
+
+    def drop(self):
+        """Forget what waits: nobody takes it."""
+        self._pieces.clear()
+        self.size, self._head, self.holds = 0, b'', False
+
+    def flush(self):
+        """Send what waits; True when that is all of it."""
+        while self._pieces:
+            piece = self._pieces[0]
+            sent = self._give(piece)
+            self.size -= sent
+            if sent < len(piece):
+                self._pieces[0] = piece[sent:]
+                return False
+            self._pieces.popleft()
+        return True
+
+    def restart(self):
+        """Measure from now: nobody has waited until now."""
+        self.moved, self._taken = time.monotonic(), self._now_taken()
+        self._pace = Pace(self._limits.least_rate, self._limits.window_s)
+
+    def keeps_pace(self):
+        """Whether the client takes what waits for it; asked again and again after ``restart``."""
+        now, taken = time.monotonic(), self._now_taken()
+        kept = self._pace.keeps(now - self.moved, taken - self._taken)
+        self.moved, self._taken = now, taken
+        return kept
+
+    def _wait(self):
+        self.moved, self._taken = time.monotonic(), self._now_taken()
+        self._channel.wait(True, LOOK_S)
+        if not self.keeps_pace():
+            raise Gone('The answer was not taken.')
+
+    def _now_taken(self):
+        try:
+            return self.sent - self._channel.untaken()
+        except (OSError, ValueError):
+            return self._taken
+
+    def _give(self, data):
+        try:
+            sent = self._channel.send(data)
+        except (OSError, ValueError) as error:
+            raise Gone(str(error)) from None
+        self.sent += sent
+        return sent
+
+
+class Inflow:
+    """What a large body is read from: what was gathered, then the connection itself, at a least rate."""
+
+    def __init__(self, channel, limits, data, progress):
+        self._channel, self._limits, self._progress = channel, limits, progress
+        self._data, self._at = bytes(data), 0
+        self._pace = Pace(limits.least_rate, limits.window_s)
+
+    def read(self, size):
+        if self._at == len(self._data):
+            self._fill()
+        piece = self._data[self._at:self._at + size]
+        self._at += len(piece)
+        return piece
+
+    def readline(self, size=65536):
+        line = b''
+        while len(line) < size and not line.endswith(b'\n'):
+            if self._at == len(self._data):
+                self._fill()
+            end = self._data.find(b'\n', self._at, self._at + size - len(line)) + 1
+            piece = self._data[self._at:end or self._at + size - len(line)]
+            if not piece:
+                break
+            self._at += len(piece)
+            line += piece
+        return line
+
+    def rest(self):
+        return self._data[self._at:]
+
+    def _fill(self):
+        while (data := self._channel.receive(self._limits.piece)) is None:
+            begun = time.monotonic()
+            self._channel.wait(False, LOOK_S)
+            if not self._pace.keeps(time.monotonic() - begun, 0):
+                raise Gone('The body came too slowly.')
+        self._pace.keeps(0, len(data))
+        self._progress()
+        self._data, self._at = data, 0

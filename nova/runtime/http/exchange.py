@@ -1,0 +1,148 @@
+"""One connection, and the answer to one request on it."""
+import io
+import logging
+import socket
+import time
+
+from nova.runtime.http import addresses
+from nova.runtime.http import arrival
+from nova.runtime.http import channel as channels
+from nova.runtime.http import framing
+from nova.runtime.http import lanes
+
+LOG = logging.getLogger(__name__)
+
+CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
+
+# Where a connection is.
+NEW, ARRIVING, WORKING, ANSWERING, LINGERING, IDLE = 'new', 'arriving', 'working', 'answering', 'lingering', 'idle'
+
+
+def refusal(status, text):
+    """A whole answer of the server itself."""
+    body = text.encode() + b'\n'
+    later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
+    return (f'HTTP/1.1 {status}\r\nServer: nova\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n'
+            f'Connection: close\r\n{later}\r\n').encode() + body
+
+
+TOO_LATE = refusal('408 Request Timeout', 'The request did not come in time.')
+TOO_LONG = refusal('431 Request Header Fields Too Large', 'The headers are too long.')
+LINE_TOO_LONG = refusal('414 URI Too Long', 'The address is too long.')
+def too_long(conn):
+    """The answer to headers without an end."""
+    return TOO_LONG if 0 <= conn.arrival.data.find(b'\n') <= conn.limits.header else LINE_TOO_LONG
+
+
+BROKEN = refusal('400 Bad Request', 'The connection broke off before the body had come.')
+
+
+class Connection:
+    """
+    :param channel: channel.Channel
+    :param facts: framing.Facts
+    :param peer: what accept() says of the other side
+    """
+
+    def __init__(self, channel, facts, limits, peer):
+        self.channel, self.server, self.limits = channel, facts, limits
+        self.remote_addr, self.remote_port = addresses.plain(peer[0]), peer[1]
+        self.address, self.client = self.remote_addr, addresses.client(self.remote_addr)
+        self.ssl_env = None
+        self.arrival = arrival.Arrival(limits)
+        self.wfile = channels.Outflow(channel, limits)
+        self.state, self.until = NEW, time.monotonic() + limits.silent_s
+        self.begun = None                # when the body began to come
+        self.lane, self.streams, self.most, self.rfile = '', False, None, None
+        self.drained = self.keeps = False
+        self.discarded = 0
+        self._local = None
+
+    @property
+    def local_address(self):
+        """The address of this side, as a host of a URL is written."""
+        if self._local is None:
+            try:
+                found = addresses.plain(self.channel.sock.getsockname()[0])
+            except OSError:
+                found = 'localhost'
+            self._local = f'[{found}]' if ':' in found else found
+        return self._local
+
+    def look(self):
+        """arrival's word for what has come, after which ``until`` is right."""
+        now, found = time.monotonic(), self.arrival.look()
+        if self.state in (NEW, IDLE) and self.arrival.data:
+            self.state, self.until, self.begun = ARRIVING, now + self.limits.headers_s, None
+        if found == arrival.BODY:
+            if self.begun is None:
+                self.begun = now
+                if self.arrival.expects:
+                    self.wfile.write(CONTINUE)
+            self.until = self.begun + self.limits.body_s + self.arrival.body / self.limits.least_rate
+        return found
+
+    def take(self, found, plan, progress):
+        """Make ready for whoever works on the request.
+
+        :param found: WHOLE or LARGE of arrival
+        :param progress: function() that is called whenever bytes of an upload come
+        """
+        face = plan.face(self.arrival.line or b'')
+        self.state, self.streams, self.most = WORKING, found == arrival.LARGE and face.uploads, None
+        self.lane = lanes.UPLOADS if self.streams else face.lane
+        data, self.arrival.data = self.arrival.data, bytearray()
+        if self.streams:
+            self.rfile = channels.Inflow(self.channel, self.limits, data, progress)
+            return
+        self.most = self.limits.body if found == arrival.LARGE else None
+        self.rfile = io.BytesIO(data)
+
+    def answer(self):
+        """Read the request and answer it; ``keeps`` says whether another one may follow."""
+        request = framing.Request(self.server, self)
+        self.drained = self.keeps = False
+        try:
+            request.parse_request()
+            if request.ready:
+                request.respond()
+                self.keeps = not request.close_connection
+            self.wfile.finish()
+        except channels.Gone:
+            self.keeps, self.drained = False, True           # nobody is there to see an answer
+            self.wfile.drop()
+        except Exception:
+            self.keeps = False
+            LOG.exception('The answer to %s failed', self.address)
+            self._fail(request)
+        rest = self.rfile.rest() if self.streams else self.rfile.read()
+        self.arrival = arrival.Arrival(self.limits, rest)
+        self.rfile = None
+
+    def _fail(self, request):
+        try:
+            if not request.sent_headers:
+                request.simple_response('500 Internal Server Error')
+            self.wfile.finish()
+        except channels.Gone:
+            self.wfile.drop()
+
+    def discard(self):
+        """Throw away what a refused client goes on sending; False when it has ended, or is too much."""
+        try:
+            while (data := self.channel.receive(self.limits.piece)) is not None:
+                self.discarded += len(data)
+                if not data or self.discarded > self.limits.drain:
+                    return False
+        except OSError:
+            return False
+        return True
+
+    def linger(self):
+        """Say that nothing more is answered; the client may still be sending, and shall see the answer."""
+        self.state, self.until = LINGERING, time.monotonic() + self.limits.linger_s
+        self.channel.shut(socket.SHUT_WR)
+
+    def close(self):
+        self.wfile.drop()
+        self.channel.sock.close()

@@ -1,0 +1,198 @@
+"""Green threads: one a connection, which waits for its bytes and its turn like the loop of native threads does.
+
+The same rules hold under both models: a request is worked on when all of it has come, by as many at once as its lane
+lets, and an answer that waits for its reader is outside of the lane.
+"""
+import logging
+import threading
+import time
+
+import eventlet
+from eventlet import hubs
+
+from nova import concurrency
+from nova.runtime.http import arrival
+from nova.runtime.http import channel as channels
+from nova.runtime.http import exchange
+from nova.runtime.http import lanes
+
+LOG = logging.getLogger(__name__)
+
+LOOK_S = 1                      # between two signs that connections are taken in
+NO_DESCRIPTORS_S = 0.1
+
+
+class _Channel(channels.Channel):
+    def __init__(self, sock):
+        super().__init__(getattr(sock, 'fd', sock))
+        self._green = sock                       # it closes the other one when nobody has it
+
+    def wait(self, writing, seconds):
+        try:
+            hubs.trampoline(self.sock, read=not writing, write=writing, timeout=max(0.001, seconds))
+        except eventlet.Timeout:
+            return False
+        return True
+
+
+class Green:
+    """As native.Native."""
+
+    def __init__(self, listener, facts, limits, plan, room, trusted):
+        self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
+        self.lanes = lanes.Lanes(plan, lambda conn: conn.turn.set(), trusted)
+        self.turned = time.monotonic()
+        self._conns = set()
+        self._stopping = False
+        self._thread = None
+
+    def start(self):
+        self._listener.settimeout(LOOK_S)
+        self._thread = concurrency.spawn('http', self._run)
+
+    def stop(self, timeout):
+        deadline = time.monotonic() + timeout
+        self._stopping = True
+        self._facts.ready = False
+        last = []
+        self._listener.settimeout(0)
+        while self._thread is not None and (found := self._next()) is not None:
+            last.append(found)                   # all in the queue, without giving way to who would make it longer
+        self._listener.close()
+        for found in last:
+            self._take(*found)
+        silent_until = min(deadline, time.monotonic() + self._limits.last_s)
+        eventlet.sleep(0)                        # what they said already is read first
+        while self._conns and time.monotonic() < deadline:
+            for conn in list(self._conns):
+                if conn.state == exchange.IDLE or (conn.state in (exchange.NEW, exchange.LINGERING)
+                                                   and time.monotonic() > silent_until):
+                    conn.channel.shut_reading()
+            eventlet.sleep(0.01)
+        done = not self._conns
+        for conn in list(self._conns):
+            conn.channel.shut()
+        return done
+
+    # ---- connections
+
+    def _run(self):
+        while not self._stopping:
+            self.turned = time.monotonic()
+            try:
+                found = self._next()
+                if found is not None:
+                    self._take(*found)
+            except Exception:
+                LOG.exception('A connection cannot be taken')
+                eventlet.sleep(NO_DESCRIPTORS_S)
+
+    def _next(self):
+        """(socket, address) of a new connection; None when there is none, or it broke."""
+        try:
+            return self._listener.accept()
+        except (TimeoutError, BlockingIOError):
+            return None
+        except OSError as error:
+            if not self._stopping:
+                LOG.warning('A connection cannot be taken: %s', error.strerror)
+                eventlet.sleep(NO_DESCRIPTORS_S)
+            return None
+
+    def _take(self, sock, peer):
+        conn = exchange.Connection(_Channel(sock), self._facts, self._limits, peer)
+        conn.turn = threading.Event()
+        refusal, victim = self._room.enter(conn)
+        if victim is not None:
+            victim.channel.shut()
+        if refusal is not None:
+            try:
+                conn.channel.receive(self._limits.piece)     # unread bytes would take the answer with them
+                conn.channel.send(exchange.refusal('503 Service Unavailable', refusal))
+            except OSError:
+                pass
+            conn.close()
+            return
+        self._conns.add(conn)
+        eventlet.spawn_n(self._serve, conn)
+
+    def _serve(self, conn):
+        try:
+            while self._one(conn):
+                pass
+        except (OSError, ValueError):
+            pass                                 # the client is away
+        except Exception:
+            LOG.exception('The connection of %s failed', conn.address)
+        finally:
+            self._conns.discard(conn)
+            self._room.leave(conn)
+            conn.close()
+
+    def _one(self, conn):
+        """Read a request and answer it; whether another one may follow."""
+        found, answer = self._whole(conn)
+        if answer is not None:
+            conn.wfile.write(answer)
+            conn.keeps = conn.drained = False
+        elif found is None:
+            return False
+        else:
+            self._work(conn, found)
+        if conn.wfile.size and not conn.wfile.flush():
+            self._send(conn)
+        if conn.keeps and not self._stopping and self._room.rests(conn):
+            conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
+            return True
+        if not conn.drained:
+            self._room.rests(conn)
+            conn.linger()
+            while conn.discard() and conn.channel.wait(False, conn.until - time.monotonic()):
+                pass
+        return False
+
+    def _whole(self, conn):
+        """Gather a request: (WHOLE or LARGE of arrival, None), or (None, the answer instead or None)."""
+        while True:
+            if conn.arrival.data:
+                found = conn.look()
+                if found == arrival.ENDLESS:
+                    return None, exchange.too_long(conn)
+                whole = found in (arrival.WHOLE, arrival.LARGE)
+                if not whole or len(conn.arrival.data) > self._limits.free:
+                    refusal, victim = self._room.arrives(conn, len(conn.arrival.data))
+                    if victim is not None:
+                        victim.channel.shut()
+                    if refusal is not None:
+                        return None, exchange.refusal('503 Service Unavailable', refusal)
+                if whole:
+                    return found, None
+            while (data := conn.channel.receive(self._limits.piece)) is None:
+                left = conn.until - time.monotonic()
+                if left <= 0:
+                    return None, exchange.TOO_LATE if conn.state == exchange.ARRIVING else None
+                conn.channel.wait(False, left)
+            if not data:
+                return None, exchange.BROKEN if conn.arrival.line is not None else None
+            conn.arrival.data += data
+
+    def _work(self, conn, found):
+        conn.take(found, self._plan, self.lanes.progress)
+        self._room.begins(conn)
+        conn.turn.clear()
+        self.lanes.ask(conn.lane, conn)
+        conn.turn.wait()
+        try:
+            conn.answer()
+        finally:
+            self.lanes.done(conn.lane, conn)
+
+    def _send(self, conn):
+        conn.state = exchange.ANSWERING
+        conn.wfile.restart()
+        for victim in self._room.answers(conn, conn.wfile.size):
+            victim.channel.shut()
+        while not conn.wfile.flush():
+            conn.channel.wait(True, channels.LOOK_S)
+            if not conn.wfile.keeps_pace():
+                raise channels.Gone('The answer was not taken.')

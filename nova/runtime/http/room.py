@@ -1,0 +1,147 @@
+"""How many connections and bytes there may be, in all and of one client; and who goes first when there is no room.
+
+A connection without a request counts little: it is closed before anybody is refused. Then goes the request that has
+been on its way for longest, because an honest one is whole in a moment. What is being worked on never goes.
+"""
+import collections
+import threading
+import time
+
+FULL = 'The server has no room for another connection.'
+FULL_OF_YOU = 'There are too many connections from this address.'
+BODIES = 'The server has no room for this body now.'
+
+
+class Room:
+    """
+    :param trusted: addresses.Trusted, whose connections are of many clients
+    :param connections: of them all at most
+    """
+
+    def __init__(self, limits, trusted, connections):
+        self._limits, self._trusted, self._most = limits, trusted, connections
+        self._lock = threading.Lock()
+        self._all = set()
+        self._of = {}                            # {client: its connections}
+        self._idle = collections.OrderedDict()       # kept, without a request; the longest comes first
+        self._arriving = collections.OrderedDict()   # {connection: since} of unfinished requests, likewise
+        self._bytes = {}                             # {connection: bytes that count} until it is answered
+        self._answers = collections.OrderedDict()    # {connection: bytes that wait}, likewise
+        self._bodies = self._answered = 0
+
+    def __len__(self):
+        return len(self._all)
+
+    def enter(self, conn):
+        """Take a new connection in.
+
+        :returns: (why not, or None; a connection that goes for it, or None)
+        """
+        with self._lock:
+            victim = refusal = None
+            same = self._of.get(conn.client, ())
+            if len(same) >= self._limits.per_address and conn.address not in self._trusted:
+                victim = next((other for other in same if other in self._idle), None)
+                refusal = FULL_OF_YOU if victim is None else None
+            elif len(self._all) >= self._most:
+                victim = next(iter(self._idle), None) or self._spare()
+                refusal = FULL if victim is None else None
+            if refusal is None:
+                self._all.add(conn)
+                self._of.setdefault(conn.client, set()).add(conn)
+                self._arriving[conn] = time.monotonic()
+            if victim is not None:
+                self._forget(victim)
+            return refusal, victim
+
+    def leave(self, conn):
+        """It is closed, or about to be."""
+        with self._lock:
+            self._forget(conn)
+
+    def arrives(self, conn, size):
+        """Bytes of a request have come that nobody works on.
+
+        :param size: all its bytes
+        :returns: as ``enter``
+        """
+        with self._lock:
+            self._idle.pop(conn, None)
+            self._remove_answer(conn)
+            if conn not in self._all:
+                return None, None
+            self._arriving.setdefault(conn, time.monotonic())
+            counted = max(0, size - self._limits.free)
+            if not counted:
+                return None, None
+            self._bodies += counted - self._bytes.get(conn, 0)
+            self._bytes[conn] = counted
+            among = self._arriving if self._bodies > self._limits.bodies else ()
+            if conn.address not in self._trusted:
+                same = [other for other in self._of[conn.client] if other in self._bytes]
+                if sum(self._bytes[other] for other in same) > self._limits.bodies_per_address:
+                    among = sorted((other for other in same if other in self._arriving), key=self._arriving.get)
+            victim = next((other for other in among if other in self._bytes), None)
+            if victim is not None:
+                self._forget(victim)
+            return (BODIES, None) if victim is conn else (None, victim)
+
+    def begins(self, conn):
+        """All of a request has come: nobody takes its place now."""
+        with self._lock:
+            self._idle.pop(conn, None)
+            self._arriving.pop(conn, None)
+
+    def answers(self, conn, size):
+        """An answer waits for its reader.
+
+        :param size: its bytes
+        :returns: connections that go for it
+        """
+        with self._lock:
+            self._remove_answer(conn)
+            self._remove_bytes(conn)
+            self._answers[conn] = size
+            self._answered += size
+            victims = []
+            while self._answered > self._limits.answers and len(self._answers) > 1:
+                victims.append(next(iter(self._answers)))
+                self._forget(victims[-1])
+            return victims
+
+    def rests(self, conn):
+        """It has been answered and is kept; False when it is gone already."""
+        with self._lock:
+            self._remove_answer(conn)
+            self._remove_bytes(conn)
+            if conn in self._all:
+                self._idle[conn] = True
+            return conn in self._all
+
+    def unfinished(self):
+        """How many requests are on their way, new connections included."""
+        return len(self._arriving)
+
+    def _spare(self):
+        """The oldest unfinished request, if it has had its time."""
+        conn, since = next(iter(self._arriving.items()), (None, 0))
+        return conn if conn is not None and time.monotonic() - since > self._limits.spare_s else None
+
+    def _forget(self, conn):
+        if conn not in self._all:
+            return
+        self._all.discard(conn)
+        same = self._of[conn.client]
+        same.discard(conn)
+        if not same:
+            del self._of[conn.client]
+        self._idle.pop(conn, None)
+        self._arriving.pop(conn, None)
+        self._remove_bytes(conn)
+        self._remove_answer(conn)
+
+    def _remove_bytes(self, conn):
+        self._bodies -= self._bytes.pop(conn, 0)
+
+    def _remove_answer(self, conn):
+        self._answered -= self._answers.pop(conn, 0)

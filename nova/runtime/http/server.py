@@ -1,0 +1,117 @@
+"""What the rest of the program sees of the HTTP server."""
+import dataclasses
+import resource
+import socket
+import threading
+import time
+
+from nova import concurrency
+from nova import exception
+from nova import health
+from nova.runtime.http import addresses
+from nova.runtime.http import framing
+from nova.runtime.http import lanes
+from nova.runtime.http import limits as http_limits
+from nova.runtime.http import room
+
+THREADS = 32                        # requests worked on at once
+UPLOADS = 16                        # large bodies beside them, half of them at most from one client
+BACKLOG = 1024
+LOOP_STUCK_S = 60                   # a loop that has not turned for so long hangs
+
+
+class Server:
+    """Serves one WSGI application on one address. Large uploads and downloads are streamed.
+
+    :param port: 0 takes a free one; ``port`` is the true one after ``start``
+    :param drain: seconds for which it goes on taking requests when it is to stop, for a load balancer to notice
+    :param plan: lanes.Plan; None: ``threads`` for everything, uploads anywhere
+    :param trusted: proxies, as addresses and networks: no bound of one client is for them
+    :param limits: limits.Limits, for tests
+    :param body: bytes of a body that the application takes where that is no upload; None: as the limits say
+    """
+
+    def __init__(self, application, host, port, *, threads=THREADS, drain=0, plan=None, trusted=(),
+                 limits=http_limits.LIMITS, body=None):
+        self.application, self.host, self.port = application, host, port
+        self._plan = plan or lanes.Plan(threads, max(1, threads // 2), faces=[lanes.Face(b'', '', uploads=True)])
+        self._trusted = addresses.Trusted(trusted)
+        body = max(limits.body, body or 0)
+        self._limits = dataclasses.replace(limits, body=body,
+                                           bodies_per_address=max(limits.bodies_per_address, 2 * body))
+        self._drain = drain
+        self._server = None
+        self._stopping = threading.Event()
+
+    def listen(self):
+        """Take the address; who connects waits until ``start``.
+
+        :raises InvalidInput: the address cannot be had
+        """
+        if concurrency.model() == 'eventlet':
+            from nova.runtime.http import green
+            make = green.Green
+        else:
+            from nova.runtime.http import native
+            make = native.Native
+        try:
+            listener = _listening(self.host, self.port)
+        except OSError as error:
+            raise exception.InvalidInput(
+                f'Cannot listen on {self.host}:{self.port}: {error.strerror or error}.') from None
+        self.port = listener.getsockname()[1]
+        facts = framing.Facts(self.application, (self.host, self.port), int(self._limits.idle_s), self._stopping)
+        most = min(self._limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._server = make(listener, facts, self._limits, self._plan,
+                            room.Room(self._limits, self._trusted, most), self._trusted)
+
+    def start(self):
+        """Serve in the background."""
+        if self._server is None:
+            self.listen()
+        self._server.start()
+
+    def alive(self):
+        """See nova.health. That all threads are busy is no fault of the process, nor is a client that is slow.
+
+        The workers are dead when requests wait and for health.STUCK_S none has begun or ended, and no upload moved.
+        """
+        server = self._server
+        if server is None:
+            return {}
+        turned_s = time.monotonic() - server.turned
+        waiting, working, idle_s = server.lanes.state()
+        return {f'http {self.port} loop': (turned_s < LOOP_STUCK_S, {'seconds_since_turn': round(turned_s, 1)}),
+                f'http {self.port} workers': (not waiting or idle_s < health.STUCK_S, {
+                    'workers': self._plan.size, 'working': working, 'waiting': waiting,
+                    'seconds_since_progress': round(idle_s, 1)})}
+
+    def stop(self, timeout=0):
+        """Take no new connection, finish the requests that run; True when they ended within ``timeout`` s."""
+        self._stopping.set()
+        if self._server is None:
+            return True
+        deadline = time.monotonic() + timeout
+        time.sleep(min(self._drain, timeout))
+        server, self._server = self._server, None
+        return server.stop(max(0, deadline - time.monotonic()))
+
+
+def _listening(host, port):
+    """A listening socket at the first address of this host that can be had."""
+    failed = None
+    for family, kind, protocol, _name, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # who connects inherits it
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            return listener
+        except OSError as error:
+            listener.close()
+            failed = error
+    raise failed
