@@ -27,6 +27,6 @@ OPTIONS = [
                      'One client may have 256 connections; a proxy, which brings those of many clients, may have '
                      'more, and must bound each client itself. Name the proxies alone.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],
-               help='URL by which clients reach the all-in-one, for the service catalog and clouds.yaml, where it '
-                    'differs from where it listens.'),
+               help='URL by which clients reach the all-in-one, for the service catalog, clouds.yaml and the '
+                    'WWW-Authenticate of a 401, where it differs from where it listens.'),
 ]

@@ -200,7 +200,8 @@ class Cloud:
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
         self.auditor = audit.Auditor(self.api_db, notify.new(self.conf))
         return wsgi.Mounts([
-            wsgi.Mount('/identity', audit.Face(identity_app.Application(self.identity), self.auditor)),
+            wsgi.Mount('/identity', audit.Face(identity_app.Application(
+                self.identity, auth.identity_uri(self.conf)), self.auditor)),
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
             wsgi.Mount('/network', self._authenticated(network, rules)),
             *self._volumes(rules),
@@ -220,7 +221,8 @@ class Cloud:
 
     def _authenticated(self, application, rules):
         return auth.EmbeddedAuth(audit.Face(application, self.auditor), self.identity, public=_public,
-                                 fault=auth.identity_fault, is_admin=rules.is_admin)
+                                 fault=auth.identity_fault, auth_uri=auth.identity_uri(self.conf),
+                                 is_admin=rules.is_admin)
 
 
 class _Late:

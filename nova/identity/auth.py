@@ -66,7 +66,7 @@ class _Middleware:
     :param app: what stands behind
     :param public: callable(environ) -> True for what needs no token, as version documents
     :param fault: callable(code, message) -> the body of a 401
-    :param auth_uri: where to get a token, for the WWW-Authenticate header; None: /identity of the same server
+    :param auth_uri: where to get a token, for the WWW-Authenticate header; None: /identity at the server's address
     :param is_admin: callable(context) -> whether the caller is an administrator, as Policy.is_admin; None: nobody is
     """
 
@@ -111,8 +111,7 @@ class _Middleware:
 
     def _challenge(self, environ):
         """The headers of a 401 that say where to get a token."""
-        uri = self._auth_uri or f'{environ["wsgi.url_scheme"]}://{_host(environ)}/identity'
-        return [('WWW-Authenticate', f'Keystone uri="{uri}"')]
+        return [('WWW-Authenticate', challenge(environ, self._auth_uri))]
 
 
 def _unavailable(error, environ, start_response):
@@ -123,8 +122,18 @@ def _unavailable(error, environ, start_response):
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
-def _host(environ):
-    return environ.get('HTTP_HOST') or f'{environ["SERVER_NAME"]}:{environ["SERVER_PORT"]}'
+def challenge(environ, uri=None):
+    """The value of WWW-Authenticate. A client follows it with a password, so the Host of the request has no say.
+
+    :param uri: where to get a token, as configured; None: /identity at the address on which the server was asked
+    """
+    uri = uri or f'{environ["wsgi.url_scheme"]}://{environ["SERVER_NAME"]}:{environ["SERVER_PORT"]}/identity'
+    return f'Keystone uri="{uri}"'
+
+
+def identity_uri(conf):
+    """Where to get a token from the embedded identity service, as configured; None: it is not."""
+    return conf.http.public_url and conf.http.public_url.rstrip('/') + '/identity'
 
 
 def _request_of(environ):
@@ -231,7 +240,10 @@ def offer(service):
 def embedded_factory(global_conf, **local):
     """Paste's filter factory; whoever loads the pipeline has offered the service."""
     service = _offered[global_conf['identity_service']]
-    return lambda app: EmbeddedAuth(app, service, **_settings(global_conf, local))
+    settings = _settings(global_conf, local)
+    if 'auth_uri' not in settings:
+        settings['auth_uri'] = identity_uri(_offered[global_conf['conf']])
+    return lambda app: EmbeddedAuth(app, service, **settings)
 
 
 def authtoken_factory(global_conf, **local):

@@ -169,6 +169,9 @@ defaults
     timeout connect 5s
     timeout client 120s
     timeout server 120s
+    timeout http-request 20s
+    timeout http-keep-alive 50s
+    option http-buffer-request
     option forwardfor
     option httpchk GET /healthcheck
     option redispatch

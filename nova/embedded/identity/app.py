@@ -10,6 +10,7 @@ from nova import exception
 from nova import json_text
 from nova.embedded.identity import handlers
 from nova.embedded.identity import operations
+from nova.identity import auth
 
 LOG = logging.getLogger(__name__)
 
@@ -20,10 +21,11 @@ class Application:
     """WSGI application below ``/identity``.
 
     :param service: IdentityService
+    :param uri: where clients reach this face, for WWW-Authenticate; None: the address on which the server was asked
     """
 
-    def __init__(self, service):
-        self._service = service
+    def __init__(self, service, uri=None):
+        self._service, self._uri = service, uri
         self._rows = {}
         for row in handlers.ROWS:
             parts = row.path.split('/')
@@ -90,7 +92,7 @@ class Application:
         error = {'code': code, 'message': message, 'title': http.client.responses[code]}
         reply = operations.reply_of({'error': error}, code)
         if code == 401:
-            reply.headers['WWW-Authenticate'] = f'Keystone uri="{req.base}"'
+            reply.headers['WWW-Authenticate'] = auth.challenge(req.environ, self._uri)
         if facts and 'retry_after' in facts:
             reply.headers['Retry-After'] = str(facts['retry_after'])
         if facts and 'allow' in facts:

@@ -189,6 +189,23 @@ def test_links_follow_the_host_only_of_the_request_itself(cloud, demo):
     assert 'evil' not in str(catalog) and cloud.url in str(catalog)
 
 
+def test_a_challenge_names_no_host_of_the_client(cloud):
+    """A client that follows it sends a password there; a cache may have kept it from somebody else's request."""
+    for path in ('/compute/v2.1/servers', '/identity/v3/users', '/image/v2/images', '/network/v2.0/ports',
+                 '/volume/v3/x/volumes'):
+        refused = requests.get(cloud.url + path, headers={'Host': 'evil.example'})
+        assert refused.status_code == 401
+        assert refused.headers['WWW-Authenticate'] == f'Keystone uri="{cloud.url}/identity"', path
+
+
+def test_a_challenge_names_the_public_address(tmp_path):
+    with cloud_fixture.running(tmp_path, http__public_url='https://cloud.example/') as cloud:
+        http = next(part for part in cloud.parts if isinstance(part, wsgi.Server))
+        for path in ('/compute/v2.1/servers', '/identity/v3/users', '/image/v2/images', '/network/v2.0/ports'):
+            refused = requests.get(f'http://127.0.0.1:{http.port}{path}', headers={'Host': 'evil.example'})
+            assert refused.headers['WWW-Authenticate'] == 'Keystone uri="https://cloud.example/identity"', path
+
+
 def test_identity_headers_with_underscores(cloud, demo):
     """X_Auth_Token is not X-Auth-Token: a proxy that checks the one must not let the other through."""
     answer = talk(cloud.url, b'GET /compute/v2.1/servers HTTP/1.1\r\n' + HEAD + b'X_Auth_Token: '
