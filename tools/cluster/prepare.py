@@ -240,6 +240,8 @@ project_domain_name = Default
 backend = keystone
 [oslo_middleware]
 enable_proxy_headers_parsing = true
+[http]
+trusted_proxies = {settings.ADDRESS}
 {_authtoken(fleet, 'nova')}'''
 
     def file(name, *texts, host='controller', address=settings.ADDRESS, http=''):

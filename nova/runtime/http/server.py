@@ -29,13 +29,17 @@ class Server:
     :param trusted: proxies, as addresses and networks: no bound of one client is for them
     :param limits: limits.Limits, for tests
     :param body: bytes of a body that the application takes where that is no upload; None: as the limits say
+    :raises InvalidInput: a trusted proxy is no address and no network
     """
 
     def __init__(self, application, host, port, *, threads=THREADS, drain=0, plan=None, trusted=(),
                  limits=http_limits.LIMITS, body=None):
         self.application, self.host, self.port = application, host, port
         self._plan = plan or lanes.Plan(threads, max(1, threads // 2), faces=[lanes.Face(b'', '', uploads=True)])
-        self._trusted = addresses.Trusted(trusted)
+        try:
+            self._trusted = addresses.Trusted(trusted)
+        except ValueError as error:
+            raise exception.InvalidInput(f'A trusted proxy has no address: {error}.') from None
         body = max(limits.body, body or 0)
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))
