@@ -59,6 +59,8 @@ class Native:
         """Take no new connection, finish what has been asked for; whether that ended within ``timeout`` s."""
         if self._thread is None:
             self._listener.close()
+            self._epoll.close()
+            os.close(self._bell)
             return True
         now = time.monotonic()
         self._ending = now, now + timeout
@@ -69,13 +71,13 @@ class Native:
     # ---- the loop
 
     def _run(self):
-        try:
-            while not self._ended():
+        while not self._ended():
+            try:
                 self._turn()
-        except Exception:
-            LOG.critical('The HTTP server has broken down', exc_info=True)
-        finally:
-            self._close_all()
+            except Exception:                        # without the loop nobody would be answered
+                LOG.exception('The HTTP server goes on after an error')
+                time.sleep(NO_DESCRIPTORS_S)
+        self._close_all()
 
     def _turn(self):
         events = self._epoll.poll(self._limits.sweep_s if self._ending is None else 0.05)
