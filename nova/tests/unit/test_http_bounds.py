@@ -114,6 +114,14 @@ def test_an_upload_that_stalls_ends(served):
         assert time.monotonic() - begun < 10
 
 
+def test_uploads_take_no_thread_of_others(served):
+    server, _application = served(dataclasses.replace(QUICK, window_s=20), threads=2)
+    with contextlib.ExitStack() as stack:
+        for _ in range(6):
+            stack.enter_context(connected(server, HEAD + b'Content-Length: 5000000\r\n\r\n' + b'a' * 100_000))
+        assert ask(server) == (200, b'0')
+
+
 def test_an_upload_that_goes_on_may_last(served):
     """Longer than any time but at the least rate."""
     server, _application = served(dataclasses.replace(QUICK, body=1000, least_rate=1000))
