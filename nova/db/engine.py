@@ -24,7 +24,7 @@ from oslo_db.sqlalchemy import exc_filters
 from nova import exception
 from nova import metrics
 from nova import utils
-from nova.db import errors  # noqa: F401 (oslo.db learns of them)
+from nova.db import errors
 
 LOG = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Database:
         except ImportError as error:
             raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
                                          'install nova[mysql] or nova[postgresql].') from None
+        _tell_no_values(self.engine)
         self._committed = None if self.sqlite else _frugal(self.engine)
         self._broken = threading.Event()
         sa.event.listen(self.engine, 'invalidate', self._note_broken)
@@ -199,6 +200,17 @@ class Database:
         while self._idle:
             self._idle.pop().close()
         self.engine.dispose()
+
+
+def _tell_no_values(engine):
+    """Neither the values of a statement nor what a server says of them is told to logs or callers: some are secrets.
+
+    oslo.db logs some errors when it reads them: it does so after the values are gone.
+    """
+    engine.hide_parameters = True
+    sa.event.remove(engine, 'handle_error', exc_filters.handler)
+    sa.event.listen(engine, 'handle_error', errors.conceal)
+    sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
 def _server_engine(url, pool_size, max_overflow, wait):

@@ -1,7 +1,11 @@
 """What a driver's errors mean: to be run again, or nobody is there who writes.
 
 oslo.db knows most of them, and looks here for these, which it would take for a mistake of ours: the user got a 500.
+
+And what of a driver's text may be told: servers quote the values that they do not like, which may be passwords.
 """
+import re
+
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
@@ -40,3 +44,61 @@ for _dialect in ('mysql', 'postgresql', 'sqlite'):
 def reason(error):
     """What the database says, in one line, without the statement and its values: SQLAlchemy puts them behind it."""
     return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]
+
+
+# ---- the driver's own words
+
+HIDDEN = '***'
+# Errors of MySQL and MariaDB that quote names alone: of columns, tables, users and hosts. 2000 and more are the
+# client's: connections.
+_MYSQL_NAMES = {1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1129, 1130, 1146, 1203, 1205,
+                1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406, 1451, 1452, 1698, 1792, 1836, 1927}
+_MYSQL_CLIENT = range(2000, 3000)
+_MYSQL_DUPLICATE = re.compile(r"(Duplicate entry )'.*'( for key '[^']*')", re.S)
+# SQLSTATEs of PostgreSQL whose first line quotes names alone: classes, and of class 42 some.
+_POSTGRESQL_NAMES = re.compile('08|23|25|28|3D|40|53|55|57|58|42(501|703|804|883|P01|P07)')
+_POSTGRESQL_KEY = re.compile(r'(DETAIL: +Key \(.*?\)=\().*(\) (?:already exists|is not present in table "[^"]*"|'
+                             r'is still referenced from table "[^"]*")\.)', re.S)
+_QUOTE = re.compile('["\'`«»„“”‘’「]')                # a server speaks the language that it was set up for
+
+
+def conceal(context):
+    """Take the values out of the text of a driver's error, before anybody has seen it: SQLAlchemy's event handle_error.
+
+    What oslo.db reads from it stays: the number, the kind, the names of tables, columns and keys.
+    """
+    error, wrapped = context.original_exception, context.sqlalchemy_exception
+    if not isinstance(wrapped, sa.exc.DBAPIError):
+        return
+    if context.dialect.name == 'mysql' and len(error.args) > 1 and isinstance(error.args[0], int):
+        error.args = error.args[0], _mysql(error.args[0], str(error.args[1]))
+    elif context.dialect.name == 'postgresql' and error.args:
+        state = getattr(error, 'pgcode', None) or getattr(error, 'sqlstate', None)
+        error.args = (_postgresql(state, isinstance(wrapped, sa.exc.OperationalError), str(error.args[0])),)
+    else:                                            # SQLite quotes names alone
+        return
+    kind = type(error)
+    wrapped.args = (f'({kind.__module__}.{kind.__name__}) {error}', *wrapped.args[1:])
+
+
+def _mysql(code, text):
+    if code in _MYSQL_NAMES or code in _MYSQL_CLIENT:
+        return text
+    found = _MYSQL_DUPLICATE.match(text)
+    return f"{found[1]}'{HIDDEN}'{found[2]}" if found else _cut(text)
+
+
+def _postgresql(state, operational, text):
+    if state is None and operational:                # of libpq: the connection
+        return text
+    first = text.partition('\n')[0]
+    if not _POSTGRESQL_NAMES.match(state or ''):
+        return _cut(first)
+    found = _POSTGRESQL_KEY.search(text)
+    return f'{first}\n{found[1]}{HIDDEN}{found[2]}\n' if found else first
+
+
+def _cut(text):
+    """A text up to what it quotes."""
+    found = _QUOTE.search(text)
+    return text[:found.start()] + HIDDEN if found else text
