@@ -1,46 +1,148 @@
-"""What a proxy in front of the API says of a request: from where it came, and under which address it was asked for.
+"""What a proxy in front of a face says of a request: from where it came, and under which address it was asked for.
 
     [filter:proxy_headers]
     paste.filter_factory = nova.api.proxy_headers:factory
 
-``Forwarded`` (RFC 7239; its first element, which the outermost proxy wrote) or, without it, ``X-Forwarded-Proto``,
-``-Host`` and ``-For``; and ``X-Forwarded-Prefix``. From a client these are lies: they are believed only with
-[oslo_middleware] enable_proxy_headers_parsing, and the proxy must replace those that come in.
+``Forwarded`` (RFC 7239) or ``X-Forwarded-For``, ``-Proto`` and ``-Host``; and ``X-Forwarded-Prefix``. From a client
+these are lies. They are believed with [oslo_middleware] enable_proxy_headers_parsing, from the proxies that [http]
+trusted_proxies names, and are read from the right: each trusted proxy has written the element of whom it was asked by,
+and what stands left of the first address that is no such proxy is the client's own words.
+
+Where both forms are there they must agree: a proxy that writes one of them may pass on the other as a client sent it.
 """
+import ipaddress
+import logging
+import re
+
+from nova import exception
+from nova import utils
 from nova.api import app
 
+LOG = logging.getLogger(__name__)
+
+MAX_PROXIES = 16             # elements that are looked at
+DONE = 'nova.proxy_headers'  # in the environ of a request whose address is exact: an all-in-one has two of these
 _SCHEMES = ('http', 'https')
+_HOST = re.compile(r'(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?')
+_PREFIX = re.compile(r'(?:/[A-Za-z0-9._~-]+)+')
+_ELEMENT = re.compile(r'(?:[^",]|"[^"]*")+')
+_PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s";]*))\s*')
+_PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 
 def factory(global_conf, **local):
-    """Paste's filter factory. Where nothing is believed there is nothing to call."""
-    believed = app.offered(global_conf).conf.oslo_middleware.enable_proxy_headers_parsing
-    return ProxyHeaders if believed else lambda application: application
+    """Paste's filter factory."""
+    conf = app.offered(global_conf).conf
+    return lambda application: ProxyHeaders(application, trusted(conf))
+
+
+def trusted(conf):
+    """The networks of the proxies that are believed; () when none is.
+
+    :raises InvalidInput: none is named, one is no network, or it is everybody
+    """
+    if not conf.oslo_middleware.enable_proxy_headers_parsing:
+        return ()
+    if not conf.http.trusted_proxies:
+        raise exception.InvalidInput('[oslo_middleware] enable_proxy_headers_parsing is set: name the proxies that are '
+                                     'believed in [http] trusted_proxies.')
+    networks = []
+    for text in conf.http.trusted_proxies:
+        try:
+            networks.append(ipaddress.ip_network(text))
+        except ValueError:
+            raise exception.InvalidInput(f'[http] trusted_proxies: {text} is no address and no network.') from None
+        if not networks[-1].prefixlen:
+            raise exception.InvalidInput(f'[http] trusted_proxies: {text} is everybody.')
+    return tuple(networks)
 
 
 class ProxyHeaders:
-    """Puts what the proxy says where WSGI has what the server knows."""
+    """Puts the exact address of the client, and what trusted proxies say, where WSGI has what the server knows.
 
-    def __init__(self, application):
-        self._application = application
+    :param networks: ``trusted(conf)``
+    """
+
+    def __init__(self, application, networks=()):
+        self._application, self._networks = application, networks
+        self._warned = False
 
     def __call__(self, environ, start_response):
-        said = _forwarded(environ['HTTP_FORWARDED']) if environ.get('HTTP_FORWARDED') else {
-            name: environ.get(f'HTTP_X_FORWARDED_{name.upper()}', '').partition(',')[0].strip()
-            for name in ('proto', 'host', 'for')}
-        if said.get('proto', '').lower() in _SCHEMES:
-            environ['wsgi.url_scheme'] = said['proto'].lower()
-        if said.get('host'):
-            environ['HTTP_HOST'] = said['host']
-        if said.get('for'):
-            environ['REMOTE_ADDR'] = said['for']
-        prefix = environ.get('HTTP_X_FORWARDED_PREFIX', '').rstrip('/')
-        if prefix:
-            environ['SCRIPT_NAME'] = prefix + environ.get('SCRIPT_NAME', '')
+        if DONE not in environ:
+            environ[DONE] = True
+            environ['REMOTE_ADDR'] = utils.exact_address(environ.get('REMOTE_ADDR', ''))
+            if self._trusts(environ['REMOTE_ADDR']):
+                self._believe(environ)
         return self._application(environ, start_response)
 
+    def _trusts(self, address):
+        if not self._networks:
+            return False
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._networks)
 
-def _forwarded(header):
-    """{name: value} of the first element of a Forwarded header."""
-    pairs = (pair.partition('=') for pair in header.partition(',')[0].split(';'))
-    return {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}
+    def _believe(self, environ):
+        told = [self._outermost(environ['REMOTE_ADDR'], elements)
+                for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
+        if len({said['for'] for said in told}) > 1:
+            if not self._warned:                 # once: any client can make it happen
+                self._warned = True
+                LOG.warning('The proxy at %s lets through what a client says of itself: Forwarded and X-Forwarded-For '
+                            'differ, and neither is believed.', environ['REMOTE_ADDR'])
+            return
+        facts = {name: {said[name] for said in told if said.get(name)} for name in ('for', 'proto', 'host')}
+        facts = {name: values.pop() for name, values in facts.items() if len(values) == 1}
+        environ['REMOTE_ADDR'] = facts.get('for', environ['REMOTE_ADDR'])
+        if facts.get('proto', '').lower() in _SCHEMES:
+            environ['wsgi.url_scheme'] = facts['proto'].lower()
+        if _HOST.fullmatch(facts.get('host', '')):
+            environ['HTTP_HOST'] = facts['host']
+        prefix = environ.get('HTTP_X_FORWARDED_PREFIX', '').rstrip('/')
+        if _PREFIX.fullmatch(prefix):
+            environ['SCRIPT_NAME'] = prefix + environ.get('SCRIPT_NAME', '')
+
+    def _outermost(self, peer, elements):
+        """What the outermost trusted proxy has written.
+
+        :param elements: [{'for', 'proto', 'host'}], the nearest proxy's last
+        """
+        address, said = peer, elements[-1]
+        for element in reversed(elements):
+            found = _address(element.get('for', ''))
+            if not self._trusts(address) or found is None:
+                break
+            address, said = found, element
+        return said | {'for': address}
+
+
+def _address(text):
+    """The address of a ``for``, without its port; None for what names none, as unknown or _hidden."""
+    found = _PORT.fullmatch(text)
+    address = utils.exact_address((found[1] or found[2] or '') if found else text)
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    return address
+
+
+def _forwarded(environ):
+    """The elements of a Forwarded header; none of one that is not of its form."""
+    header = environ.get('HTTP_FORWARDED', '')
+    if header.count('"') % 2:
+        return []
+    return [{pair[1].lower(): pair[2] or pair[3] or '' for pair in map(_PAIR.fullmatch, element.split(';')) if pair}
+            for element in _ELEMENT.findall(header)[-MAX_PROXIES:]]
+
+
+def _x_forwarded(environ):
+    """The same of X-Forwarded-*: proxies write as many schemes and hosts as addresses, or one that is good for all."""
+    lists = {name: [word.strip() for word in environ.get(f'HTTP_X_FORWARDED_{name.upper()}', '').split(',')
+                    if word.strip()][-MAX_PROXIES:] for name in ('for', 'proto', 'host')}
+    longest = max(map(len, lists.values()))
+    padded = {name: (words[:1] if name != 'for' else ['']) * (longest - len(words)) + words
+              for name, words in lists.items() if words}
+    return [{name: words[place] for name, words in padded.items()} for place in range(longest)]

@@ -25,7 +25,9 @@ OPTIONS = [
     cfg.ListOpt('trusted_proxies', default=[], item_type=types.String(max_length=64),
                 help='Addresses and networks (192.0.2.10, 2001:db8:1::/64) of the proxies in front of this server. '
                      'One client may have 256 connections; a proxy, which brings those of many clients, may have '
-                     'more, and must bound each client itself. Name the proxies alone.'),
+                     'more, and must bound each client itself. Their headers Forwarded and X-Forwarded-* are believed '
+                     'when [oslo_middleware] enable_proxy_headers_parsing is set. Name the proxies alone: whoever else '
+                     'is in such a network chooses the address by which failed logins are counted.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],
                help='URL by which clients reach the all-in-one, for the service catalog, clouds.yaml and the '
                     'WWW-Authenticate of a 401, where it differs from where it listens.'),

@@ -17,10 +17,12 @@ OPTIONS = [
                help='Cost of bcrypt, as a power of two: 11 takes about 0.1 s a login. '
                     'Less than 10 is for tests.'),
     cfg.IntOpt('max_login_failures', default=10, min=1, max=100000,
-               help='Failed logins for one user from one address within login_failure_window after which '
-                    'further ones are refused (429) until the window ends.'),
+               help='Failed logins for one user from one address that are free. After each one more the next try has '
+                    'to wait: 1 s, then twice as long each time, at most a minute. While so many addresses fail for '
+                    'one user, those from which the user has not logged in wait from their first failure on.'),
     cfg.IntOpt('login_failure_window', default=300, min=1, max=86400,
-               help='Seconds over which failed logins are counted.'),
+               help='Seconds after which a failed login is forgotten, and the longest wait of an address that is one '
+                    'of many.'),
     cfg.IntOpt('validation_cache_time', default=5, min=0, max=300,
                help='Seconds for which a process trusts a token that it has validated. Revocations by the '
                     'same process take effect at once, those by others after at most this time. '

@@ -5,7 +5,6 @@ GROUP = 'oslo_middleware'
 
 OPTIONS = [
     cfg.BoolOpt('enable_proxy_headers_parsing', default=False,
-                help='Believe the headers Forwarded and X-Forwarded-*: scheme, host and path prefix of links, and the '
-                     'address of the client. Only behind a proxy that replaces those headers when a client sends '
-                     'them.'),
+                help='Believe the headers Forwarded and X-Forwarded-* of the proxies that [http] trusted_proxies '
+                     'names: scheme, host and path prefix of links, and the address of the client.'),
 ]

@@ -18,6 +18,7 @@ from nova import exception
 from nova import notify
 from nova import policy
 from nova import wsgi
+from nova.api import proxy_headers
 from nova.db import cells as db_cells
 from nova.db import migration
 from nova.embedded import bootstrap
@@ -199,7 +200,7 @@ class Cloud:
         compute = compose.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity)
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
         self.auditor = audit.Auditor(self.api_db, notify.new(self.conf))
-        return wsgi.Mounts([
+        mounts = wsgi.Mounts([
             wsgi.Mount('/identity', audit.Face(identity_app.Application(
                 self.identity, auth.identity_uri(self.conf)), self.auditor)),
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
@@ -211,6 +212,7 @@ class Cloud:
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
         ], index)
+        return proxy_headers.ProxyHeaders(mounts, proxy_headers.trusted(self.conf))
 
     def _volumes(self, rules):
         """The face of the embedded block storage; none where the volumes are elsewhere."""

@@ -144,10 +144,12 @@ class Application:
                 raise exception.NotFound()
             return instance
         ports, addresses = tables_network.ports.c, tables_network.addresses.c
+        # It proves who asks, so no header is asked for it.
+        address = utils.exact_address(request.remote_addr or '')
         with self.api_db.reader() as conn:
             found = conn.execute(
                 sa.select(ports.device_id).join(tables_network.addresses, addresses.port_id == ports.id)
-                .where(addresses.address == request.remote_addr, ports.device_id != '')).scalars().all()
+                .where(addresses.address == address, ports.device_id != '')).scalars().all()
         if len(found) != 1:
             raise exception.NotFound('No instance has this address.')
         return self._load(found[0])

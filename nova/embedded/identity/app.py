@@ -63,6 +63,8 @@ class Application:
             audit.asked_by(req.caller)
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')
+        if row.hashes:
+            self._service.expect_room(req.remote_addr or '')         # before there is any work with it
         if row.body is not None:
             req.data = _body(req)
             row.body.check(req.data)

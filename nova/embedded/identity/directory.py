@@ -36,11 +36,13 @@ class Directory:
 
     :param db: the API database
     :param rounds: cost of new password hashes
+    :param hashing: hashing.HashPool
     """
 
-    def __init__(self, db, rounds):
+    def __init__(self, db, rounds, hashing):
         self.db = db
         self.rounds = rounds
+        self.hashing = hashing
 
     def forget(self):
         """Called after every change."""
@@ -53,6 +55,10 @@ class Directory:
             raise exception.IdentityExists(noun=noun, name=name) from None
         self.forget()
         return result
+
+    def _hashed(self, lane, secret):
+        """:param lane: who asks: a user, or '' for administrators"""
+        return self.hashing.run(lane, passwords.hashed, secret, self.rounds)
 
     # ---- all nouns
 
@@ -118,7 +124,7 @@ class Directory:
         return self._create('user', {
             'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
-            'password_hash': None if password is None else passwords.hashed(password, self.rounds)})
+            'password_hash': None if password is None else self._hashed('', password)})
 
     def update_user(self, user_id, **values):
         """Change a user; a new password, or disabling, voids the tokens issued so far.
@@ -127,7 +133,7 @@ class Directory:
         """
         if 'password' in values:
             password = values.pop('password')
-            values['password_hash'] = None if password is None else passwords.hashed(password, self.rounds)
+            values['password_hash'] = None if password is None else self._hashed('', password)
         if 'password_hash' in values or values.get('enabled') is False:
             values['tokens_void_until'] = utils.utcnow()
         return self._update('user', user_id, values)
@@ -222,7 +228,7 @@ class Directory:
         secret = secret or passwords.generate()
         row = self._create('application_credential', {
             'user_id': data.user_id, 'project_id': data.project_id, 'name': name, 'description': description,
-            'secret_hash': passwords.hashed(secret, self.rounds), 'role_ids': _subset(data.role_rows, roles),
+            'secret_hash': self._hashed(data.user_id, secret), 'role_ids': _subset(data.role_rows, roles),
             'unrestricted': unrestricted, 'expires_at': expires_at})
         return row, secret
 

@@ -126,7 +126,7 @@ def _one_of(key):
 ROWS = [
     Row('GET', '', versions, 'public', status=300),
     Row('GET', '/v3', version, 'public'),
-    Row('POST', '/v3/auth/tokens', login, 'public', body=schemas.Body(schemas.AUTH)),
+    Row('POST', '/v3/auth/tokens', login, 'public', body=schemas.Body(schemas.AUTH), hashes=True),
     Row('GET', '/v3/auth/tokens', show_token, 'any'),
     Row('DELETE', '/v3/auth/tokens', revoke_token, 'any', status=204),
     Row('GET', '/v3/auth/catalog', show_catalog, 'any'),

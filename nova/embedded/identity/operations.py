@@ -15,6 +15,7 @@ class Row:
     handler  ``handler(req, **parts)`` -> a JSON-able dict, None for no body, or a webob.Response
     rule     key of RULES: who may
     body     schemas.Body, or None where the body is ignored
+    hashes   True where nobody is known yet and a slow hash says who it is
     """
 
     method: str
@@ -23,6 +24,7 @@ class Row:
     rule: str
     status: int = 200
     body: object = None
+    hashes: bool = False
 
 
 def _is_admin(caller, parts):

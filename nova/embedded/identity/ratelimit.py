@@ -1,29 +1,63 @@
-"""Failed logins are counted per user and address; who fails too often waits until the window ends."""
+"""Failed logins are counted by user and address; who fails often waits for longer and longer, and never for ever.
+
+What holds:
+
+- An address that has not failed for a user within the window is never refused for that user, whatever others do.
+- One that has failed may fail ``failures`` times. From then on each failure is followed by a wait, of 1 s and then twice
+  as long each time, at most MAX_WAIT_S. What is tried meanwhile is refused without a look at it, and changes nothing: the
+  right password after the wait is good, and forgets the failures.
+- While ``failures`` or more addresses have failed for one user, an address from which that user has not logged in
+  waits from its first failure on, and at most for a window: who guesses from many addresses has one guess a window from
+  each. Addresses from which the user has logged in keep the rule above.
+- Users who share an address with who guesses (behind one NAT) share the wait.
+"""
 import collections
+import dataclasses
 import ipaddress
+import math
 import threading
 import time
 
 from nova import exception
+from nova import utils
 
-MAX_KEYS = 10000            # beyond it the counter that was touched longest ago is forgotten
+MAX_KEYS = 10000            # pairs of user and address; beyond it the one that was touched longest ago is forgotten
+MAX_WAIT_S = 60
+KNOWN_S = 30 * 86400        # an address is a user's own for so long after the last login from it
 
 
-class LoginLimit:
+@dataclasses.dataclass(slots=True)
+class _Failures:
+    count: int = 0
+    last_at: float = float('-inf')
+    free_at: float = float('-inf')       # of the next try
+
+
+class _Bounded(collections.OrderedDict):
+    """Forgets what was written longest ago."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > MAX_KEYS:
+            self.popitem(last=False)
+
+
+class LoginDelays:
     """Counters in memory, of a bounded number.
 
-    :param failures: failures allowed within a window
-    :param window: seconds
+    :param failures: that are free of a wait
+    :param window: seconds after which a failure is forgotten
     """
 
     def __init__(self, failures, window, clock=time.monotonic):
-        self._failures = failures
-        self._window = window
-        self._clock = clock
-        self._counts = collections.OrderedDict()         # key: (failures, end of the window)
+        self._free, self._window, self._clock = failures, window, clock
+        self._pairs = _Bounded()         # (user, address): _Failures
+        self._known = _Bounded()         # (user, address): when the user last logged in from there
+        self._attacks = _Bounded()       # user: {address: its last failure} of the newest ``failures``, the newest last
         self._lock = threading.Lock()
 
-    def check(self, key):
+    def check(self, user, address):
         """Ask before a password is looked at, and again before its holder learns that it was right.
 
         The second time keeps a burst of parallel guesses to the same number of answers.
@@ -31,32 +65,49 @@ class LoginLimit:
         :raises TooManyRequests: with ``retry_after`` in seconds
         """
         with self._lock:
-            count, ends = self._counts.get(key, (0, 0))
-            now = self._clock()
-            if count >= self._failures and now < ends:
-                raise exception.TooManyRequests(retry_after=max(1, int(ends - now + 0.999)))
+            found = self._pairs.get((user, address))
+            wait = found.free_at - self._clock() if found else 0
+        if wait > 0:
+            raise exception.TooManyRequests(retry_after=math.ceil(wait))
 
-    def failed(self, key):
+    def failed(self, user, address):
         with self._lock:
-            now = self._clock()
-            count, ends = self._counts.pop(key, (0, 0))
-            if now >= ends:
-                count, ends = 0, now + self._window
-            self._counts[key] = (count + 1, ends)
-            if len(self._counts) > MAX_KEYS:
-                self._counts.popitem(last=False)
+            key, now = (user, address), self._clock()
+            found = self._pairs.get(key)
+            if found is None or now >= max(found.last_at + self._window, found.free_at):
+                found = _Failures()
+            found.count, found.last_at = found.count + 1, now
+            attacked = self._attacked(user, address, now) and not self._is_known(key, now)
+            beyond = found.count - (1 if attacked else self._free)
+            if beyond >= 0:
+                longest = max(self._window, MAX_WAIT_S) if attacked else MAX_WAIT_S
+                found.free_at = now + min(2.0 ** min(beyond, 30), longest)
+            self._pairs[key] = found
 
-    def succeeded(self, key):
+    def succeeded(self, user, address):
         with self._lock:
-            self._counts.pop(key, None)
+            self._pairs.pop((user, address), None)
+            self._known[user, address] = self._clock()
+
+    def _is_known(self, key, now):
+        return now - self._known.get(key, float('-inf')) < KNOWN_S
+
+    def _attacked(self, user, address, now):
+        """Whether so many addresses have failed within the window, this one among them."""
+        failed = self._attacks.get(user) or collections.OrderedDict()
+        failed[address] = now
+        failed.move_to_end(address)
+        if len(failed) > self._free:
+            failed.popitem(last=False)
+        self._attacks[user] = failed
+        return len(failed) == self._free and now - next(iter(failed.values())) < self._window
 
 
 def source(address):
     """The address that counts: an IPv6 host has a whole /64 to itself."""
+    exact = utils.exact_address(address)
     try:
-        parsed = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(exact)
     except ValueError:
-        return address
-    if parsed.version == 6:
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return address
+        return exact
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else exact

@@ -339,7 +339,7 @@ ROWS = [
     *_crud('user', ('any', 'self_or_service'), (schemas.USER_CREATE, schemas.USER_UPDATE),
            list=list_users, create=create_user, show=show_user, update=update_user, delete=delete_user),
     Row('POST', '/v3/users/{user_id}/password', change_password, 'public', status=204,
-        body=schemas.Body(schemas.PASSWORD)),
+        body=schemas.Body(schemas.PASSWORD), hashes=True),
     Row('GET', '/v3/users/{user_id}/projects', user_projects, 'self_or_admin'),
     Row('GET', '/v3/users/{user_id}/groups', list_groups, 'self_or_admin'),
     Row('GET', '/v3/groups', list_groups, 'admin'),

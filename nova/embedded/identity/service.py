@@ -6,18 +6,21 @@ import threading
 import time
 
 from nova import audit
+from nova import concurrency
 from nova import exception
 from nova import utils
 from nova.db import identity as queries
 from nova.db.cells import UNREACHABLE
 from nova.embedded.identity import directory
 from nova.embedded.identity import ratelimit
+from nova.identity import hashing
 from nova.identity import passwords
 from nova.identity import tokens
 
 LOG = logging.getLogger(__name__)
 
 CACHE_SIZE = 2000            # tokens
+GREEN_PLACES = 256           # logins that green threads let wait at once
 
 
 class IdentityService(directory.Directory):
@@ -31,13 +34,15 @@ class IdentityService(directory.Directory):
 
     def __init__(self, conf, api_db, keys_dir, catalog):
         options = conf.identity
-        super().__init__(api_db, options.password_hash_rounds)
+        # So many threads of the server may wait for a hash; the others stay for everything else.
+        places = conf.http.threads * 3 // 4 if concurrency.model() == 'native' else GREEN_PLACES
+        super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places))
         self.catalog = catalog
         self.keys = tokens.KeyRing(keys_dir)
         self._lifetime = datetime.timedelta(seconds=options.token_expiration)
         self._grace = datetime.timedelta(seconds=options.allow_expired_window)
         self._trust = options.validation_cache_time
-        self._limit = ratelimit.LoginLimit(options.max_login_failures, options.login_failure_window)
+        self._delays = ratelimit.LoginDelays(options.max_login_failures, options.login_failure_window)
         self._cache = collections.OrderedDict()          # token: (TokenData, trusted until)
         self._generation = 0
         self._lock = threading.Lock()
@@ -93,6 +98,12 @@ class IdentityService(directory.Directory):
 
     # ---- login
 
+    def expect_room(self, address):
+        """
+        :raises ServiceBusy: a login from this address would find no place
+        """
+        self.hashing.check(ratelimit.source(address))
+
     def login(self, name, password, project_name=None, address=''):
         """A password login by names in the default domain, scoped to a project or to nothing.
 
@@ -110,7 +121,8 @@ class IdentityService(directory.Directory):
         :param address: where the request comes from; failures are counted for it
         :returns: (token, TokenData)
         :raises Unauthorized: always the same words, whatever was wrong
-        :raises TooManyRequests: too many failures for this user from this address
+        :raises TooManyRequests: too many failures for this user from this address: to be tried later
+        :raises ServiceBusy: too many logins at once
         """
         identity = auth['identity']
         proofs = [getattr(self, _METHODS[method])(identity.get(method) or {}, address)
@@ -168,15 +180,15 @@ class IdentityService(directory.Directory):
     def _check_secret(self, secret, stored, key, user_id):
         """Return when the secret is right; who is unknown takes as long and is counted alike."""
         key = (str(key[0])[:255], ratelimit.source(key[1]))
-        self._limit.check(key)
-        if not passwords.matches(secret or '', stored, self.rounds):
-            self._limit.failed(key)
+        self._delays.check(*key)
+        if not self.hashing.run(key[1], passwords.matches, secret or '', stored, self.rounds):
+            self._delays.failed(*key)
             audit.about(user_id)
             # The name that was typed stays out: people type passwords into that field.
             LOG.warning('Login refused for user %s from %s', user_id or 'unknown', key[1])
             raise exception.Unauthorized()
-        self._limit.check(key)
-        self._limit.succeeded(key)
+        self._delays.check(*key)
+        self._delays.succeeded(*key)
 
     def _user_of(self, asked):
         if 'id' in asked:

@@ -50,47 +50,79 @@ class Clock:
         return self.now
 
 
-def limited(limit, key):
+def wait_of(delays, user, address):
+    """Seconds that a try would have to wait, 0 when it is looked at."""
     try:
-        limit.check(key)
+        delays.check(user, address)
     except exception.TooManyRequests as error:
         return error.kwargs['retry_after']
-    return None
+    return 0
 
 
-def test_failures_lock_one_key_until_the_window_ends():
+def guess(delays, clock, user, address, times):
+    """The waits before each of so many wrong guesses, all of which are waited for."""
+    waits = []
+    for _ in range(times):
+        waits.append(wait_of(delays, user, address))
+        clock.now += waits[-1]
+        delays.failed(user, address)
+    return waits
+
+
+def test_waits_grow_and_end():
     clock = Clock()
-    limit = ratelimit.LoginLimit(3, 60, clock)
-    for _ in range(3):
-        assert limited(limit, 'a') is None
-        limit.failed('a')
-    clock.now += 20
-    assert limited(limit, 'a') == 40
-    assert limited(limit, 'b') is None
-    clock.now += 40
-    assert limited(limit, 'a') is None
-    limit.failed('a')
-    assert limited(limit, 'a') is None       # a new window
+    delays = ratelimit.LoginDelays(3, 300, clock)
+    assert guess(delays, clock, 'u', 'a', 14) == [0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+    assert wait_of(delays, 'u', 'b') == wait_of(delays, 'v', 'a') == 0
+    for _ in range(20):
+        assert wait_of(delays, 'u', 'a') == 60            # asking in vain makes it no longer
+    clock.now += 60
+    assert wait_of(delays, 'u', 'a') == 0
+    delays.succeeded('u', 'a')
+    assert guess(delays, clock, 'u', 'a', 4) == [0, 0, 0, 1]
 
 
-def test_success_forgets_the_failures():
-    limit = ratelimit.LoginLimit(2, 60)
-    limit.failed('a')
-    limit.succeeded('a')
-    limit.failed('a')
-    assert limited(limit, 'a') is None
+def test_failures_are_forgotten():
+    clock = Clock()
+    delays = ratelimit.LoginDelays(2, 60, clock)
+    assert guess(delays, clock, 'u', 'a', 3) == [0, 0, 1]
+    clock.now += 61
+    assert guess(delays, clock, 'u', 'a', 3) == [0, 0, 1]
+
+
+def test_guesses_from_many_addresses_wait_and_the_user_does_not():
+    clock = Clock()
+    delays = ratelimit.LoginDelays(4, 300, clock)
+    delays.succeeded('u', 'home')
+    for number in range(4):
+        assert guess(delays, clock, 'u', f'bot{number}', 1) == [0]
+    assert guess(delays, clock, 'u', 'bot9', 6) == [0, 1, 2, 4, 8, 16]       # one guess, then longer and longer
+    waits = []
+    for _ in range(9):                                     # all of them go on
+        waits.append([wait_of(delays, 'u', f'bot{number}') for number in range(4)])
+        clock.now += max(waits[-1])
+        for number in range(4):
+            delays.failed('u', f'bot{number}')
+    assert waits[-1] == [256, 256, 256, 256]
+    for address in ('home', 'never seen'):
+        assert wait_of(delays, 'u', address) == 0          # who has not failed is asked for the password
+    assert guess(delays, clock, 'u', 'home', 5) == [0, 0, 0, 0, 1]       # as if there were nobody else
+    assert wait_of(delays, 'v', 'bot9') == 0
 
 
 def test_the_number_of_counters_is_bounded(monkeypatch):
     monkeypatch.setattr(ratelimit, 'MAX_KEYS', 10)
-    limit = ratelimit.LoginLimit(1, 60)
+    delays = ratelimit.LoginDelays(1, 60)
     for number in range(30):
-        limit.failed(number)
-    assert len(limit._counts) == 10
-    assert limited(limit, 29) and limited(limit, 0) is None
+        delays.failed('u', number)
+        delays.succeeded('u', -number)
+        delays.failed(str(number), 'a')
+    assert [len(kept) for kept in (delays._pairs, delays._known, delays._attacks)] == [10, 10, 10]
+    assert wait_of(delays, '29', 'a') and not wait_of(delays, 'u', 0)
 
 
 @pytest.mark.parametrize('address, counts_as', [
-    ('192.0.2.7', '192.0.2.7'), ('2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'), ('', ''), ('unix:', 'unix:')])
-def test_an_ipv6_host_counts_by_its_network(address, counts_as):
+    ('192.0.2.7', '192.0.2.7'), ('::ffff:192.0.2.7', '192.0.2.7'), ('2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'),
+    ('fe80::1%eth0', 'fe80::/64'), ('', ''), ('unix:', 'unix:')])
+def test_an_address_counts_exactly_and_an_ipv6_host_by_its_network(address, counts_as):
     assert ratelimit.source(address) == counts_as
