@@ -139,6 +139,8 @@ class Unavailable(NovaException):
 class InsufficientStorage(NovaException):
     code = 507
     template = 'There is not enough free disk space for this image or snapshot.'
+
+
 class ServiceBusy(Unavailable):
     """More is asked for at once than there are places for."""
 

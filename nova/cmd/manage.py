@@ -9,6 +9,7 @@ from nova.cmd import common
 from nova.cmd import manage_archive
 from nova.cmd import manage_audit
 from nova.cmd import manage_cells
+from nova.cmd import manage_identity
 from nova.cmd import manage_image
 from nova.cmd import manage_logs
 from nova.cmd import manage_placement
@@ -204,6 +205,7 @@ COMMANDS = {
     'placement': {'explain': manage_placement.explain},
     'vm': {'list': manage_servers.list_servers},
     'live-migration': manage_servers.live_migrate,
+    'identity': manage_identity.COMMANDS,
     'image': manage_image.COMMANDS,
     'audit': manage_audit.COMMANDS,
     'logs': manage_logs.COMMANDS,
@@ -216,8 +218,8 @@ OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
-    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_image.OPTIONS, **manage_logs.OPTIONS,
-    **manage_quotas.OPTIONS,
+    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_identity.OPTIONS, **manage_image.OPTIONS,
+    **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS,
     **manage_cells.OPTIONS,
     COMMANDS['db']['sync']: manage_cells.SYNC,

@@ -3,11 +3,15 @@
 A token is a Fernet message (AES-CBC and HMAC-SHA256) around a short JSON list: it carries who and for what,
 never roles or a catalog, so that what a user may do is always read from the database.
 """
+import contextlib
 import dataclasses
 import datetime
+import fcntl
 import logging
+import math
 import os
 import secrets
+import time
 
 import orjson
 from cryptography import fernet
@@ -20,6 +24,7 @@ FORMAT = 1
 MAX_LENGTH = 1024           # of a token that is worth looking at
 KEYS_KEPT = 3               # the newest seals; the others still open what they sealed
 KEY_FILE = 'token.keys'
+STAGED = '.staged'         # behind that name: a key that opens tokens and seals none yet
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -77,6 +82,10 @@ def new_audit_id():
 class KeyRing:
     """The keys in a file of one key a line, newest first; made when missing, read again when it changes.
 
+    A new key comes in steps where several hosts have copies of the file: staged, when it opens tokens everywhere and
+    seals none; promoted, when it seals; and the ones before it are retired when what they sealed has expired. No valid
+    token is refused by anybody in between.
+
     :param directory: where the file lies; made with mode 0700. Hosts that share tokens share the file.
     :raises NovaException: others than the owner may read the file
     """
@@ -90,30 +99,52 @@ class KeyRing:
         self._load()
 
     def _load(self):
-        with open(self.path, 'rb') as file:
-            status = os.fstat(file.fileno())
-            if status.st_mode & 0o077:
-                raise exception.NovaException(f'Others may read the token keys: chmod 600 {self.path}')
-            keys = file.read().split()
-        self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in keys])
-        self._stamp = (status.st_mtime_ns, status.st_ino)
+        stamp = self._now()
+        staged = self._keys_in(self.path + STAGED)       # first: it goes when it has come into the other one
+        self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in (*self._keys_in(self.path), *staged)])
+        self._stamp = stamp
+
+    @staticmethod
+    def _keys_in(path):
+        """The keys of a file; () of the staged one where there is none."""
+        try:
+            with open(path, 'rb') as file:
+                if os.fstat(file.fileno()).st_mode & 0o077:
+                    raise exception.NovaException(f'Others may read the token keys: chmod 600 {path}')
+                return file.read().split()
+        except FileNotFoundError:
+            if path.endswith(STAGED):
+                return ()
+            raise
+
+    def _now(self):
+        """What tells that the files have changed."""
+        found = []
+        for path in (self.path, self.path + STAGED):
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(path)
+                found.append((path, status.st_mtime_ns, status.st_ino))
+        return found
 
     def _current(self):
-        status = os.stat(self.path)
-        if (status.st_mtime_ns, status.st_ino) != self._stamp:
+        if self._now() != self._stamp:
             self._load()
         return self._cipher
 
-    def _write(self, keys, replace):
+    def _write(self, keys, replace, path=None):
         """Write the file in one step; without ``replace`` the first of several processes wins."""
-        part = f'{self.path}.{secrets.token_hex(4)}'
+        path = path or self.path
+        part = f'{path}.{secrets.token_hex(4)}'
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, 'wb') as file:
+            if os.path.exists(self.path):                # root may do it for the user of the service
+                owner = os.stat(self.path)
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             file.write(b'\n'.join(keys) + b'\n')
             file.flush()
             os.fsync(file.fileno())
         if replace:
-            os.replace(part, self.path)
+            os.replace(part, path)
             return
         try:
             os.link(part, self.path)
@@ -124,10 +155,64 @@ class KeyRing:
 
     def rotate(self):
         """Seal with a new key from now on; tokens sealed with the KEYS_KEPT - 1 keys before it stay good."""
-        with open(self.path, 'rb') as file:
-            keys = file.read().split()
-        self._write([fernet.Fernet.generate_key(), *keys][:KEYS_KEPT], replace=True)
+        with self._alone():
+            self._write([fernet.Fernet.generate_key(), *self._keys_in(self.path)][:KEYS_KEPT], replace=True)
         self._load()
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """A block that no other command is in."""
+        handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def stage(self):
+        """Make the next key: it opens tokens, and seals none before it is promoted.
+
+        :returns: the path of its file
+        :raises Conflict: one is staged already
+        """
+        with self._alone():
+            if self._keys_in(self.path + STAGED):
+                raise exception.Conflict('A key is staged already: promote it.')
+            self._write([fernet.Fernet.generate_key()], replace=True, path=self.path + STAGED)
+        self._load()
+        return self.path + STAGED
+
+    def promote(self):
+        """Seal with the staged key from now on; all others go on opening.
+
+        :raises Conflict: none is staged
+        """
+        with self._alone():
+            staged = self._keys_in(self.path + STAGED)
+            if not staged:
+                raise exception.Conflict('No key is staged.')
+            keys = [key for key in self._keys_in(self.path) if key not in staged]
+            self._write([*staged, *keys], replace=True)
+            os.unlink(self.path + STAGED)
+        self._load()
+
+    def retire(self, older_than_s=0):
+        """Keep the key alone that seals: what the others sealed is void.
+
+        :param older_than_s: seconds for which it must have been the one that seals
+        :returns: how many keys are gone
+        :raises Conflict: it has not been for so long
+        """
+        with self._alone():
+            keys = self._keys_in(self.path)
+            left = older_than_s - (time.time() - os.stat(self.path).st_mtime)
+            if len(keys) > 1 and left > 0:
+                raise exception.Conflict(f'Tokens that older keys have sealed are valid for up to {math.ceil(left)} s '
+                                         'more.')
+            if len(keys) > 1:
+                self._write(keys[:1], replace=True)
+        self._load()
+        return len(keys) - 1
 
     def seal(self, claims):
         """The token of these claims."""

@@ -3,9 +3,9 @@
 What holds:
 
 - An address that has not failed for a user within the window is never refused for that user, whatever others do.
-- One that has failed may fail ``failures`` times. From then on each failure is followed by a wait, of 1 s and then twice
-  as long each time, at most MAX_WAIT_S. What is tried meanwhile is refused without a look at it, and changes nothing: the
-  right password after the wait is good, and forgets the failures.
+- One that has failed may fail ``failures`` times. From then on each failure is followed by a wait, of 1 s and then
+  twice as long each time, at most MAX_WAIT_S. What is tried meanwhile is refused without a look at it, and changes
+  nothing: the right password after the wait is good, and forgets the failures.
 - While ``failures`` or more addresses have failed for one user, an address from which that user has not logged in
   waits from its first failure on, and at most for a window: who guesses from many addresses has one guess a window from
   each. Addresses from which the user has logged in keep the rule above.

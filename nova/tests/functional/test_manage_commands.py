@@ -194,3 +194,28 @@ def test_errors_of_log_files(nova_manage, tmp_path, monkeypatch):
     for number in ('0', '-3'):
         code, out, _err = nova_manage('logs', 'syslog', '--', number)
         assert (code, out) == (1, '')
+
+
+# ---- the keys of tokens
+
+def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
+    """Tokens that there are stay valid, the new key seals, and the old one goes when its time is over."""
+    old = cloud.client()
+    code, out, _err = nova_manage('identity', 'stage_key')
+    assert code == 0 and 'promote_key' in out
+    assert cloud.client().get('/servers').status_code == old.get('/servers').status_code == 200
+    code, out, _err = nova_manage('identity', 'promote_key')
+    assert code == 0 and 'retire_keys' in out
+    new = cloud.client()
+    code, _out, err = nova_manage('identity', 'retire_keys')
+    assert code == 1 and 'valid for up to' in err
+    assert new.get('/servers').status_code == old.get('/servers').status_code == 200
+    code, out, _err = nova_manage('identity', 'rotate_keys')
+    assert code == 0 and 'retire_keys' in out and old.get('/servers').status_code == 200
+    code, _out, err = nova_manage('identity', 'promote_key')
+    assert code == 1 and 'No key is staged' in err
+    newest = cloud.client()
+    cloud.identity.forget()
+    assert nova_manage('identity', 'retire_keys', '--force')[:2] == (0, '2 older keys are gone.\n')
+    assert [client.get('/servers').status_code for client in (old, new, newest)] == [401, 401, 200]
+    cloud.boss = cloud.admin('2.104')

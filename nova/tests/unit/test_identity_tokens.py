@@ -2,6 +2,7 @@
 import base64
 import datetime
 import os
+import shutil
 import threading
 
 import pytest
@@ -90,3 +91,58 @@ def test_processes_that_start_together_agree_on_a_key(tmp_path):
         thread.join()
     assert len(rings) == 8
     assert all(ring.open(rings[0].seal(claims())) for ring in rings)
+
+
+def test_a_new_key_comes_in_steps(tmp_path):
+    """Two hosts with copies of the files, changed one after the other: every token is good at every moment."""
+    (tmp_path / 'one').mkdir()
+    tokens.KeyRing(str(tmp_path / 'one'))
+    shutil.copytree(tmp_path / 'one', tmp_path / 'two')
+    one, two = (tokens.KeyRing(str(tmp_path / name)) for name in ('one', 'two'))
+    sealed = []
+
+    def all_good():
+        sealed.extend((one.seal(claims()), two.seal(claims())))
+        assert all(ring.open(token) for ring in (one, two) for token in sealed)
+
+    def copy(name):
+        shutil.copy2(tmp_path / 'one' / name, tmp_path / 'two' / name)
+        all_good()
+    all_good()
+    with pytest.raises(exception.Conflict):
+        one.promote()
+    staged = one.stage()
+    assert os.stat(staged).st_mode & 0o777 == 0o600
+    with pytest.raises(exception.Conflict):
+        one.stage()
+    all_good()
+    copy(tokens.KEY_FILE + tokens.STAGED)
+    one.promote()
+    all_good()                            # the other host opens what the new key seals, and seals with the old one
+    copy(tokens.KEY_FILE)
+    os.unlink(two.path + tokens.STAGED)
+    all_good()
+    assert not os.path.exists(staged)
+    with pytest.raises(exception.Conflict, match='valid for up to'):
+        one.retire(60)
+    newest = one.seal(claims())
+    assert one.retire() == 1 and one.retire() == 0
+    assert one.open(newest) and two.open(newest) and one.open(sealed[0]) is None
+
+
+def test_commands_that_run_together_lose_no_key(tmp_path):
+    tokens.KeyRing(str(tmp_path))
+    rings, outcomes = [tokens.KeyRing(str(tmp_path)) for _ in range(6)], []
+
+    def stage(ring):
+        try:
+            ring.stage()
+            outcomes.append('staged')
+        except exception.Conflict:
+            outcomes.append('refused')
+    threads = [threading.Thread(target=stage, args=(ring,)) for ring in rings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ['refused'] * 5 + ['staged']
