@@ -153,6 +153,10 @@ class InvalidInput(BadRequest):
     template = 'Invalid input received: %(reason)s'
 
 
+class PasswordRefused(BadRequest):
+    template = 'The password does not meet the requirements: %(reason)s'
+
+
 class InvalidMarker(BadRequest):
     template = 'marker [%(marker)s] not found'
 

@@ -16,6 +16,13 @@ OPTIONS = [
     cfg.IntOpt('password_hash_rounds', default=11, min=4, max=18,
                help='Cost of bcrypt, as a power of two: 11 takes about 0.1 s a login. '
                     'Less than 10 is for tests.'),
+    cfg.IntOpt('password_min_length', default=1, min=1, max=128,
+               help='Characters of a new password at least.'),
+    cfg.StrOpt('password_regex', default='',
+               help='Regular expression (RE2) that a new password must match as a whole. Empty: any does.'),
+    cfg.IntOpt('password_history', default=0, min=0, max=12,
+               help='A password that users choose must differ from so many of their last ones, the present one '
+                    'included. Each costs a slow hash when a password is changed. 0: none.'),
     cfg.IntOpt('max_login_failures', default=10, min=1, max=100000,
                help='Failed logins for one user from one address that are free. After each one more the next try has '
                     'to wait: 1 s, then twice as long each time, at most a minute. While so many addresses fail for '

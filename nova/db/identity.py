@@ -54,9 +54,26 @@ def delete_project(conn, project_id):
     return _delete(conn, 'project', project_id)
 
 
+def past_passwords(conn, user_id):
+    """Hashes of the passwords that a user had, the newest first."""
+    table = tables.identity_passwords
+    return list(conn.execute(sa.select(table.c.password_hash).filter_by(user_id=user_id)
+                             .order_by(table.c.id.desc())).scalars())
+
+
+def remember_password(conn, user_id, password_hash, keep):
+    """Add a hash to a user's past ones, of which the newest ``keep`` are kept."""
+    table = tables.identity_passwords
+    conn.execute(table.insert().values(user_id=user_id, password_hash=password_hash))
+    ids = list(conn.execute(sa.select(table.c.id).filter_by(user_id=user_id).order_by(table.c.id.desc())).scalars())
+    conn.execute(table.delete().where(table.c.id.in_(ids[keep:])))
+
+
 def delete_user(conn, user_id):
-    """Remove a user, the roles held and the credentials owned; False when there is none."""
+    """Remove a user, the roles held, the credentials owned and the past passwords; False when there is none."""
     _delete_assignments(conn, user_id=user_id)
+    past = tables.identity_passwords
+    conn.execute(past.delete().where(past.c.user_id == user_id))
     credentials = tables.identity_application_credentials
     conn.execute(credentials.delete().where(credentials.c.user_id == user_id))
     return _delete(conn, 'user', user_id)

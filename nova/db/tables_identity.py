@@ -32,6 +32,14 @@ identity_users = table(
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),
 )
 
+# What users had as passwords before, for who may not choose them again.
+identity_passwords = table(
+    'identity_passwords',
+    sa.Column('id', sa.Integer, primary_key=True),
+    sa.Column('user_id', sa.String(64), nullable=False, index=True),
+    sa.Column('password_hash', sa.String(255), nullable=False),
+)
+
 identity_roles = table(
     'identity_roles',
     sa.Column('id', sa.String(64), primary_key=True),

@@ -37,12 +37,14 @@ class Directory:
     :param db: the API database
     :param rounds: cost of new password hashes
     :param hashing: hashing.HashPool
+    :param rules: password_rules.PasswordRules
     """
 
-    def __init__(self, db, rounds, hashing):
+    def __init__(self, db, rounds, hashing, rules):
         self.db = db
         self.rounds = rounds
         self.hashing = hashing
+        self.rules = rules
 
     def forget(self):
         """Called after every change."""
@@ -84,11 +86,14 @@ class Directory:
         self.write(queries.create, noun, row, noun=noun, name=row['name'])
         return row
 
-    def _update(self, noun, row_id, values):
+    def _update(self, noun, row_id, values, beside=None):
+        """:param beside: function(conn, row as it was), called in the same transaction"""
         def change(conn):
             row = queries.get(conn, noun, id=row_id)
             if row is None:
                 raise exception.IdentityNotFound(noun=noun, id=row_id)
+            if beside is not None:
+                beside(conn, row)
             if values:
                 queries.update(conn, noun, row_id, values)
             return row | values
@@ -120,23 +125,36 @@ class Directory:
 
     def create_user(self, name, password=None, *, description=None, email=None, enabled=True,
                     default_project_id=None, user_id=None):
-        """A user without a password cannot log in until one is set."""
+        """A user without a password cannot log in until one is set.
+
+        :raises PasswordRefused: it is against the rules
+        """
+        if password is not None:
+            self.rules.check(password)
         return self._create('user', {
             'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
             'password_hash': None if password is None else self._hashed('', password)})
 
-    def update_user(self, user_id, **values):
+    def update_user(self, user_id, by_rules=True, **values):
         """Change a user; a new password, or disabling, voids the tokens issued so far.
 
+        :param by_rules: False for a password that was made here
         :param values: columns, and ``password``
+        :raises PasswordRefused: it is against the rules
         """
         if 'password' in values:
             password = values.pop('password')
+            if password is not None and by_rules:
+                self.rules.check(password)
             values['password_hash'] = None if password is None else self._hashed('', password)
         if 'password_hash' in values or values.get('enabled') is False:
             values['tokens_void_until'] = utils.utcnow()
-        return self._update('user', user_id, values)
+        return self._update('user', user_id, values, self._remember_password if 'password_hash' in values else None)
+
+    def _remember_password(self, conn, user):
+        if self.rules.history > 1 and user['password_hash'] is not None:
+            queries.remember_password(conn, user['id'], user['password_hash'], self.rules.history - 1)
 
     def delete_user(self, user_id):
         self._delete('user', queries.delete_user, user_id)

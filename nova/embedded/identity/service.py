@@ -12,6 +12,7 @@ from nova import utils
 from nova.db import identity as queries
 from nova.db.cells import UNREACHABLE
 from nova.embedded.identity import directory
+from nova.embedded.identity import password_rules
 from nova.embedded.identity import ratelimit
 from nova.identity import hashing
 from nova.identity import passwords
@@ -36,7 +37,9 @@ class IdentityService(directory.Directory):
         options = conf.identity
         # So many threads of the server may wait for a hash; the others stay for everything else.
         places = conf.http.threads * 3 // 4 if concurrency.model() == 'native' else GREEN_PLACES
-        super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places))
+        super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
+                         password_rules.PasswordRules(options.password_min_length, options.password_regex,
+                                                      options.password_history))
         self.catalog = catalog
         self.keys = tokens.KeyRing(keys_dir)
         self._lifetime = datetime.timedelta(seconds=options.token_expiration)
@@ -170,12 +173,27 @@ class IdentityService(directory.Directory):
                      credential_id, data.claims)
 
     def change_password(self, user_id, original, new, address=''):
-        """A user changes the password, knowing the present one; the tokens issued so far are void."""
+        """A user changes the password, knowing the present one; the tokens issued so far are void.
+
+        :raises PasswordRefused: it is against the rules, or one of the last ones
+        """
         user = self.find('user', id=user_id)
         self._check_secret(original, user and user['password_hash'], (user_id, address), user and user_id)
         if not user['enabled']:
             raise exception.Unauthorized()
+        self.rules.check(new)
+        self._refuse_past(user, new, address)
         self.update_user(user_id, password=new)
+
+    def _refuse_past(self, user, new, address):
+        """An administrator who sets a password does not know the ones before, and is not asked for another one."""
+        if not self.rules.history:
+            return
+        with self.db.reader() as conn:
+            past = [user['password_hash'], *queries.past_passwords(conn, user['id'])][:self.rules.history]
+        for stored in past:
+            if self.hashing.run(ratelimit.source(address), passwords.matches, new, stored, self.rounds):
+                self.rules.refuse_past()
 
     def _check_secret(self, secret, stored, key, user_id):
         """Return when the secret is right; who is unknown takes as long and is counted alike."""

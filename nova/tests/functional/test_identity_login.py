@@ -8,6 +8,8 @@ import pytest
 
 from nova import exception
 from nova import utils
+from nova.db import identity as queries
+from nova.embedded.identity import bootstrap
 from nova.identity import passwords
 from nova.tests import identity_fixture
 
@@ -482,3 +484,55 @@ def test_guessing_the_secret_of_a_credential_is_limited(tmp_path):
     made = credential(cloud, cloud.token('demo')).json['application_credential']
     wrong = by_credential(made | {'secret': 'wrong'})
     assert [login(cloud, wrong).status_int for _ in range(3)] == [401, 401, 429]
+
+
+# ---- rules of passwords
+
+def change(cloud, user_id, original, password):
+    return cloud.call('POST', f'/v3/users/{user_id}/password', {'user': {
+        'original_password': original, 'password': password}}).status_int
+
+
+def test_passwords_have_rules(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, password_min_length=8, password_regex='.*[0-9].*')
+    admin, codes = cloud.token(), []
+    for password in ('short 1', 'no digit here', 'good enough 1'):
+        made = cloud.call('POST', '/v3/users', {'user': {'name': password, 'password': password}}, admin)
+        codes.append(made.status_int)
+        assert made.status_int == 201 or (password not in made.text and 'requirements' in made.json['error']['message'])
+    assert codes == [400, 400, 201]
+    path, user_id = '/v3/users/' + made.json['user']['id'], made.json['user']['id']
+    assert cloud.call('PATCH', path, {'user': {'password': 'short 1'}}, admin).status_int == 400
+    assert change(cloud, user_id, 'good enough 1', 'no digit here') == 400
+    assert change(cloud, user_id, 'wrong', 'no digit here') == 401         # the rules are for who knows the password
+    assert change(cloud, user_id, 'good enough 1', 'good enough 2') == 204
+    assert login(cloud, password_auth('good enough 1', 'good enough 2')).status_int == 201
+
+
+def test_the_last_passwords_are_not_chosen_again(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, password_history=3)
+    admin = cloud.token()
+    user_id = cloud.call('POST', '/v3/users', {'user': {'name': 'u', 'password': 'p0'}}, admin).json['user']['id']
+    assert change(cloud, user_id, 'p0', 'p0') == 400
+    assert change(cloud, user_id, 'p0', 'p1') == 204
+    assert change(cloud, user_id, 'p1', 'p2') == 204
+    assert [change(cloud, user_id, 'p2', word) for word in ('p0', 'p1', 'p2')] == [400, 400, 400]
+    assert change(cloud, user_id, 'p2', 'p3') == 204
+    assert change(cloud, user_id, 'p3', 'p0') == 204                       # the fourth last one
+    assert cloud.call('PATCH', f'/v3/users/{user_id}', {'user': {'password': 'p3'}}, admin).status_int == 200
+    with cloud.db.reader() as conn:
+        assert len(queries.past_passwords(conn, user_id)) == 2
+    assert cloud.call('DELETE', f'/v3/users/{user_id}', token=admin).status_int == 204
+    with cloud.db.reader() as conn:
+        assert queries.past_passwords(conn, user_id) == []
+
+
+def test_passwords_that_the_cloud_makes_are_not_looked_at(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, password_regex='[0-9]+')
+    made = bootstrap.reset_passwords(cloud.service, ['demo'])
+    assert login(cloud, password_auth('demo', made['demo'])).status_int == 201
+
+
+def test_an_expression_that_is_none_is_told(tmp_path):
+    with pytest.raises(exception.InvalidInput, match='password_regex'):
+        identity_fixture.IdentityCloud(tmp_path, password_regex='(')
