@@ -1,0 +1,322 @@
+"""Certificates that a deployment makes for itself: one authority, and what it signs.
+
+A directory holds them. ``ca.pem`` is what clients trust, ``ca.key`` signs, ``NAME.pem`` and ``NAME.key`` are a
+server's. Private keys are readable by their owner only. ``ca.pem`` may have several authorities, the newest first: the
+ones before stay until they end, so that what they signed is trusted until it is renewed.
+
+    authority = Authority(directory)
+    pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
+    context = server_context(pair)
+"""
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import ipaddress
+import os
+import pathlib
+import re
+import ssl
+import tempfile
+import uuid
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import NameOID
+
+from nova import exception
+from nova import utils
+
+AUTHORITY_DAYS = 3650
+AUTHORITY_LEFT_DAYS = 400     # an authority signs nothing that would outlive it
+DAYS = 90                     # a stolen key is of use for so long at most
+LEFT_DAYS = 30                # renewed when so little is left: a month in which a failure is noticed
+BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be behind
+
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
+_LABEL = r'[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?'
+_HOST = re.compile(rf'(\*\.)?({_LABEL}\.)*{_LABEL}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """The files of a certificate with its chain, and of its private key."""
+
+    certificate: pathlib.Path
+    key: pathlib.Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """One certificate of the directory, for operators.
+
+    hosts       names and addresses that it is for; none of an authority
+    ends_at     naive UTC
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    ends_at: datetime.datetime
+    fingerprint: str
+
+
+class Authority:
+    """The certificates of one directory; made when they are first needed.
+
+    Several processes may use one directory: changes are made under a lock.
+
+    :param now: function that gives the time (naive UTC)
+    """
+
+    def __init__(self, directory: str | os.PathLike, now: Callable[[], datetime.datetime] = utils.utcnow):
+        self.directory = pathlib.Path(directory)
+        self._now = now
+
+    @property
+    def trusted(self) -> pathlib.Path:
+        """The file with the authorities that clients trust."""
+        return self.directory / 'ca.pem'
+
+    def pair(self, name: str, hosts: Iterable[str]) -> Pair:
+        """The certificate of a server for these host names and addresses.
+
+        It is made anew when it ends within LEFT_DAYS, when other hosts are wanted, or when another authority signed it.
+
+        :raises InvalidInput: a name is none, or the directory cannot be used
+        """
+        hosts = _checked_hosts(hosts)
+        pair = self._files(name)
+        if not self._is_good(pair, hosts):
+            with self._changing():
+                if not self._is_good(pair, hosts):       # another process may have made it meanwhile
+                    self._issue(pair, name, hosts)
+        return pair
+
+    def renew(self, name: str, hosts: Iterable[str]) -> Pair:
+        """As ``pair``, with a new key and certificate whatever is there."""
+        hosts, pair = _checked_hosts(hosts), self._files(name)
+        with self._changing():
+            self._issue(pair, name, hosts)
+        return pair
+
+    def renew_authority(self) -> None:
+        """Make a new authority. The one before stays trusted until it ends; its certificates are renewed at their
+        next use."""
+        with self._changing():
+            self._make_authority()
+
+    def status(self) -> list[Status]:
+        """What the directory has, the authorities first; empty when nothing was made yet."""
+        found = [Status('ca', (), _ends_at(certificate), _fingerprint(certificate))
+                 for certificate in self._authorities()]
+        for path in sorted(self.directory.glob('*.pem')):
+            if path != self.trusted:
+                certificate = _load(path)[0]
+                found.append(Status(path.stem, tuple(_hosts(certificate)), _ends_at(certificate),
+                                    _fingerprint(certificate)))
+        return found
+
+    # ---- steps
+
+    def _files(self, name: str) -> Pair:
+        if not _NAME.fullmatch(name) or name == 'ca':
+            raise exception.InvalidInput(reason=f'{name!r} cannot be the name of a certificate.')
+        return Pair(self.directory / f'{name}.pem', self.directory / f'{name}.key')
+
+    def _authorities(self) -> list[x509.Certificate]:
+        return _load(self.trusted) if self.trusted.exists() else []
+
+    def _is_good(self, pair: Pair, hosts: list[str]) -> bool:
+        authorities = self._authorities()
+        if not authorities or not pair.certificate.exists() or not pair.key.exists():
+            return False
+        certificate = _load(pair.certificate)[0]
+        return (set(_hosts(certificate)) == set(hosts) and _is_signed_by(certificate, authorities[0])
+                and _ends_at(certificate) - self._now() > datetime.timedelta(days=LEFT_DAYS)
+                and _belong_together(certificate, pair.key))
+
+    def _issue(self, pair: Pair, name: str, hosts: list[str]) -> None:
+        authority, signing_key = self._authority()
+        key = ec.generate_private_key(ec.SECP256R1())
+        now = self._now()
+        made = (_builder(name, authority.subject, key.public_key(), now, DAYS)
+                .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+                .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
+                .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH,
+                                                      ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+                .add_extension(_usage(digital_signature=True), critical=True)
+                .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
+                               critical=False)
+                .sign(signing_key, hashes.SHA256()))
+        # The key first: a reader that comes in between finds that both do not belong together, and makes them again.
+        _write(pair.key, _private(key), 0o600)
+        _write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
+
+    def _authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+        """(certificate, key) that sign now; made when there are none, or when they end too soon."""
+        found = self._authorities()
+        if (not found or _ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_LEFT_DAYS)
+                or not _belong_together(found[0], self.directory / 'ca.key')):
+            self._make_authority()
+            found = self._authorities()
+        key = serialization.load_pem_private_key((self.directory / 'ca.key').read_bytes(), None)
+        return found[0], key
+
+    def _make_authority(self) -> None:
+        now = self._now()
+        before = [certificate for certificate in self._authorities() if _ends_at(certificate) > now]
+        key = ec.generate_private_key(ec.SECP256R1())
+        # Clients look an authority up by its subject: no two of them have the same.
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f'nova authority {uuid.uuid4()}')])
+        made = (_builder(None, subject, key.public_key(), now, AUTHORITY_DAYS, subject)
+                .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+                .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+                .sign(key, hashes.SHA256()))
+        _write(self.directory / 'ca.key', _private(key), 0o600)
+        _write(self.trusted, b''.join(certificate.public_bytes(serialization.Encoding.PEM)
+                                      for certificate in (made, *before)), 0o644)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self.directory.chmod(0o755)                      # clients read ca.pem in it; keys are private by themselves
+            with open(self.directory / 'lock', 'a') as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise exception.InvalidInput(
+                reason=f'{self.directory} cannot hold certificates: {error.strerror}.') from None
+
+
+def server_context(pair: Pair) -> ssl.SSLContext:
+    """What a listener speaks TLS with: 1.2 and later. ``load`` puts renewed files into it.
+
+    :raises InvalidInput: the files are no certificate with its key
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A client that asks for another handshake in an open connection makes work for nothing.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    load(context, pair)
+    return context
+
+
+def load(context: ssl.SSLContext, pair: Pair) -> None:
+    """Let a context use these files from its next connection on.
+
+    :raises InvalidInput: as ``server_context``
+    """
+    try:
+        context.load_cert_chain(pair.certificate, pair.key)
+    except ssl.SSLError as error:
+        raise exception.InvalidInput(reason=f'{pair.certificate} and {pair.key} are not a certificate and its key: '
+                                            f'{error.reason or "they cannot be read"}.') from None
+    except OSError as error:
+        raise exception.InvalidInput(reason=f'{pair.certificate} or {pair.key} cannot be read: '
+                                            f'{error.strerror}.') from None
+
+
+# ---- parts of a certificate ------------------------------------------------------
+
+def _checked_hosts(hosts: Iterable[str]) -> list[str]:
+    found = list(dict.fromkeys(_normal(host) for host in hosts))
+    if not found:
+        raise exception.InvalidInput(reason='a certificate needs a host name or an address.')
+    return found
+
+
+def _normal(host: str) -> str:
+    try:
+        return str(ipaddress.ip_address(host.strip('[]')))
+    except ValueError:
+        pass
+    if not _HOST.fullmatch(host) or len(host) > 253:
+        raise exception.InvalidInput(reason=f'{host!r} is neither a host name nor an address.')
+    return host.lower()
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _hosts(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [str(name.value) for name in names if isinstance(name, (x509.DNSName, x509.IPAddress))]
+
+
+def _builder(name, issuer, public_key, now, days, subject=None) -> x509.CertificateBuilder:
+    subject = subject or x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
+            .serial_number(x509.random_serial_number()).not_valid_before(now - BACKDATED)
+            .not_valid_after(now + datetime.timedelta(days=days))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False))
+
+
+def _usage(**wanted: bool) -> x509.KeyUsage:
+    names = ('digital_signature', 'content_commitment', 'key_encipherment', 'data_encipherment', 'key_agreement',
+             'key_cert_sign', 'crl_sign', 'encipher_only', 'decipher_only')
+    return x509.KeyUsage(**{name: wanted.get(name, False) for name in names})
+
+
+def _ends_at(certificate: x509.Certificate) -> datetime.datetime:
+    return certificate.not_valid_after_utc.replace(tzinfo=None)
+
+
+def _fingerprint(certificate: x509.Certificate) -> str:
+    return certificate.fingerprint(hashes.SHA256()).hex(':').upper()
+
+
+def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _belong_together(certificate: x509.Certificate, key: pathlib.Path) -> bool:
+    try:
+        return serialization.load_pem_private_key(key.read_bytes(), None).public_key() == certificate.public_key()
+    except (OSError, ValueError):
+        return False
+
+
+def _load(path: pathlib.Path) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except ValueError:
+        raise exception.InvalidInput(reason=f'{path} has no certificate.') from None
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+                             serialization.NoEncryption())
+
+
+def _write(path: pathlib.Path, content: bytes, mode: int) -> None:
+    """Replace a file in one step; a reader finds the old one or the new one, and never with another mode."""
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
+    try:
+        with os.fdopen(handle, 'wb') as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, mode)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise

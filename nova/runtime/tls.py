@@ -1,0 +1,123 @@
+"""TLS of a listener: which certificate it has by the configuration, and its renewal while the listener serves."""
+import ipaddress
+import logging
+import pathlib
+import ssl
+import threading
+import urllib.parse
+from collections.abc import Callable
+
+from nova import concurrency
+from nova import exception
+from nova.runtime import certificates
+
+LOG = logging.getLogger(__name__)
+
+DIRECTORY = 'tls'             # below the state directory
+NAME = 'api'                  # of the certificate that a cloud makes for its listener
+LOOK_S = 6 * 3600             # between two looks whether the files have changed, or are to be renewed
+
+
+class Tls:
+    """What one listener speaks TLS with; a part of a process (see nova.service.Process).
+
+    :param pair: function that gives the files, and renews them when it is time
+    :ivar context: for the sockets of the listener
+    :raises InvalidInput: the files are no certificate with its key
+    """
+
+    def __init__(self, pair: Callable[[], certificates.Pair]):
+        self._pair = pair
+        self.context: ssl.SSLContext = certificates.server_context(pair())
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        concurrency.spawn('certificates', self._look)
+
+    def stop(self, timeout: float = 0) -> None:
+        self._stopping.set()
+
+    def reload(self) -> None:
+        """Use the files as they are now; those of before stay in use where these cannot be used."""
+        try:
+            certificates.load(self.context, self._pair())
+        except exception.InvalidInput as error:
+            LOG.error('The certificate is not renewed, the one before goes on: %s', error)
+
+    def _look(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            self.reload()
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this host can reach an address to listen on."""
+    found = _address(address)
+    return found.is_loopback if found else address == 'localhost'
+
+
+def wanted(conf) -> bool:
+    """Whether a cloud's listener speaks TLS, by [http] tls, cert_file and listen."""
+    options = conf.http
+    if options.tls == 'auto':
+        return bool(options.cert_file) or not is_loopback(options.listen)
+    return options.tls == 'on'
+
+
+def given(conf) -> Tls | None:
+    """TLS with the operator's own files; None where the configuration names none.
+
+    :raises InvalidInput: only one of both is named, or they cannot be used
+    """
+    options = conf.http
+    if bool(options.cert_file) != bool(options.key_file):
+        raise exception.InvalidInput(reason='cert_file and key_file in [http] go together: only one of them is set.')
+    if not options.cert_file or options.tls == 'off':
+        return None
+    pair = certificates.Pair(pathlib.Path(options.cert_file), pathlib.Path(options.key_file))
+    return Tls(lambda: pair)
+
+
+def of_daemon(conf) -> Tls | None:
+    """TLS of a nova-api, which has the operator's certificate or none; None: plain HTTP, with a warning in the log
+    where others may reach it.
+
+    :raises InvalidInput: [http] tls is on, and there are no files
+    """
+    made = given(conf)
+    if made is None and conf.http.tls == 'on':
+        raise exception.InvalidInput(reason='tls in [http] is on: set cert_file and key_file; nova-manage tls issue '
+                                            'makes them.')
+    if made is None and conf.http.tls == 'auto' and not is_loopback(conf.http.listen):
+        LOG.warning('The API listens on %s without TLS. Set cert_file and key_file in [http], or tls = off where a '
+                    'proxy speaks TLS and the network behind it is its own.', conf.http.listen)
+    return made
+
+
+def of_cloud(conf, state_path: pathlib.Path) -> tuple[Tls | None, pathlib.Path | None]:
+    """(TLS of the all-in-one or None, the file with the authority that clients have to trust or None).
+
+    :raises InvalidInput: the files cannot be used, or certificates cannot be made
+    """
+    made = given(conf)
+    if made is not None or not wanted(conf):
+        return made, None
+    authority = certificates.Authority(state_path / DIRECTORY)
+    return Tls(lambda: authority.pair(NAME, hosts(conf))), authority.trusted
+
+
+def hosts(conf) -> list[str]:
+    """The names and addresses by which clients may reach the all-in-one."""
+    listen, public = conf.http.listen, conf.http.public_url
+    found, address = ['localhost', '127.0.0.1', '::1', conf.my_ip], _address(listen)
+    if address is None or not address.is_unspecified:
+        found.append(listen)
+    if public:
+        found.append(urllib.parse.urlsplit(public).hostname)
+    return list(dict.fromkeys(host.lower() for host in found if host))
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None

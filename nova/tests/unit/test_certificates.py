@@ -1,0 +1,183 @@
+"""Certificates that a deployment makes for itself."""
+import datetime
+import socket
+import ssl
+import stat
+import threading
+
+import pytest
+
+from nova import exception
+from nova.runtime import certificates
+
+HOSTS = ['cloud.example.org', '127.0.0.1', '::1']
+
+
+class Clock:
+    """The time, which a test moves."""
+
+    def __init__(self):
+        self.now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+    def __call__(self):
+        return self.now
+
+    def pass_days(self, days):
+        self.now += datetime.timedelta(days=days)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def authority(tmp_path, clock):
+    return certificates.Authority(tmp_path / 'tls', clock)
+
+
+def greeting(context, pair, trusted, host):
+    """What a client that trusts a file reads from a server with a pair."""
+    ours, theirs = socket.socketpair()
+
+    def serve():
+        try:
+            with context.wrap_socket(ours, server_side=True) as connection:
+                connection.sendall(b'hello')
+        except ssl.SSLError:
+            ours.close()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        client = ssl.create_default_context(cafile=trusted)
+        with client.wrap_socket(theirs, server_hostname=host) as connection:
+            return connection.recv(5)
+    finally:
+        theirs.close()
+        thread.join()
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize('host', HOSTS)
+def test_clients_that_trust_the_authority_trust_the_server(authority, host):
+    pair = authority.pair('api', HOSTS)
+    assert greeting(certificates.server_context(pair), pair, authority.trusted, host) == b'hello'
+
+
+def test_another_host_is_not_the_server(authority):
+    pair = authority.pair('api', HOSTS)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        greeting(certificates.server_context(pair), pair, authority.trusted, 'evil.example.org')
+
+
+def test_another_deployments_authority_is_not_trusted(authority, tmp_path):
+    other = certificates.Authority(tmp_path / 'other')
+    other.pair('api', HOSTS)
+    pair = authority.pair('api', HOSTS)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        greeting(certificates.server_context(pair), pair, other.trusted, HOSTS[0])
+
+
+def test_keys_are_private_and_what_clients_trust_is_not(authority):
+    pair = authority.pair('api', HOSTS)
+    assert [mode(path) for path in (pair.key, authority.directory / 'ca.key')] == [0o600, 0o600]
+    assert [mode(path) for path in (pair.certificate, authority.trusted)] == [0o644, 0o644]
+
+
+def test_a_good_certificate_stays(authority, clock):
+    before = authority.pair('api', HOSTS).certificate.read_bytes()
+    clock.pass_days(certificates.DAYS - certificates.LEFT_DAYS - 1)
+    assert authority.pair('api', HOSTS).certificate.read_bytes() == before
+
+
+def test_one_that_ends_soon_is_renewed(authority, clock):
+    before = authority.pair('api', HOSTS).certificate.read_bytes()
+    clock.pass_days(certificates.DAYS - certificates.LEFT_DAYS + 1)
+    pair = authority.pair('api', HOSTS)
+    assert pair.certificate.read_bytes() != before
+    assert authority.status()[1].ends_at > clock() + datetime.timedelta(days=certificates.DAYS - 1)
+
+
+def test_another_address_makes_another_certificate(authority):
+    authority.pair('api', HOSTS)
+    pair = authority.pair('api', [*HOSTS, '192.0.2.7'])
+    assert authority.status()[1].hosts == (*HOSTS, '192.0.2.7')
+    assert greeting(certificates.server_context(pair), pair, authority.trusted, '192.0.2.7') == b'hello'
+
+
+def test_a_key_of_another_certificate_is_replaced(authority):
+    """A process that was killed between the two files leaves this behind."""
+    pair = authority.pair('api', HOSTS)
+    other = authority.pair('other', HOSTS)
+    pair.key.write_bytes(other.key.read_bytes())
+    with pytest.raises(exception.InvalidInput):
+        certificates.server_context(pair)
+    certificates.server_context(authority.pair('api', HOSTS))
+
+
+def test_renewed_files_are_used_without_a_new_listener(authority):
+    pair = authority.pair('api', HOSTS)
+    context = certificates.server_context(pair)
+    certificates.load(context, authority.renew('api', ['new.example.org']))
+    assert greeting(context, pair, authority.trusted, 'new.example.org') == b'hello'
+
+
+def test_the_authority_before_stays_trusted(authority, tmp_path):
+    pair = authority.pair('api', HOSTS)
+    old = authority.trusted.read_bytes()
+    context = certificates.server_context(pair)
+    authority.renew_authority()
+    assert greeting(context, pair, authority.trusted, HOSTS[0]) == b'hello'     # renewed at its next use only
+    renewed = authority.pair('api', HOSTS)
+    certificates.load(context, renewed)
+    assert greeting(context, renewed, authority.trusted, HOSTS[0]) == b'hello'
+    (tmp_path / 'old.pem').write_bytes(old)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        greeting(context, renewed, tmp_path / 'old.pem', HOSTS[0])
+
+
+def test_an_authority_that_ends_soon_signs_nothing_more(authority, clock):
+    authority.pair('api', HOSTS)
+    clock.pass_days(certificates.AUTHORITY_DAYS - certificates.AUTHORITY_LEFT_DAYS + 1)
+    authority.pair('api', HOSTS)
+    names = [row.name for row in authority.status()]
+    assert names == ['ca', 'ca', 'api']
+    assert authority.status()[2].ends_at < authority.status()[0].ends_at
+
+
+@pytest.mark.parametrize('name', ['ca', '', '../api', 'a/b', 'a' * 65, '.hidden'])
+def test_names_that_are_no_file_names(authority, name):
+    with pytest.raises(exception.InvalidInput):
+        authority.pair(name, HOSTS)
+
+
+@pytest.mark.parametrize('hosts', [[], ['two words'], ['a' * 64 + '.org'], ['x\0y'], ['-a.org'], [''], ['a..b']])
+def test_hosts_that_are_none(authority, hosts):
+    with pytest.raises(exception.InvalidInput):
+        authority.pair('api', hosts)
+
+
+def test_two_processes_make_one_authority(tmp_path):
+    """Both are at the lock at the same time; the second one finds what the first one made."""
+    made = []
+
+    def make():
+        made.append(certificates.Authority(tmp_path).pair('api', HOSTS).certificate)
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 8
+    assert [row.name for row in certificates.Authority(tmp_path).status()] == ['ca', 'api']
+
+
+def test_files_that_cannot_be_had(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(exception.InvalidInput, match='cannot hold certificates'):
+        certificates.Authority(tmp_path / 'file').pair('api', HOSTS)
+    with pytest.raises(exception.InvalidInput, match='cannot be read'):
+        certificates.server_context(certificates.Pair(tmp_path / 'no.pem', tmp_path / 'no.key'))
