@@ -316,13 +316,16 @@ def metadata_server(conf, api_db, cells, address, port):
     return wsgi.Server(app.Application(conf, api_db, cells), address, port, plan=lanes.Plan(METADATA_THREADS, 1))
 
 
-def http_server(conf, application, drain=0):
-    """The server of nova-api and of the all-in-one, not started."""
+def http_server(conf, application, drain=0, tls=None):
+    """The server of nova-api and of the all-in-one, not started.
+
+    :param tls: ssl.SSLContext of its connections; None: plain HTTP
+    """
     from nova import wsgi
 
     options = conf.http
     return wsgi.Server(application, options.listen, options.port, plan=http_plan(conf), drain=drain,
-                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size)
+                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls)
 
 
 def http_plan(conf):

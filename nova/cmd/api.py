@@ -5,11 +5,14 @@ from nova.cmd import common
 def parts(conf):
     from nova import compose
     from nova.rpc import bus as rpc_bus
+    from nova.runtime import tls
 
+    certificate = tls.of_daemon(conf)
     bus = rpc_bus.Bus(conf)
     api_db, cells = compose.checked_databases(conf, bus)
-    return [bus.pins, compose.needs(bus, api_db, cells),
-            compose.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time)]
+    return [bus.pins, compose.needs(bus, api_db, cells), *([certificate] if certificate else ()),
+            compose.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
+                                tls=certificate and certificate.context)]
 
 
 def application(conf, bus=None, api_db=None, cells=None):
@@ -26,7 +29,8 @@ def application(conf, bus=None, api_db=None, cells=None):
         bus = rpc_bus.Bus(conf)
         api_db, cells = compose.checked_databases(conf, bus)
     images = compose.images(conf, api_db)
-    url = conf.http.public_url or f'http://{conf.my_ip}:{conf.http.port}'
+    scheme = 'https' if conf.http.cert_file and conf.http.tls != 'off' else 'http'
+    url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'
     identity = compose.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
     return compose.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity)
 

@@ -16,6 +16,7 @@ from nova.cmd import manage_placement
 from nova.cmd import manage_quotas
 from nova.cmd import manage_servers
 from nova.cmd import manage_shell
+from nova.cmd import manage_tls
 from nova.cmd import manage_upgrade
 from nova.cmd import tables
 
@@ -211,6 +212,7 @@ COMMANDS = {
     'logs': manage_logs.COMMANDS,
     'quota': manage_quotas.COMMANDS,
     'shell': manage_shell.COMMANDS,
+    'tls': manage_tls.COMMANDS,
     'bash-completion': _completion,
 }
 # function: its options as argparse takes them
@@ -220,14 +222,14 @@ OPTIONS = {
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_identity.OPTIONS, **manage_image.OPTIONS,
     **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
-    **manage_servers.OPTIONS, **manage_shell.OPTIONS,
+    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
     **manage_cells.OPTIONS,
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # function: {exit code: when}, also for the man page
 EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
-              **manage_upgrade.EXIT_CODES}
+              **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 
 
 def _parser():

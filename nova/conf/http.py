@@ -6,8 +6,18 @@ GROUP = 'http'
 
 OPTIONS = [
     cfg.HostAddressOpt('listen', default='127.0.0.1',
-                       help='Address to listen on. 0.0.0.0 and :: are all addresses of this host; put a proxy that '
-                            'speaks TLS in front of an address that others reach.'),
+                       help='Address to listen on. 0.0.0.0 and :: are all addresses of this host.'),
+    cfg.StrOpt('tls', default='auto', choices=[
+        ('auto', 'TLS with cert_file and key_file where they are set. Without them nova-all makes its certificates '
+                 'itself, below tls of its state directory, for any address but loopback; nova-api warns.'),
+        ('on', 'TLS on every address. nova-api needs cert_file and key_file.'),
+        ('off', 'Plain HTTP: where a proxy speaks TLS, and the network behind it is its own.')],
+               help='Whether the API listens with TLS.'),
+    cfg.StrOpt('cert_file',
+               help='File with the certificate of this server and its chain (PEM). Read again on SIGHUP and every few '
+                    'hours, so that a renewed one needs no restart.'),
+    cfg.StrOpt('key_file',
+               help='File with the private key of cert_file (PEM), readable by the user of the service only.'),
     cfg.PortOpt('port', default=8774, min=0,
                 help='Port to listen on. 0 takes a free one.'),
     cfg.IntOpt('threads', default=32, min=2, max=1000,

@@ -32,6 +32,7 @@ from nova.identity import auth
 from nova.network import interface as network_interface
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.runtime import tls
 
 LOG = logging.getLogger(__name__)
 
@@ -83,7 +84,8 @@ class Cloud:
             self._take_over()
             http.application.set(self._application())
             http.start()
-            self._started.append(self._started.pop(0))       # stops before the services behind it
+            self._started.remove(http)
+            self._started.append(http)       # stops before the services behind it
             for part in compose.metadata(self.conf, self.api_db, self.cells):
                 self._started.append(part)
                 part.start()
@@ -148,11 +150,16 @@ class Cloud:
 
     def _listen(self):
         options = self.conf.http
-        http = compose.http_server(self.conf, _Late())
+        self.tls, self.authority = tls.of_cloud(self.conf, self.state_path)
+        if self.tls is not None:
+            self._started.append(self.tls)
+            self.tls.start()
+        http = compose.http_server(self.conf, _Late(), tls=self.tls and self.tls.context)
         http.listen()
         host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
         host = f'[{host}]' if ':' in host else host
-        self.url = (options.public_url or f'http://{host}:{http.port}').rstrip('/')
+        scheme = 'https' if self.tls is not None else 'http'
+        self.url = (options.public_url or f'{scheme}://{host}:{http.port}').rstrip('/')
         return http
 
     def _open(self):
@@ -173,7 +180,7 @@ class Cloud:
         migration.sync(database, branch)
 
     def _write_clouds_yaml(self, passwords=None):
-        identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords)
+        identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords, self.authority)
 
     def _compose(self):
         conf = self.conf

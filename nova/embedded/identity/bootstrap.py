@@ -83,7 +83,7 @@ def reset_passwords(service, names=tuple(USERS)):
     return made
 
 
-def write_clouds_yaml(path, base_url, new_passwords=None):
+def write_clouds_yaml(path, base_url, new_passwords=None, authority=None):
     """Tell clients where the cloud is and how to log in; the file is readable by its owner only.
 
     New passwords replace the entries of their users. Without them the entries that are there keep theirs and
@@ -91,6 +91,7 @@ def write_clouds_yaml(path, base_url, new_passwords=None):
 
     :param base_url: of the all-in-one; identity is below it at /identity
     :param new_passwords: {user name: password} from ``bootstrap``
+    :param authority: file with the certificate authority that clients have to trust; None: those of their system
     """
     document = _read(path)
     if document is None:
@@ -109,6 +110,10 @@ def write_clouds_yaml(path, base_url, new_passwords=None):
                 'region_name': catalog.REGION, 'identity_api_version': '3'}
         elif cloud in clouds:
             clouds[cloud]['auth']['auth_url'] = auth_url
+        if cloud in clouds:
+            clouds[cloud].pop('cacert', None)
+            if authority:
+                clouds[cloud]['cacert'] = str(authority)
     if document != _read(path):
         _replace(path, yaml.safe_dump(document, sort_keys=False))
 

@@ -5,6 +5,7 @@
     arrival    how much of a request has come: a rough reading that decides only when somebody works on it
     framing    the strict reading of HTTP/1.1, on cheroot's request
     channel    bytes of one connection: never blocking, paced by a least rate
+    secured    TLS between a channel and its socket
     room       how many connections and bytes there may be; who goes first when there is no room
     lanes      how many requests of which kind are worked on at once
     exchange   one connection and the answer to one request

@@ -5,11 +5,11 @@ import contextlib
 import fcntl
 import select
 import socket
-import ssl
 import termios
 import time
 
-LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+from nova.runtime.http import secured
+
 JOINED = 65536               # a head and a first piece up to this size leave together
 LOOK_S = 1                   # between two looks at the pace of who is waited for
 
@@ -19,34 +19,39 @@ class Gone(ConnectionError):
 
 
 class Channel:
-    """A socket that never blocks."""
+    """A socket that never blocks.
 
-    def __init__(self, sock):
+    :param tls: ssl.SSLContext of the server, or None for plain bytes
+    """
+
+    def __init__(self, sock, tls=None):
         self.sock = sock
         sock.setblocking(False)
+        self._secured = secured.Secured(sock, tls) if tls is not None else None
 
     def receive(self, size):
-        """Bytes, b'' at their end, None while there are none.
+        """Bytes, b'' at their end, None while there are none. All that has come where they are secured: nobody tells
+        of bytes that wait inside of TLS.
 
         :raises OSError: the connection broke
         """
         try:
-            return self.sock.recv(size)
-        except LATER:
+            return self._secured.receive(size) if self._secured is not None else self.sock.recv(size)
+        except BlockingIOError:
             return None
 
     def send(self, data):
-        """How many bytes were taken."""
+        """How many bytes were taken. Who offers the others again begins with them."""
         try:
-            return self.sock.send(data)
-        except LATER:
+            return self._secured.send(data) if self._secured is not None else self.sock.send(data)
+        except BlockingIOError:
             return 0
 
     def untaken(self):
         """Bytes that the kernel holds and the other side has not acknowledged."""
         held = array.array('i', [0])
         fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, held)
-        return held[0]
+        return held[0] - (self._secured.ahead if self._secured is not None else 0)
 
     def wait(self, writing, seconds):
         """Until bytes can be received, or sent; whether they can."""
@@ -56,6 +61,8 @@ class Channel:
 
     def shut(self, how=socket.SHUT_RDWR):
         """End the connection under whoever works on it; they see its end and close it."""
+        if self._secured is not None and how == socket.SHUT_WR:
+            self._secured.say_end()
         with contextlib.suppress(OSError):
             self.sock.shutdown(how)
 

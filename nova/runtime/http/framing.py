@@ -212,15 +212,16 @@ class Facts:
     """What cheroot asks of its server, where there is only its request.
 
     :param stopping: threading.Event, in the environment as ``nova.stopping``: answers that last watch it
+    :param tls: ssl.SSLContext of the connections, or None
     """
 
     protocol = 'HTTP/1.1'
     server_name = software = 'nova'
     gateway = Gateway
-    ssl_adapter = None
     max_request_header_size = max_request_body_size = 0      # bounded before anybody works on a request
     can_add_keepalive_connection = True
 
-    def __init__(self, application, bind_addr, timeout, stopping):
+    def __init__(self, application, bind_addr, timeout, stopping, tls=None):
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
+        self.ssl_adapter = self.tls = tls        # cheroot only asks whether there is one: the scheme is https then
         self.ready = True

@@ -23,8 +23,8 @@ NO_DESCRIPTORS_S = 0.1
 
 
 class _Channel(channels.Channel):
-    def __init__(self, sock):
-        super().__init__(getattr(sock, 'fd', sock))
+    def __init__(self, sock, tls):
+        super().__init__(getattr(sock, 'fd', sock), tls)
         self._green = sock                       # it closes the other one when nobody has it
 
     def wait(self, writing, seconds):
@@ -100,7 +100,7 @@ class Green:
             return None
 
     def _take(self, sock, peer):
-        conn = exchange.Connection(_Channel(sock), self._facts, self._limits, peer)
+        conn = exchange.Connection(_Channel(sock, self._facts.tls), self._facts, self._limits, peer)
         conn.turn = threading.Event()
         refusal, victim = self._room.enter(conn)
         if victim is not None:

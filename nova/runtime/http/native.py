@@ -115,7 +115,7 @@ class Native:
                     time.sleep(NO_DESCRIPTORS_S)
                     return
                 continue                             # of this connection alone
-            conn = exchange.Connection(channels.Channel(sock), self._facts, self._limits, peer)
+            conn = exchange.Connection(channels.Channel(sock, self._facts.tls), self._facts, self._limits, peer)
             with self._handing:
                 refusal, victim = self._room.enter(conn)
                 if victim is not None:

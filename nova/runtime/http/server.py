@@ -29,11 +29,12 @@ class Server:
     :param trusted: proxies, as addresses and networks: no bound of one client is for them
     :param limits: limits.Limits, for tests
     :param body: bytes of a body that the application takes where that is no upload; None: as the limits say
+    :param tls: ssl.SSLContext of the connections; None: plain HTTP
     :raises InvalidInput: a trusted proxy is no address and no network
     """
 
     def __init__(self, application, host, port, *, threads=THREADS, drain=0, plan=None, trusted=(),
-                 limits=http_limits.LIMITS, body=None):
+                 limits=http_limits.LIMITS, body=None, tls=None):
         self.application, self.host, self.port = application, host, port
         self._plan = plan or lanes.Plan(threads, max(1, threads // 2), faces=[lanes.Face(b'', '', uploads=True)])
         try:
@@ -43,7 +44,7 @@ class Server:
         body = max(limits.body, body or 0)
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))
-        self._drain = drain
+        self._drain, self._tls = drain, tls
         self._server = None
         self._stopping = threading.Event()
 
@@ -64,7 +65,8 @@ class Server:
             raise exception.InvalidInput(
                 f'Cannot listen on {self.host}:{self.port}: {error.strerror or error}.') from None
         self.port = listener.getsockname()[1]
-        facts = framing.Facts(self.application, (self.host, self.port), int(self._limits.idle_s), self._stopping)
+        facts = framing.Facts(self.application, (self.host, self.port), int(self._limits.idle_s), self._stopping,
+                              self._tls)
         most = min(self._limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self._server = make(listener, facts, self._limits, self._plan,
                             room.Room(self._limits, self._trusted, most), self._trusted)

@@ -32,7 +32,8 @@ class Cloud(cloud.Cloud):
     def client(self, name='nova-demo', version=None):
         """A Client logged in as one of clouds.yaml: nova-admin, nova-demo or nova-service."""
         entry = yaml.safe_load(self.clouds_yaml.read_text())['clouds'][name]['auth']
-        return Client(self.url, entry['username'], entry['password'], entry['project_name'], version)
+        return Client(self.url, entry['username'], entry['password'], entry['project_name'], version,
+                      str(self.authority) if self.authority else True)
 
     def admin(self, version=None):
         return self.client('nova-admin', version)
@@ -42,12 +43,13 @@ class Client:
     """HTTP with a token; paths are below the root, or below /compute/v2.1 when they start with /servers, …
 
     :param version: microversion sent with every request, None for none
+    :param verify: file with the certificate authority to trust, True for those of the system
     """
 
-    def __init__(self, url, user, password, project, version=None):
+    def __init__(self, url, user, password, project, version=None, verify=True):
         self.url, self.version = url, version
         self.session = requests.Session()
-        self.session.trust_env = False
+        self.session.trust_env, self.session.verify = False, verify
         answer = self.session.post(url + '/identity/v3/auth/tokens', json={'auth': {
             'identity': {'methods': ['password'], 'password': {
                 'user': {'name': user, 'password': password, 'domain': {'id': 'default'}}}},

@@ -1,0 +1,105 @@
+"""TLS between a socket that never blocks and who reads and writes plain bytes.
+
+The library works on two buffers in memory instead of the socket: so the same code serves green and native threads, a
+handshake takes no thread, and all that has come is known at once.
+"""
+import contextlib
+import socket
+import ssl
+
+PIECE = 65536           # encrypted bytes taken from the socket at once
+RECORD = 16384          # plain bytes of one TLS record: what is encrypted before the socket has taken what was before
+NOT_TLS = (b'HTTP/1.1 400 Bad Request\r\nServer: nova\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n'
+           b'This address speaks TLS: begin with https://.\n')
+
+
+class Secured:
+    """The server's side of TLS on one connection.
+
+    :param context: of the server
+    :ivar ahead: bytes that the socket has taken of data which ``send`` has not yet said to be taken
+    """
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext):
+        self._sock = sock
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_side=True)
+        self._waiting = b''              # encrypted bytes that the socket has not taken
+        self._owed = self.ahead = 0      # plain bytes that are encrypted and not yet said to be taken
+
+    def receive(self, size: int) -> bytes:
+        """All plain bytes of what has come, b'' at the end.
+
+        :param size: of one piece that is decrypted; more of them may be returned
+        :raises BlockingIOError: none are there
+        :raises OSError: the connection broke, or the client does not speak TLS
+        """
+        while True:
+            try:
+                encrypted = self._sock.recv(PIECE)
+            except BlockingIOError:
+                self._flush()
+                raise
+            if encrypted:
+                self._in.write(encrypted)
+            else:
+                self._in.write_eof()
+            data, ended = self._decrypted(size)
+            if data or ended or not encrypted:
+                return data
+
+    def send(self, data) -> int:
+        """How many plain bytes the socket has taken, at most one record of them; 0: the same again, later.
+
+        :raises OSError: the connection broke
+        """
+        if not self._owed:
+            try:
+                self._owed = self._tls.write(memoryview(data)[:RECORD])
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):        # the handshake is not over
+                self._flush()
+                return 0
+        if not self._flush():
+            return 0
+        sent, self._owed, self.ahead = self._owed, 0, 0
+        return sent
+
+    def say_end(self) -> None:
+        """Tell the other side, as far as it can be told now, that nothing more follows."""
+        with contextlib.suppress(OSError, ValueError):
+            try:
+                self._tls.unwrap()
+            finally:
+                self._flush()
+
+    def _decrypted(self, size: int) -> tuple[bytes, bool]:
+        """(plain bytes, whether the client has said that they end)."""
+        pieces = []
+        try:
+            while piece := self._tls.read(size):
+                pieces.append(piece)
+            return b''.join(pieces), True
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return b''.join(pieces), False
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            return b''.join(pieces), True
+        except ssl.SSLError as error:
+            if error.reason == 'HTTP_REQUEST':
+                with contextlib.suppress(OSError):
+                    self._sock.send(NOT_TLS)
+            raise
+        finally:
+            self._flush()
+
+    def _flush(self) -> bool:
+        """Give encrypted bytes to the socket; whether it has taken all of them."""
+        self._waiting += self._out.read()
+        while self._waiting:
+            try:
+                taken = self._sock.send(self._waiting)
+            except BlockingIOError:
+                return False
+            self._waiting = self._waiting[taken:]
+            if self._owed:
+                self.ahead += taken
+        return True

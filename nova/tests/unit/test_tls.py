@@ -1,0 +1,86 @@
+"""Which TLS a listener has by its configuration."""
+import logging
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import exception
+from nova.cmd import manage
+from nova.runtime import certificates
+from nova.runtime import tls
+
+
+def configured(**options):
+    return nova_conf.new([], **{f'http__{name}': value for name, value in options.items()})
+
+
+@pytest.mark.parametrize('listen, choice, wanted', [
+    ('127.0.0.1', 'auto', False), ('::1', 'auto', False), ('localhost', 'auto', False), ('0.0.0.0', 'auto', True),
+    ('::', 'auto', True), ('192.0.2.1', 'auto', True), ('cloud.example.org', 'auto', True),
+    ('127.0.0.1', 'on', True), ('0.0.0.0', 'off', False)])
+def test_a_cloud_speaks_tls_where_others_reach_it(tmp_path, listen, choice, wanted):
+    made, authority = tls.of_cloud(configured(listen=listen, tls=choice), tmp_path)
+    assert (made is not None, authority is not None) == (wanted, wanted)
+    assert (tmp_path / 'tls').exists() == wanted
+
+
+def test_the_certificate_names_all_ways_to_the_cloud(tmp_path):
+    conf = configured(listen='0.0.0.0', public_url='https://cloud.example.org:8774/')
+    conf.set_override('my_ip', '192.0.2.1')
+    tls.of_cloud(conf, tmp_path)
+    assert certificates.Authority(tmp_path / 'tls').status()[1].hosts == (
+        'localhost', '127.0.0.1', '::1', '192.0.2.1', 'cloud.example.org')
+
+
+def test_own_files_are_used_and_no_authority_is_made(tmp_path):
+    pair = certificates.Authority(tmp_path / 'mine').pair('api', ['cloud.example.org'])
+    conf = configured(cert_file=str(pair.certificate), key_file=str(pair.key))
+    made, authority = tls.of_cloud(conf, tmp_path / 'state')
+    assert made is not None and authority is None and not (tmp_path / 'state').exists()
+    assert tls.of_daemon(conf) is not None
+
+
+@pytest.mark.parametrize('options, reason', [
+    ({'cert_file': '/x'}, 'go together'), ({'key_file': '/x'}, 'go together'), ({'tls': 'on'}, 'set cert_file'),
+    ({'cert_file': '/no/x.pem', 'key_file': '/no/x.key'}, 'cannot be read')])
+def test_a_daemon_says_what_is_missing(options, reason):
+    with pytest.raises(exception.InvalidInput, match=reason):
+        tls.of_daemon(configured(**options))
+
+
+def test_a_daemon_without_tls_warns_where_others_reach_it(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert tls.of_daemon(configured()) is None
+        assert tls.of_daemon(configured(listen='0.0.0.0', tls='off')) is None
+        assert not caplog.records
+        assert tls.of_daemon(configured(listen='0.0.0.0')) is None
+    assert 'without TLS' in caplog.text
+
+
+def test_files_that_broke_leave_the_listener_as_it_was(tmp_path, caplog):
+    pair = certificates.Authority(tmp_path).pair('api', ['cloud.example.org'])
+    made = tls.given(configured(cert_file=str(pair.certificate), key_file=str(pair.key)))
+    pair.certificate.write_text('nothing')
+    made.reload()
+    assert 'the one before goes on' in caplog.text
+
+
+def test_commands(tmp_path, capsys):
+    """nova-manage tls status, issue and renew."""
+    def run(*arguments):
+        code = manage.main(['tls', *arguments, '--state-path', str(tmp_path)])
+        return code, *capsys.readouterr()
+    assert run('status')[:2] == (0, f'{tmp_path}/tls has no certificates. nova-all makes them when it listens with '
+                                    'TLS; nova-manage tls issue makes one for another server.\n')
+    code, out, _err = run('issue', 'rabbit1', '--host', 'rabbit1.example.org', '--host', '192.0.2.5')
+    assert code == 0 and f'{tmp_path}/tls/rabbit1.pem' in out
+    code, out, _err = run('status')
+    assert code == 0 and 'rabbit1.example.org, 192.0.2.5' in out
+    before = (tmp_path / 'tls' / 'rabbit1.pem').read_bytes()
+    assert run('renew')[:2] == (0, f'{tmp_path}/tls/rabbit1.pem\n')
+    assert (tmp_path / 'tls' / 'rabbit1.pem').read_bytes() != before
+    code, out, _err = run('renew', '--authority')
+    assert code == 0 and 'new authority' in out
+    assert [row.name for row in certificates.Authority(tmp_path / 'tls').status()] == ['ca', 'ca', 'rabbit1']
+    code, _out, err = run('issue', '../x', '--host', 'a.org')
+    assert code == 1 and 'cannot be the name of a certificate' in err
