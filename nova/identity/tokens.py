@@ -164,7 +164,12 @@ class KeyRing:
         """A block that no other command is in."""
         handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            while True:
+                try:                                     # a green thread that waits inside C would stop who has it
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.01)
             yield
         finally:
             os.close(handle)
