@@ -110,6 +110,7 @@ def needs(bus, api_db=None, cells=None):
 
 def conductor(conf, bus, host, api_db, cells, images):
     from nova.compute import interface as compute_interface
+    from nova.conductor import authority
     from nova.conductor import manager as conductor_manager
     from nova.network import interface as network_interface
 
@@ -119,7 +120,7 @@ def conductor(conf, bus, host, api_db, cells, images):
     manager.versions = bus.pins.lowest
     manager.tell_with(notify.new(conf, 'nova-conductor'))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
-                           manager)
+                           manager, admission=authority.admission_of(manager))
 
 
 def scheduler(conf, bus, host, api_db, cells):
@@ -132,17 +133,19 @@ def scheduler(conf, bus, host, api_db, cells):
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
-def network(conf, bus, host, api_db, helper=None):
+def network(conf, bus, host, api_db, cell_db, helper=None):
     """The network service of one host. Its address allocation is the database's; any of them serves any caller.
 
+    :param cell_db: Database of the cell whose hosts it serves
     :param helper: privileges.Helper that touches the host for it
     """
     from nova.db import mappings
+    from nova.network import authority
     from nova.network import drivers
     from nova.network import interface
     from nova.network import manager as network_manager
 
-    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper))
+    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper), cell_db)
 
     def audit():
         with api_db.reader() as conn:
@@ -154,7 +157,8 @@ def network(conf, bus, host, api_db, helper=None):
             with api_db.reader() as conn:
                 live = mappings.existing(conn, uuids)
             manager.audit(live, uuids)
-    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus), tasks=[
+    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
+                           admission=authority.admission_of(cell_db), tasks=[
         ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit),
         ('audit_late', LATE_INTERVAL, audit_late)])
 
@@ -168,6 +172,7 @@ def compute(conf, bus, host, images):
     from nova.image import grants
     from nova.network import interface as network_interface
 
+    bus = bus.of_host(host)
     images = grants.GrantedImages(images)
     driver = virt_driver(conf, host, images)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real

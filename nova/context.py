@@ -70,10 +70,11 @@ class RequestContext(context.RequestContext):
     :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
         process in which the request came in
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
+    :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
     :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: nobody said
     """
 
-    observer = credential_id = image_grant = None
+    observer = credential_id = image_grant = sender_host = None
 
     def __init__(self, *, remote_address=None, service_roles=None, token_expires_at=None, **kwargs):
         super().__init__(service_roles=service_roles or [], **kwargs)
@@ -127,6 +128,17 @@ def admin_context(request_id=None):
     """The system itself: periodic tasks, start-up, reconcilers."""
     return RequestContext(is_admin=True, roles=['admin'], overwrite=False,
                           request_id=request_id or new_request_id())
+
+
+def of_host(sent, project_id, user_id):
+    """What is left of a context that a compute host has sent: no role, no right of the system.
+
+    :param project_id, user_id: who has asked, as far as it is known otherwise
+    """
+    made = RequestContext(overwrite=False, request_id=sent.request_id, project_id=project_id, user_id=user_id,
+                          auth_token=sent.auth_token)
+    made.sender_host = sent.sender_host
+    return made
 
 
 def on_behalf_of(row):

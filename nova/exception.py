@@ -242,6 +242,12 @@ class ProjectNeeded(Forbidden):
     template = 'This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'
 
 
+class HostForbidden(Forbidden):
+    """A compute host asks for what is not its own to ask for."""
+
+    template = 'Host %(host)s may not ask for %(method)s of %(topic)s: %(reason)s.'
+
+
 class FatalHookException(Forbidden):
     """A hook (nova.hooks) ends the call around which it stands."""
 
@@ -427,6 +433,14 @@ class InstanceChanged(Conflict):
     """A conditional write found the row in another state than it expected."""
 
     template = 'Instance %(instance_id)s changed while the request was being served.'
+
+
+class NotOnHost(InstanceChanged):
+    """A compute host works on a server that is not, or no longer, its own. For the host that has lost it, its task is
+    overtaken.
+    """
+
+    template = 'Server %(instance_id)s is not on host %(host)s: %(topic)s does not do %(method)s for it.'
 
 
 class IdempotencyKeyInUse(Conflict):

@@ -164,6 +164,9 @@ RPC_CALL_SECONDS = _histogram(
 RPC_RECEIVED = _counter(
     'nova_rpc_received_total', 'Messages worked on. `result`: ok; error, it cannot be done; failed, a traceback is in '
     'the log', 'topic', 'method', 'result')
+RPC_REFUSED = _counter(
+    'nova_rpc_refused_total', 'Messages of compute hosts that were refused, because they are about what is not the '
+    "host's own. Anything but 0 needs a look at the log", 'topic', 'method')
 RPC_SECONDS = _histogram(
     'nova_rpc_handling_seconds', 'Time that a message took', 'topic', 'method')
 RPC_RUNNING = InProgress(

@@ -41,13 +41,14 @@ class Service:
     :param topic: name of its kind in the service rows; None: the interface's
     :param conductor: who is told that the service lives: an RPC client of a conductor, or its manager; None: nobody
     :param tasks: further periodic tasks, as the manager's
+    :param admission: rpc.admission.Admission: what compute hosts may ask of it; None: nothing
     """
 
     def __init__(self, conf, binary, host, interface=None, manager=None, bus=None, conductor=None, topic=None,
-                 tasks=()):
+                 tasks=(), admission=None):
         self.conf, self.binary, self.host, self.manager = conf, binary, host, manager
         self.topic = topic or interface.topic
-        self._server = bus.serve(interface, manager, host) if interface is not None else None
+        self._server = bus.serve(interface, manager, host, admission) if interface is not None else None
         self._bus, self._prepared, self._serving = bus, False, False
         self._heartbeat = health.Heartbeat(binary, conf.report_interval, conf.service_down_time)
         self._tasks = tasks

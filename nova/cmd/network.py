@@ -41,7 +41,8 @@ def parts(conf, helper):
     api_db, cells = compose.checked_databases(conf)
     bus = rpc_bus.Bus(conf)
     return [*([helper] if helper else ()), compose.needs(bus, api_db),
-            compose.network(conf, bus, conf.host, api_db, helper), *compose.metadata(conf, api_db, cells)]
+            compose.network(conf, bus, conf.host, api_db, cells.default.db, helper),
+            *compose.metadata(conf, api_db, cells)]
 
 
 def main():

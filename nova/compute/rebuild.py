@@ -36,5 +36,4 @@ class Rebuild:
                 self.driver.power_off(server)
                 after = states.STOPPED
             task.ends(vm_state=after, power_state=self.driver.power_state(server), launched_at=utils.utcnow(),
-                      network_info=network_info, **({'system_metadata': {
-                          **server.system_metadata, REIMAGE: None}} if image_id else {}))
+                      network_info=network_info, **({'system_metadata': {REIMAGE: None}} if image_id else {}))

@@ -8,15 +8,14 @@ from nova import states
 from nova import utils
 from nova.compute import build
 from nova.image import unfinished
+from nova.objects.instance import SHELVED_AT as SINCE
+from nova.objects.instance import SHELVED_IMAGE as IMAGE
 
 LOG = logging.getLogger(__name__)
 
 SHELVING = (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING)
 _STEPS = {states.IMAGE_PENDING_UPLOAD: states.SHELVING_IMAGE_PENDING_UPLOAD,
           states.IMAGE_UPLOADING: states.SHELVING_IMAGE_UPLOADING}
-
-# keys of the system metadata of a shelved server: its image, and since when (ISO 8601)
-IMAGE, SINCE = 'shelved_image_id', 'shelved_at'
 
 
 class Shelve:

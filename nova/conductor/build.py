@@ -161,7 +161,9 @@ class Builder:
         except (exception.InstanceChanged, exception.InstanceNotFound):
             LOG.info('Server %s was deleted or changed while its build failed.', uuid)
             return False
-        self.release_volumes(context.admin_context(), uuid)
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [uuid]).get(uuid)
+        self.release_volumes(context.admin_context(), uuid, row if row and row['host'] is None else None)
         return True
 
     def delete_instance(self, ctx, instance_uuid):

@@ -95,8 +95,10 @@ class Migrator:
             except exception.NovaException as error:
                 LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
-        return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in rows else objects.Instance(uuid=uuid),
-                 'returns': uuid in rows and rows[uuid]['host'] == host}
+        living = {uuid for uuid in kept if uuid in rows and rows[uuid]['host'] == host}
+        # of one that lives elsewhere a host hears no more than that
+        return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in living else objects.Instance(uuid=uuid),
+                 'returns': uuid in living}
                 for uuid in kept if uuid not in needed and (uuid in rows or uuid in gone)]
 
     # ---- the destination ----

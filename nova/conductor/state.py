@@ -114,8 +114,13 @@ class StateWriter:
 
     def instance_destroyed(self, ctx, instance_uuid, host):
         """See interface.py; does nothing when the row is gone already, or lives on another host."""
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
+        if row is not None and row['host'] != host:
+            LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
+            return
         self._remove_unfinished_images(ctx, instance_uuid)
-        row = self.release_volumes(ctx, instance_uuid, host)
+        self.release_volumes(ctx, instance_uuid, row)
         self.release_shares(ctx, instance_uuid, host)
         self._remove_shelved_image(ctx, row)
         elsewhere = set()

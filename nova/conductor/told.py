@@ -1,5 +1,7 @@
 """What an event is told from: the call of a method, and the rows of its server before and after it."""
 from nova import context
+from nova import exception
+from nova.db import instance_actions
 from nova.db import notices
 from nova.db import server_migrations
 from nova.notify import events
@@ -29,8 +31,19 @@ class Told:
             if self.uuid is not None:
                 self.before = notices.row(conn, self.uuid)
                 self.actions = notices.open_actions(conn, self.uuid)
-        self.ctx = arguments.get('ctx') or (
-            context.on_behalf_of(self.actions[-1]) if self.actions else context.admin_context())
+        self.ctx = self._asked(arguments.get('ctx'))
+
+    def _asked(self, ctx):
+        """Who it is done for; what a host says of that counts for nothing."""
+        if ctx is None:
+            return context.on_behalf_of(self.actions[-1]) if self.actions else context.admin_context()
+        if ctx.sender_host is None or self.uuid is None:
+            return ctx
+        try:
+            with self._manager._cell_db.reader() as conn:
+                return context.on_behalf_of(instance_actions.get(conn, self.uuid, ctx.request_id))
+        except exception.InstanceActionNotFound:             # the host does it by itself
+            return ctx
 
     def _find(self, conn):
         if 'migration_id' in self.args:

@@ -137,16 +137,14 @@ class Volumes:
         self._volumes.detach(system, device['attachment_id'])
         return {**device, **values}
 
-    def release_volumes(self, ctx, instance_uuid, host=None):
-        """Give back the volumes of a server that ends on this host, and delete those that are to go with it.
+    def release_volumes(self, ctx, instance_uuid, row):
+        """Give back the volumes of a server that ends, and delete those that are to go with it.
 
-        :returns: its row; None when it is gone, or on another host
+        :param row: of the server, None when it is gone
         :raises Unavailable: the block storage does not answer; what is left is given back when it is done again
         """
         system = _system(ctx)
         with self._cell_db.reader() as conn:
-            row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
-            row = row if row and row['host'] == host else None
             devices = _volumes_of(conn, instance_uuid) if row else []
         for device in devices:
             try:
@@ -163,7 +161,6 @@ class Volumes:
                             error.message)
         if devices:
             self.release_attachments(ctx, instance_uuid)      # of a swap that was under way
-        return row
 
     def give_up_volume(self, ctx, action):
         """Take back what an attach, a detach or a swap that its host never finished has begun."""
@@ -225,6 +222,13 @@ class Volumes:
         values = {'volume_size': self._volumes.get(_system(ctx), device['volume_id'])['size']}
         self._cell_db.run(block_devices.update, bdm_uuid, values)
         return {**device, **values}
+
+    def volume_snapshot(self, snapshot_id):
+        """A snapshot, as nova.volume.api.Volumes has it.
+
+        :raises VolumeSnapshotNotFound:
+        """
+        return self._volumes.get_snapshot(context.admin_context(), snapshot_id)
 
     def volume_snapshot_status(self, ctx, snapshot_id, status, progress):
         self._volumes.update_snapshot_status(_system(ctx), snapshot_id, status, progress)

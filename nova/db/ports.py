@@ -13,6 +13,23 @@ def of_device(conn, device_id):
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
+_ONE = sa.select(sa.literal(1).label('one')).subquery()
+_DEFAULT_GROUP = t.default_security_groups.c.security_group_id.label('default_group')
+_AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
+    _ONE.outerjoin(t.ports, t.ports.c.device_id == sa.bindparam('of_device'))
+    .outerjoin(t.default_security_groups, t.default_security_groups.c.project_id == sa.bindparam('of_project'))
+).order_by(t.ports.c.position, t.ports.c.id)
+
+
+def of_device_and_default_group(conn, device_id, project_id):
+    """(the ports of a server as of_device gives them, id of its project's default group or None), in one statement."""
+    rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_device': device_id, 'of_project': project_id}))
+    default = rows[0]['default_group']
+    for row in rows:
+        del row['default_group']
+    return [row for row in rows if row['id'] is not None], default
+
+
 def of_ids(conn, idents):
     """{id: port} of these ports."""
     return {row['id']: row for row in networks.many(conn, t.ports, idents)}
@@ -73,19 +90,21 @@ def leave(conn, device_id, host):
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
-_TO_GIVE_BACK = sa.select(t.ports.c.id, t.ports.c.made_for_server).with_for_update()
+_TO_GIVE_BACK = sa.select(t.ports.c.id, t.ports.c.made_for_server, t.ports.c.host).with_for_update()
 _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
 _OF_DEVICES_HERE = _OF_DEVICES.where(t.ports.c.host.in_([sa.bindparam('of_host'), '']))
 
 
-def give_back(conn, device_ids, host=None):
+def give_back(conn, device_ids, host=None, may=None):
     """Remove the ports made for these servers, unbind the users' own; return how many ports there were.
 
     :param host: only those that are on this host, or on none; None: all
+    :param may: function(rows with 'id' and 'host') -> those of them; None: all
     """
     which = _OF_DEVICES if host is None else _OF_DEVICES_HERE
     here = {} if host is None else {'of_host': host}
-    return _given_back(conn, conn.execute(which, {'device_ids': list(device_ids), **here}).all())
+    rows = conn.execute(which, {'device_ids': list(device_ids), **here}).all()
+    return _given_back(conn, may(rows) if may is not None and rows else rows)
 
 
 def give_back_one(conn, ident, device_id, attached_by=None):

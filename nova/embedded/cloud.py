@@ -193,7 +193,7 @@ class Cloud:
         self.services = [
             compose.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
             compose.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
-            compose.network(conf, self.bus, conf.host, self.api_db),
+            compose.network(conf, self.bus, conf.host, self.api_db, self.cell_db),
             *(compose.compute(conf, self.bus, host, self.images) for host in self.hosts),
         ]
 

@@ -11,6 +11,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import networks
+from nova.db import places
 from nova.db import ports
 from nova.db import request_specs
 from nova.db import security_groups
@@ -34,10 +35,12 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     :param api_db: the API database
     :param host: name of this host
     :param driver: drivers.load(conf)
+    :param cell_db: Database of the cell whose hosts it serves: says where servers are; None: no host asks
     """
 
-    def __init__(self, conf, api_db, host, driver):
+    def __init__(self, conf, api_db, host, driver, cell_db=None):
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
+        self._cell_db = cell_db
         self._refresh = Combined(functools.partial(driver.refresh, self._load))
         self._given = collections.deque()            # (when, uuid of a server that got ports), oldest first
 
@@ -83,8 +86,22 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
 
         :param host: None: all of them; else those that no other host has got meanwhile
         """
-        if self.api_db.run(ports.give_back, [instance_uuid], host):
+        caller = context.sender_host
+        may = None if caller is None else lambda rows: self._of_caller(rows, instance_uuid, caller)
+        if self.api_db.run(ports.give_back, [instance_uuid], host, may):
             self._refresh()
+
+    def _of_caller(self, rows, instance_uuid, caller):
+        """Those of a server's ports that a compute host may give back: all of one that is there, else those that are.
+
+        Where the server is, is only asked when a port is elsewhere.
+        """
+        if any(row.host != caller for row in rows):
+            with self._cell_db.reader() as conn:
+                server = places.server(conn, instance_uuid)
+            if server is None or server.host != caller:
+                return [row for row in rows if row.host == caller]
+        return rows
 
     def setup_for_instance(self, context, instance, host):
         """Plumbing of a server that exists -> list of VIFs as they are now."""
@@ -149,7 +166,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             existing = ports.lock_many(conn, [r['port_id'] for r in requests if r['port_id']])
             wanted |= {port['network_id'] for port in existing.values()}
         usable = networks.usable(conn, project_id, wanted, lock=True)
-        rows = ports.of_device(conn, instance.uuid)
+        rows, default_group = ports.of_device_and_default_group(conn, instance.uuid, project_id)
         if rows:
             if any(row['host'] != host for row in rows):
                 _refuse_left(conn, instance.uuid, host)
@@ -157,7 +174,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             return self._vifs(conn, rows)
         if requests is None:
             requests = selection.choose(usable)
-        groups = security.resolve(conn, project_id, group_names) if any(
+        groups = security.resolve(conn, project_id, group_names, default_group) if any(
             not r['port_id'] for r in requests) else []
         binding = self.binding(instance, host)
         made, fixed = [], {}

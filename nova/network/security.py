@@ -30,13 +30,16 @@ ALIASES = {'ipv6-icmp': 'icmpv6', 'any': None, '-1': None, '': None}
 ETHERTYPES = {'ipv4': 'IPv4', 'ipv6': 'IPv6'}
 
 
-def resolve(conn, project_id, names):
+def resolve(conn, project_id, names, known_default=None):
     """Ids of a project's groups for names or ids; the default group for None or none.
 
+    :param known_default: id of the project's default group, None: not known
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
     names = list(names or [security_groups.DEFAULT])
-    default = security_groups.ensure_default(conn, project_id) if security_groups.DEFAULT in names else None
+    default = None
+    if security_groups.DEFAULT in names:
+        default = known_default or security_groups.ensure_default(conn, project_id)
     if names == [security_groups.DEFAULT]:
         return [default]
     return pick(security_groups.of_project(conn, project_id), names, default)

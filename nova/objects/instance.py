@@ -6,6 +6,8 @@ from nova.objects import pci
 
 # key of the system metadata: the image that a rebuild puts onto the root volume
 REIMAGE = 'reimage_id'
+# keys of the system metadata of a shelved server: its image, and since when (ISO 8601)
+SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 
 _text = fields.StringField
 _maybe = {'nullable': True}

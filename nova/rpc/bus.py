@@ -5,6 +5,7 @@
     computes.stop_instance(context, server='host1', instance=instance, clean_shutdown=True)
     server = bus.serve(compute_interface.INTERFACE, manager, 'host1')
 """
+import copy
 import functools
 import logging
 import socket
@@ -24,6 +25,7 @@ from nova import exception
 from nova import health
 from nova import metrics
 from nova import utils
+from nova.rpc import admission as rpc_admission
 from nova.rpc import declared
 from nova.rpc import delivery
 from nova.rpc import errors
@@ -102,6 +104,13 @@ class Bus:
                          for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
+        self._host = None
+
+    def of_host(self, host):
+        """The same bus, for what a compute host sends: receivers know whose it is, and take what is its own."""
+        made = copy.copy(self)
+        made._host = host
+        return made
 
     def client(self, interface):
         """An object with one method a row of the interface.
@@ -112,14 +121,16 @@ class Bus:
         What ``pins`` says that the receivers do not know yet is left out, or ``exception.Unsupported``: its row
         says which.
         """
-        return Client(self._transport, interface, self.pins, self._backport)
+        return Client(self._transport, interface, self.pins, self._backport, self._host)
 
-    def serve(self, interface, manager, server):
+    def serve(self, interface, manager, server, admission=None):
         """A server that dispatches the interface's methods to ``manager``; not yet started.
 
+        :param admission: rpc.admission.Admission: what compute hosts may ask for; None: nothing
         :raises TypeError: the manager lacks a method of the interface
         """
-        return Server(self._transport, interface, manager, server, self._backport)
+        return Server(self._transport, interface, manager, server, self._backport,
+                      admission or rpc_admission.Admission(interface.topic, rpc_admission.NOBODY), self._host)
 
     def _backport(self, context, primitive):
         """An object that is too new for this code, as a conductor makes it older.
@@ -153,11 +164,11 @@ class Bus:
 class Client:
     """See Bus.client."""
 
-    def __init__(self, transport, interface, pins, backport):
+    def __init__(self, transport, interface, pins, backport, host=None):
         self._interface, self._pins = interface, pins
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
-            functools.partial(pins.of, interface.topic), backport))
+            functools.partial(pins.of, interface.topic), backport, host))
         for method in interface.methods.values():
             setattr(self, method.name, functools.partial(self._counted, method))
 
@@ -244,14 +255,14 @@ class _RpcServer(rpc_server.RPCServer):
 class Server:
     """A manager behind its queues: ``start``, then ``stop`` and ``wait``; ``probe`` finds out whether they answer."""
 
-    def __init__(self, transport, interface, manager, server, backport=None):
+    def __init__(self, transport, interface, manager, server, backport, admission, host=None):
         self._name = f'{interface.topic}.{server}'
         target = oslo_messaging.Target(topic=interface.topic, server=server)
         self._work = health.Work(transport.conf.executor_thread_pool_size)
         self.alive = self._work.alive
-        self._arrivals, self._sender = probe.Endpoint(), probe.Sender(transport, target)
+        self._arrivals, self._sender = probe.Endpoint(), probe.Sender(transport, target, host)
         self._new = functools.partial(_RpcServer, interface, transport, target, signs.Dispatcher(
-            [_endpoint(interface, manager, self._work), self._arrivals],
+            [_endpoint(interface, manager, self._work, admission), self._arrivals],
             serializer.Serializer(backport=backport)))
         self._rpc = self._new()
         self._leaving = []               # threads that wait for what earlier subscriptions have taken
@@ -324,15 +335,23 @@ def _leave(server):
             LOG.warning('A subscription was left: %s', error)
 
 
-def _endpoint(interface, manager, work):
+def _endpoint(interface, manager, work, admission):
     """An object with the interface's methods, and nothing else, of ``manager``."""
     missing = [name for name in interface.methods if not callable(getattr(manager, name, None))]
     if missing:
         raise TypeError(f'{type(manager).__name__} lacks {", ".join(missing)} of the {interface.topic} interface')
     methods = {name: staticmethod(_counted(interface.topic, row, work,
-                                           _guarded(interface.topic, row, getattr(manager, name))))
+                                           _guarded(interface.topic, row, _admitted(
+                                               admission, name, getattr(manager, name)))))
                for name, row in interface.methods.items()}
     return type('Endpoint', (), {'target': oslo_messaging.Target(version=interface.version), **methods})()
+
+
+def _admitted(admission, name, function):
+    """The one place where it is looked at who has sent a message."""
+    def method(context, **arguments):
+        return function(admission.admit(context, name, arguments), **arguments)
+    return method
 
 
 def _counted(topic, row, work, function):

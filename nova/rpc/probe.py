@@ -32,13 +32,14 @@ class Endpoint:
 class Sender:
     """
     :param target: oslo_messaging.Target with the server's topic and name
+    :param host: as serializer.Serializer takes it
     """
 
-    def __init__(self, transport, target):
+    def __init__(self, transport, target, host=None):
         self._name = f'{target.topic}.{target.server}'
         self._rpc = oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(topic=target.topic, server=target.server, namespace=NAMESPACE,
-                                             version='1.0'), serializer=serializer.Serializer())
+                                             version='1.0'), serializer=serializer.Serializer(host=host))
 
     def send(self, context, token):
         """Send one; False when the broker has no such queue.

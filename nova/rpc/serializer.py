@@ -18,6 +18,7 @@ from nova.rpc import versions
 TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
 SENDER = 'sender_version'           # in a context: VERSION of the service that has sent the message
+SENDER_HOST = 'sender_host'         # the same: name of the compute host; not there: a service of the control plane
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
@@ -91,10 +92,12 @@ class Serializer(oslo_messaging.Serializer):
 
     :param pin: function() -> versions.Pin of the receivers; None: that of a server, for its answers
     :param backport: as ``from_primitive`` takes it
+    :param host: name of the compute host whose messages these are; None: a service of the control plane
     """
 
-    def __init__(self, pin=None, backport=None):
+    def __init__(self, pin=None, backport=None, host=None):
         self._pin, self._backport = pin, backport
+        self._sender = {SENDER: versions.VERSION} if host is None else {SENDER: versions.VERSION, SENDER_HOST: host}
 
     def serialize_entity(self, ctxt, entity):
         if self._pin is not None:
@@ -105,11 +108,12 @@ class Serializer(oslo_messaging.Serializer):
         return from_primitive(entity, ctxt, self._backport)
 
     def serialize_context(self, ctxt):
-        return {**ctxt.to_dict(), SENDER: versions.VERSION}
+        return {**ctxt.to_dict(), **self._sender}
 
     def deserialize_context(self, ctxt):
         """The sender's context; it becomes the one of this thread, for its log lines."""
         made = nova_context.RequestContext.from_dict(ctxt)
+        made.sender_host = ctxt.get(SENDER_HOST)
         made.sender_version = ctxt.get(SENDER, versions.OLDEST)     # the first release did not say it
         return made
 

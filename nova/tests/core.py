@@ -5,6 +5,7 @@ smallest that keeps the contract of network/interface.py: it counts what is allo
 """
 import contextlib
 import datetime
+import functools
 import threading
 import time
 import types
@@ -21,6 +22,7 @@ from nova import states
 from nova import utils
 from nova.compute import interface as compute_interface
 from nova.compute import manager as compute_manager
+from nova.conductor import authority as conductor_authority
 from nova.conductor import interface as conductor_interface
 from nova.conductor import manager as conductor_manager
 from nova.db import cells
@@ -35,6 +37,7 @@ from nova.db import tables_cell
 from nova.db import tasks
 from nova.image import api as image_api
 from nova.image import grants
+from nova.network import authority as network_authority
 from nova.network import interface as network_interface
 from nova.rpc import serializer
 from nova.scheduler import interface as scheduler_interface
@@ -55,8 +58,8 @@ OPTIONAL = {'build_instances': {'spec'}}
 class Client:
     """What rpc.Bus.client gives, without a transport between."""
 
-    def __init__(self, bus, interface):
-        self._bus, self._interface = bus, interface
+    def __init__(self, bus, interface, host=None):
+        self._bus, self._interface, self._host = bus, interface, host
         for row in interface.methods.values():
             setattr(self, row.name, self._sender(row))
 
@@ -67,6 +70,8 @@ class Client:
                 row.name, arguments)
             topic = self._interface.topic
             copied = serializer.from_primitive(serializer.to_primitive(arguments))
+            sent = context.RequestContext.from_dict(ctx.to_dict(), overwrite=False)
+            sent.sender_host, sent.observer = self._host, ctx.observer
             self._bus.messages.append(f'{topic}.{row.name}')
             if self._bus.lost and self._bus.lost(topic, row.name, server):
                 if row.call:
@@ -77,11 +82,12 @@ class Client:
                 raise exception.HostUnavailable(host=server)
             if row.call:
                 try:
-                    return serializer.from_primitive(serializer.to_primitive(getattr(manager, row.name)(ctx, **copied)))
+                    return serializer.from_primitive(serializer.to_primitive(self._bus.dispatch(
+                        topic, manager, row.name, sent, copied)))
                 finally:
                     if self._bus.reply_lost and self._bus.reply_lost(topic, row.name):
                         raise exception.ServiceUnavailable(service=topic)
-            self._bus.cast(getattr(manager, row.name), ctx, copied)
+            self._bus.cast(functools.partial(self._bus.dispatch, topic, manager, row.name), sent, copied)
         return send
 
 
@@ -89,6 +95,12 @@ class Bus:
     def __init__(self):
         self.managers, self.messages, self.lost, self.reply_lost = {}, [], None, None
         self._running, self._lock = 0, threading.Condition()
+        self.admissions = {}         # {topic: rpc.admission.Admission}
+
+    def dispatch(self, topic, manager, method, ctx, arguments):
+        if topic in self.admissions:
+            ctx = self.admissions[topic].admit(ctx, method, arguments)
+        return getattr(manager, method)(ctx, **arguments)
 
     def cast(self, function, ctx, arguments):
         with self._lock:
@@ -97,7 +109,7 @@ class Bus:
 
     def _run(self, function, ctx, arguments):
         try:
-            function(ctx, **arguments)
+            function(ctx, arguments)
         finally:
             with self._lock:
                 self._running -= 1
@@ -232,6 +244,8 @@ class Cloud:
             self.images)
         self.bus.managers.update({('scheduler', None): self.scheduler, ('conductor', None): self.conductor,
                                   ('network', None): self.network})
+        self.bus.admissions.update({'conductor': conductor_authority.admission_of(self.conductor),
+                                    'network': network_authority.admission_of(self.db)})
         self.computes, self.killed = {}, []
         for host in hosts:
             self.start_compute(host)
@@ -244,8 +258,8 @@ class Cloud:
         if prepare:
             prepare(driver)
         compute = compute_manager.ComputeManager(
-            self.conf, host, driver, Client(self.bus, conductor_interface.INTERFACE),
-            Client(self.bus, network_interface.INTERFACE), images)
+            self.conf, host, driver, Client(self.bus, conductor_interface.INTERFACE, host),
+            Client(self.bus, network_interface.INTERFACE, host), images)
         self.heartbeat(host)
         self.bus.managers['compute', host] = self.computes[host] = compute
         compute.start()

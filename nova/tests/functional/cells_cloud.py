@@ -40,7 +40,7 @@ class Part:
         compose.follow_versions(conf, self.bus, self.cells)
         self.conductor = compose.conductor(conf, self.bus, f'{self.name}-control', above.api_db, self.cells,
                                            above.images)
-        return [self.conductor, compose.network(conf, self.bus, f'{self.name}-control', above.api_db),
+        return [self.conductor, compose.network(conf, self.bus, f'{self.name}-control', above.api_db, self.db),
                 *(compose.compute(conf, self.bus, host, above.images) for host in self.hosts)]
 
     def close(self):

@@ -44,7 +44,9 @@ def test_boot_and_delete(cloud):
 
 
 def test_budget(cloud):
-    """From the cast to ACTIVE: 10 statements and 6 transactions beside the API's and the network's; 6 messages."""
+    """From the cast to ACTIVE: 10 statements and 6 transactions beside the API's and the network's, of which only the
+    question where the server is is counted here; 6 messages.
+    """
     cloud.boot()                 # the host table is read
     uuid, = cloud.insert()
     time.sleep(0.02)             # it is not fresh any more
@@ -65,8 +67,8 @@ def test_budget(cloud):
         sa.event.remove(engine, 'before_cursor_execute', count)
         sa.event.remove(engine, 'begin', begin)
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
-    assert len(statements) <= 10, statements
-    assert len(transactions) <= 6, transactions
+    assert len(statements) <= 11, statements
+    assert len(transactions) <= 7, transactions
     assert len(cloud.bus.messages) <= 6, cloud.bus.messages
 
 

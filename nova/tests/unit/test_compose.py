@@ -16,12 +16,15 @@ class Bus:
     def __init__(self):
         self.asked = []
 
+    def of_host(self, host):
+        return self
+
     def client(self, interface):
         def send(context, **arguments):
             self.asked.append((interface.topic, arguments))
         return types.SimpleNamespace(**dict.fromkeys(interface.methods, send))
 
-    def serve(self, interface, manager, host):
+    def serve(self, interface, manager, host, admission):
         return None
 
 
@@ -39,7 +42,7 @@ def test_a_network_service_looks_after_what_it_has_just_given(tmp_path, monkeypa
     conf, given = nova_conf.new(files=[], network__driver='fake'), []
     api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     schemas.create(api_db, 'api')
-    made = compose.network(conf, Bus(), 'host1', api_db)
+    made = compose.network(conf, Bus(), 'host1', api_db, api_db)
     monkeypatch.setattr(made.manager, 'audit', lambda *arguments: given.append(arguments))
     task, = [function for name, _seconds, function in made._tasks if name == 'audit_late']
     task()

@@ -1,0 +1,287 @@
+"""What a compute host may have written, read and done by a conductor: its own servers, moves and volumes alone.
+
+``RIGHTS`` is the whole of it, a row for each method of interface.py that hosts call; see rpc/admission.py. What has no
+row other services ask for. Where a check says that the method's own statements decide, they have the caller's name
+(``own_host``) among their conditions.
+"""
+from nova import exception
+from nova import states
+from nova.conductor import migrate
+from nova.db import block_devices
+from nova.db import instance_actions
+from nova.db import instances
+from nova.db import places
+from nova.objects.instance import REIMAGE
+from nova.objects.instance import SHELVED_AT
+from nova.objects.instance import SHELVED_IMAGE
+from nova.rpc import admission
+from nova.rpc.admission import columns
+from nova.rpc.admission import destination
+from nova.rpc.admission import here
+from nova.rpc.admission import here_or_gone
+from nova.rpc.admission import one_of
+from nova.rpc.admission import own_connector
+from nova.rpc.admission import own_host
+from nova.rpc.admission import own_owner
+from nova.rpc.admission import source
+from nova.rpc.admission import who_asked
+
+SWAP = 'swap_volume'
+
+# columns of instances, by what a host writes there
+_STATE = {'vm_state', 'task_state', 'power_state', 'launched_at', 'network_info', 'system_metadata'}
+_PROGRESS = {'status', *(f'{what}_{how}_bytes' for what in ('memory', 'disk')
+                         for how in ('total', 'processed', 'remaining'))}
+_FAULT = {'code', 'message', 'details', 'created', 'final'}
+# of compute_nodes: what a host knows of itself. What is claimed there others write.
+_NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hypervisor_version', 'host_ip', 'cpu_info',
+         'disk_available_least', 'supported_instances', 'uptime', 'numa_topology', 'pci_devices', 'traits', 'metrics',
+         'failed_builds', 'reserved_memory_mb', 'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio',
+         'disk_allocation_ratio', 'capabilities'}
+
+
+def _confirms(call):
+    """The server is on the caller, or the caller is where it has left for good: the one task of a host on a server that
+    lives elsewhere (compute/resize.py).
+    """
+    if admission.is_expecting_own(call):
+        return
+    if call.arguments.get('values'):
+        admission.expects_own(call)
+    if call.server is None:
+        raise exception.InstanceNotFound(instance_id=call.uuid)
+    if call.server.task_state != states.RESIZE_CONFIRMING or not any(
+            move['source_compute'] == call.host and move['status'] == 'confirming' for move in call.server.moves):
+        call.not_here()
+
+
+def _failure_here(call):
+    """A failure has effects beside the server's row (rebuild.image_kept)."""
+    if call.arguments.get('fault') is not None:
+        here(call)
+
+
+def _own_metadata(call):
+    """Of the system metadata a host writes what it was asked for: the image to shelve into, and that it is done with
+    one. What it names there is deleted with the server, or put onto its root volume.
+    """
+    wanted = (call.arguments.get('values') or {}).get('system_metadata')
+    if wanted is None:
+        return
+    if not isinstance(wanted, dict):
+        call.refuse('system_metadata is no dictionary')
+    here(call)
+    present = call.server.system_metadata or {}
+    images = _images_of(call)
+    for key, value in wanted.items():
+        if value == present.get(key) or value is None and key in (SHELVED_IMAGE, SHELVED_AT, REIMAGE):
+            continue
+        if key == SHELVED_AT or key == SHELVED_IMAGE and value in images:
+            continue
+        call.refuse(f'it sets {str(key)[:50]} of the system metadata')
+
+
+def _images_of(call):
+    return {(action['arguments'] or {}).get('image_id') for action in call.server.actions} - {None}
+
+
+def _image_of_action(call):
+    """The image is one that the server's owner has asked to be filled."""
+    if call.arguments.get('image_id') not in _images_of(call):
+        call.refuse(f'nobody has asked for image {str(call.arguments.get("image_id"))[:40]} of the server')
+
+
+def _image_of_rebuild(call):
+    image_id = call.arguments.get('image_id')
+    if not image_id or image_id != (call.server.system_metadata or {}).get(REIMAGE):
+        call.refuse(f'the server is not rebuilt with image {str(image_id)[:40]}')
+
+
+def _own_action(call):
+    """The request's action, where it is still open, was claimed by the caller. Asked a second time it is closed."""
+    if call.server is None:
+        return                               # nothing is left of it
+    for action in call.server.actions:
+        if action['request_id'] == call.request_id and action['owner'] != f'compute:{call.host}':
+            call.not_here()
+
+
+def _step_of(call):
+    """The caller is the host whose step the move waits for; one that is over the method leaves alone."""
+    if call.move is None:
+        raise exception.MigrationNotFound(migration_id=call.arguments.get('migration_id'))
+    row = call.move.row
+    if call.host not in (row['source_compute'], row['dest_compute']):
+        raise exception.NotOnHost(host=call.host, topic=call.topic, method=call.method,
+                                  instance_id=row['instance_uuid'])
+    step = call.read(call, 'step')
+    if step is not None and step[1] != call.host:
+        call.refuse(f'the move waits for {step[0]} of another host')
+
+
+def _swap_of_server(call):
+    """Volume and attachment are those of an open swap of the server."""
+    names = ('bdm_uuid', 'new_volume_id', 'new_attachment_id')
+    asked = {name: call.arguments.get(name) for name in names}
+    for action in call.server.actions:
+        if action['action'] == SWAP and {name: (action['arguments'] or {}).get(name) for name in names} == asked:
+            return
+    call.refuse('nobody has asked for this volume in the place of the other')
+
+
+def _swap_on_host(call):
+    """The attachment is that of an open swap of a server of the caller."""
+    if call.arguments.get('attachment_id') not in call.read(call, 'swaps'):
+        call.refuse(f'attachment {str(call.arguments.get("attachment_id"))[:40]} is for none of its servers')
+
+
+def _snapshot_on_host(call):
+    """The snapshot is of a volume of a server of the caller."""
+    if not call.read(call, 'snapshot'):
+        call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} is of none of its servers')
+
+
+def _own_nodes(call):
+    nodes = call.arguments.get('nodes')
+    if not isinstance(nodes, list):
+        call.refuse('nodes is no list')
+    for node in nodes:
+        if not isinstance(node, dict) or node.keys() - _NODE:
+            call.refuse('it writes columns of its nodes that are not its own')
+
+
+def _has_been_there(call):
+    """The server is on the caller, or has been, or was to come."""
+    if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
+        call.not_here()
+
+
+_SERVICE = (own_host, one_of('binary', ('nova-compute',)), one_of('topic', ('compute',)))
+_VOLUME = (here,)
+
+RIGHTS = {
+    # ---- tasks: the server's host is among the conditions of the write
+    'update_instance': (admission.expects_own, columns('values', {*_STATE, 'fault'}), _own_metadata),
+    'begin_task': (own_owner, columns('values', {'task_state'}), _confirms),
+    'end_task': (own_host, admission.expects_own, columns('values', {*_STATE, 'deleted_at'}),
+                 columns('fault', _FAULT), _own_metadata, _failure_here),
+    'begin_beside': (own_host, own_owner),
+    'end_beside': (own_host, columns('values', {'network_info'}), _own_action),
+    'reschedule_instance': (own_host, columns('fault', _FAULT), who_asked),
+    'leave_host': (own_host, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
+                   columns('fault', _FAULT)),
+    'instance_destroyed': (own_host,),
+    'check_rebuild': (here,),
+    'continue_evacuation': (here,),
+    'notify': (own_host, _has_been_there),
+    # ---- what a host reads
+    'get_request_spec': (here,),
+    'get_block_devices': (here,),
+    'instances_on_host': (own_host,),
+    'beside_on_host': (own_host,),
+    'evacuated_from': (own_host,),
+    'stray_guests': (own_host,),
+    'object_backport': (admission.anything,),
+    # ---- moves
+    'continue_moves': (own_host,),
+    'move_accepted': (own_host, destination),
+    'move_refused': (own_host, destination, columns('fault', _FAULT)),
+    'move_sent': (own_host, source),
+    'move_finished': (own_host, destination),
+    'move_confirmed': (own_host, source),
+    'move_dropped': (own_host, destination),
+    'move_reverted': (own_host, source),
+    'move_failed': (own_host, _step_of, columns('fault', _FAULT)),
+    'prepare_live_migration': (source,),
+    'report_live_migration': (own_host, columns('values', _PROGRESS)),
+    'live_migration_arrived': (own_host, source),
+    'live_migration_failed': (own_host, source, columns('fault', _FAULT)),
+    'live_migration_finished': (own_host, destination, columns(
+        'values', {'task_state', 'power_state', 'network_info'}), columns('fault', _FAULT)),
+    'resume_live_migration': (own_host, who_asked),
+    'evacuation_finished': (own_host, destination, columns(
+        'values', {'task_state', 'vm_state', 'power_state', 'network_info'})),
+    'evacuation_failed': (own_host, destination, columns('fault', _FAULT)),
+    'evacuated_guest_removed': (own_host,),
+    # ---- volumes, shares, images
+    'prepare_volumes': (here, own_connector),
+    'complete_volumes': (here,),
+    'disconnect_volumes': (here_or_gone,),
+    'connect_volume': (here, own_connector),
+    'get_volume_device': _VOLUME,
+    'volume_attached': _VOLUME,
+    'volume_detached': (here_or_gone,),
+    'volume_stays': _VOLUME,
+    'refresh_volume': _VOLUME,
+    'connect_new_volume': (own_connector, _swap_on_host),
+    'volume_swapped': (here, _swap_of_server),
+    'volume_not_swapped': (here, _swap_of_server),
+    'volume_snapshot_status': (one_of('status', ('creating', 'deleting', 'error', 'error_deleting')),
+                               _snapshot_on_host),
+    'reimage_root': (here, _image_of_rebuild),
+    'snapshot_volumes': (here, _image_of_action),
+    'image_cached': (own_host,),
+    'allow_share': (own_host, here),
+    'share_attached': (here, one_of('status', ('attached', 'error'))),
+    'share_detached': (own_host, here_or_gone),
+    # ---- the host itself
+    'report_power_states': (own_host,),
+    'report_service': _SERVICE,
+    'register_service': _SERVICE,
+    'service_alive': _SERVICE,
+    'audit_instance_usage': (own_host,),
+    'report_nodes': (own_host, _own_nodes),
+}
+
+
+def admission_of(manager):
+    """The rpc.admission.Admission of a conductor (a ConductorManager)."""
+    return admission.Admission('conductor', RIGHTS, Facts(manager))
+
+
+class Facts:
+    """Reads what the checks ask for, once a call and kind.
+
+    :param manager: whose cell database and block storage are asked
+    """
+
+    def __init__(self, manager):
+        self._manager = manager
+
+    def __call__(self, call, kind):
+        return getattr(self, '_' + kind)(call)
+
+    def _reader(self):
+        return self._manager._cell_db.reader()
+
+    def _server(self, call):
+        with self._reader() as conn:
+            return places.server(conn, call.uuid)
+
+    def _move(self, call):
+        with self._reader() as conn:
+            return places.move(conn, call.arguments.get('migration_id'), call.request_id)
+
+    def _was_there(self, call):
+        with self._reader() as conn:
+            return places.was_there(conn, call.uuid, call.host)
+
+    def _step(self, call):
+        """(method of a compute, its host) that the move's server waits for, None when it waits for nothing."""
+        row = call.move.row
+        with self._reader() as conn:
+            server = instances.get_many(conn, [row['instance_uuid']]).get(row['instance_uuid'])
+        if server is None or server['task_state'] not in migrate.STEPS:
+            return None
+        return migrate.next_step(server['task_state'], row)
+
+    def _swaps(self, call):
+        with self._reader() as conn:
+            return {(action['arguments'] or {}).get('new_attachment_id')
+                    for action in instance_actions.beside_on_host(conn, call.host) if action['action'] == SWAP} - {None}
+
+    def _snapshot(self, call):
+        snapshot = self._manager.volume_snapshot(call.arguments.get('snapshot_id'))
+        with self._reader() as conn:
+            uuids = [row['instance_uuid'] for row in block_devices.by_volume(conn, snapshot['volume_id'])]
+            return any(row['host'] == call.host for row in instances.get_many(conn, uuids).values())

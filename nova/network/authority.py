@@ -1,0 +1,74 @@
+"""What a compute host may ask of a network service: ports and addresses of its own servers alone.
+
+See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. Where the server is and
+whose it is stand in the cell's database, one SELECT: what the message says of its project counts for nothing.
+"""
+from nova.db import places
+from nova.rpc import admission
+from nova.rpc.admission import here
+from nova.rpc.admission import here_or_gone
+from nova.rpc.admission import own_host
+
+
+def _own_project(call):
+    """The networks, groups and ports that may be used are those of the server's own project."""
+    here(call)
+    call.arguments['instance'].project_id = call.server.project_id
+
+
+def _own_request(call):
+    """A port is attached in the name of the request that the message serves."""
+    if call.arguments.get('attached_by') != call.request_id:
+        call.refuse('it attaches a port in the name of another request')
+
+
+def _plumbs(call):
+    """Ports come to the caller with the server, or go back to the host that an evacuation has taken it from."""
+    here(call)
+    host = call.arguments.get('host')
+    if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
+                                     for move in call.server.moves):
+        call.refuse(f'it speaks for host {host}')
+
+
+def _is_about_to_come(call):
+    """The caller is the destination of a move of the server that goes on."""
+    if call.server is None or not any(move['dest_compute'] == call.host for move in call.server.moves):
+        call.not_here()
+
+
+def _own_ports(call):
+    """All ports of a server of the caller; of any other those that are on the caller: the statement has its name.
+
+    Most servers' ports are where the server is, so that the statement alone decides: see deallocate_for_instance.
+    """
+    if call.arguments.get('host') not in (None, call.host):
+        own_host(call)
+
+
+RIGHTS = {
+    'allocate_for_instance': (own_host, _own_project),
+    'deallocate_for_instance': (_own_ports,),
+    'attach_port': (own_host, _own_request, _own_project),
+    'find_port': (here,),
+    'detach_port': (own_host, here_or_gone),
+    'add_address': (own_host, here),
+    'remove_address': (own_host, here),
+    'setup_for_instance': (_plumbs,),
+    'prepare_for_instance': (own_host, _is_about_to_come),
+    'unprepare_for_instance': (own_host,),       # ports that expect the caller
+    'network_info': (here,),
+    'leave_host': (own_host,),                   # ports that are on the caller
+    'refresh_security': (admission.anything,),   # a look at what the database says
+}
+
+
+def admission_of(cell_db):
+    """The rpc.admission.Admission of a network service.
+
+    :param cell_db: Database of the cell whose hosts it serves
+    """
+    def read(call, _kind):
+        with cell_db.reader() as conn:
+            return places.server(conn, call.uuid)
+    return admission.Admission('network', RIGHTS, read)
