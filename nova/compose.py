@@ -54,7 +54,24 @@ def checked_databases(conf, bus=None):
     made = cells.Cells(conf, api_db, cell_db, lambda url: clients(conf, bus, url))
     if bus is not None:
         follow_versions(conf, bus, made)
+        sign_as_deployment(bus, api_db)
     return api_db, made
+
+
+def sign_as_deployment(bus, api_db):
+    """Let a bus sign with the deployment's key, and know those of the hosts: for who holds the API database."""
+    if bus.signatures.mode == 'off':
+        return
+    from nova import trusted_keys
+    trusted_keys.TrustedKeys(api_db).use(bus.signatures)
+    bus.signatures.enrolling = 'enroll_host'
+
+
+def enrolled(conf, bus):
+    """A part of a compute host's process: its key is known before it does anything else."""
+    from nova import enrolment
+    return enrolment.Enrolment(conf, bus.signatures, conf.host, bus.of_host(conf.host).client(
+        conductor_interface.INTERFACE))
 
 
 def follow_versions(conf, bus, cells):
@@ -92,7 +109,7 @@ def clients(conf, bus, url):
                   'network': network_interface.INTERFACE, 'scheduler': scheduler_interface.INTERFACE}
     if not url:
         return rpc_clients.Clients(lambda: bus, interfaces)
-    return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, bus and bus.pins), interfaces,
+    return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, bus and bus.pins, bus and bus.signatures), interfaces,
                                close=rpc_bus.Bus.close)
 
 

@@ -71,10 +71,11 @@ class RequestContext(context.RequestContext):
         process in which the request came in
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
+    :ivar signed_by: id of the key that has signed the message, see rpc/signatures.py
     :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: nobody said
     """
 
-    observer = credential_id = image_grant = sender_host = None
+    observer = credential_id = image_grant = sender_host = signed_by = None
 
     def __init__(self, *, remote_address=None, service_roles=None, token_expires_at=None, **kwargs):
         super().__init__(service_roles=service_roles or [], **kwargs)
@@ -137,7 +138,7 @@ def of_host(sent, project_id, user_id):
     """
     made = RequestContext(overwrite=False, request_id=sent.request_id, project_id=project_id, user_id=user_id,
                           auth_token=sent.auth_token)
-    made.sender_host = sent.sender_host
+    made.sender_host, made.signed_by = sent.sender_host, sent.signed_by
     return made
 
 

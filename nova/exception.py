@@ -248,6 +248,18 @@ class HostForbidden(Forbidden):
     template = 'Host %(host)s may not ask for %(method)s of %(topic)s: %(reason)s.'
 
 
+class HostKeyRefused(Forbidden):
+    """The key of a host is not taken."""
+
+    template = 'The key of host %(host)s is not taken: %(reason)s.'
+
+
+class MessageRefused(Forbidden):
+    """It is not known who has sent a message."""
+
+    template = 'The message is refused: %(reason)s.'
+
+
 class FatalHookException(Forbidden):
     """A hook (nova.hooks) ends the call around which it stands."""
 

@@ -167,6 +167,9 @@ RPC_RECEIVED = _counter(
 RPC_REFUSED = _counter(
     'nova_rpc_refused_total', 'Messages of compute hosts that were refused, because they are about what is not the '
     "host's own. Anything but 0 needs a look at the log", 'topic', 'method')
+RPC_SIGNATURES = _counter(
+    'nova_rpc_signatures_total', 'Messages that were looked at for a signature. `result`: ok; unsigned, taken because '
+    '[messages] signatures is accept; refused', 'topic', 'result')
 RPC_SECONDS = _histogram(
     'nova_rpc_handling_seconds', 'Time that a message took', 'topic', 'method')
 RPC_RUNNING = InProgress(

@@ -7,7 +7,8 @@ def parts(conf):
     from nova.rpc import bus as rpc_bus
 
     bus = rpc_bus.Bus(conf)
-    return [compose.needs(bus), compose.compute(conf, bus, conf.host, compose.remote_images(conf))]
+    return [compose.needs(bus), compose.enrolled(conf, bus),
+            compose.compute(conf, bus, conf.host, compose.remote_images(conf))]
 
 
 def main():

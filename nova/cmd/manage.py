@@ -9,6 +9,7 @@ from nova.cmd import common
 from nova.cmd import manage_archive
 from nova.cmd import manage_audit
 from nova.cmd import manage_cells
+from nova.cmd import manage_host
 from nova.cmd import manage_identity
 from nova.cmd import manage_image
 from nova.cmd import manage_logs
@@ -197,7 +198,7 @@ COMMANDS = {
     'api_db': {**_database('api'), 'contract': manage_upgrade.contract('api')},
     'cell_v2': manage_cells.COMMANDS,
     'service': {'list': _list_services, **manage_servers.COMMANDS},
-    'host': {'list': _list_hosts},
+    'host': {'list': _list_hosts, **manage_host.COMMANDS},
     'instance_category': {'assign_vpn': _assign_vpn},
     'network': {'create': _create_network, 'teardown': _teardown_network},
     'config': {'sample': _config_sample},
@@ -220,8 +221,8 @@ OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
-    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_identity.OPTIONS, **manage_image.OPTIONS,
-    **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
+    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_host.OPTIONS, **manage_identity.OPTIONS,
+    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
     **manage_cells.OPTIONS,
     COMMANDS['db']['sync']: manage_cells.SYNC,

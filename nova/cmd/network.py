@@ -38,8 +38,8 @@ def parts(conf, helper):
 
     if helper is not None:
         LOG.info('Process %s touches the host for this one, whose user is %s.', helper.pid, os.geteuid())
-    api_db, cells = compose.checked_databases(conf)
     bus = rpc_bus.Bus(conf)
+    api_db, cells = compose.checked_databases(conf, bus)
     return [*([helper] if helper else ()), compose.needs(bus, api_db),
             compose.network(conf, bus, conf.host, api_db, cells.default.db, helper),
             *compose.metadata(conf, api_db, cells)]

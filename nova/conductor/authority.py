@@ -229,6 +229,7 @@ RIGHTS = {
     'report_service': _SERVICE,
     'register_service': _SERVICE,
     'service_alive': _SERVICE,
+    'enroll_host': (own_host,),
     'audit_instance_usage': (own_host,),
     'report_nodes': (own_host, _own_nodes),
 }

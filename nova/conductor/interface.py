@@ -133,6 +133,9 @@ INTERFACE = Interface(
     Method('report_power_states', ('host', 'states'), call=True),
 
     # ---- services ----
+    # the key that a host signs with: public half (base64), and what proves that it may join (rpc/joining.py) or None
+    # -> {'state': pending, approved or renewing, 'deployment': public half of the control plane's key, 'proof'}
+    Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True),
     # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down', 'versions'}
     Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True),
     # the name belongs to who keeps this identity: before anything else, and from time to time -> as report_service.

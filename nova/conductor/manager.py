@@ -8,6 +8,7 @@ from nova.compute import interface as compute_interface
 from nova.conductor import audit_log
 from nova.conductor import build
 from nova.conductor import deferred
+from nova.conductor import enrolment
 from nova.conductor import evacuate
 from nova.conductor import follow
 from nova.conductor import heartbeats
@@ -40,7 +41,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                        follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
                        volumes.Volumes, shares.Shares, notices.Notices,
                        usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer,
-                       upgrade.Upgrader, audit_log.AuditLog, image_grants.Granter):
+                       upgrade.Upgrader, audit_log.AuditLog, image_grants.Granter, enrolment.Enroller):
     """
     :param conf: the configuration
     :param api_db: Database of the API database

@@ -139,3 +139,23 @@ metadata_keys = table(
     sa.Column('key', sa.String(64), nullable=False),             # hexadecimal
     sa.Column('created_at', types.DateTime, nullable=False),
 )
+
+# Keys that messages are signed with (rpc/signatures.py). The private half is here of the deployment's own key alone.
+message_keys = table(
+    'message_keys',
+    sa.Column('id', sa.String(40), primary_key=True),        # fingerprint
+    sa.Column('host', sa.String(255), nullable=False, index=True),           # '': the deployment
+    sa.Column('public', sa.String(64), nullable=False),      # base64
+    sa.Column('private', sa.String(64)),
+    sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('ends_at', types.DateTime),                    # of a retired one
+)
+
+# What a new host proves with that it belongs to the deployment, once.
+join_tokens = table(
+    'join_tokens',
+    sa.Column('id', sa.String(16), primary_key=True),
+    sa.Column('secret', sa.String(64), nullable=False),
+    sa.Column('expires_at', types.DateTime, nullable=False),
+)

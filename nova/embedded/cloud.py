@@ -187,6 +187,7 @@ class Cloud:
         self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
                                f'{inprocess.SCHEME}:///{self.state_path}')
         compose.follow_versions(conf, self.bus, self.cells)
+        compose.sign_as_deployment(self.bus, self.api_db)
         self.store = compose.image_store(conf, self.api_db)
         self.store.recover()
         self.images = compose.images(conf, self.api_db, self.store)

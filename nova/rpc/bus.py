@@ -34,6 +34,7 @@ from nova.rpc import lanes
 from nova.rpc import leaving
 from nova.rpc import probe
 from nova.rpc import serializer
+from nova.rpc import signatures
 from nova.rpc import signs
 from nova.rpc import versions
 
@@ -87,10 +88,11 @@ class Bus:
     :param conf: configuration
     :param url: transport URL; None is ``conf.transport_url``
     :param pins: versions.Pins of another Bus of this process; None: its own, ``bus.pins``
+    :param keys: signatures.Signatures of another Bus of this process; None: its own, ``bus.signatures``
     :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names no known version
     """
 
-    def __init__(self, conf, url=None, pins=None):
+    def __init__(self, conf, url=None, pins=None, keys=None):
         if not configured(conf) and not url:
             raise exception.InvalidInput('transport_url is not set: services in several processes need a broker.')
         try:
@@ -105,6 +107,10 @@ class Bus:
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
         self._host = None
+        # Inside one process who sends is known, and nobody else can.
+        self.signatures = keys or signatures.Signatures(signatures.OFF if alone else conf.messages.signatures)
+        if self.signatures.mode != signatures.OFF:
+            self._transport = signatures.Transport(self._transport, self.signatures)
 
     def of_host(self, host):
         """The same bus, for what a compute host sends: receivers know whose it is, and take what is its own."""
@@ -130,7 +136,8 @@ class Bus:
         :raises TypeError: the manager lacks a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,
-                      admission or rpc_admission.Admission(interface.topic, rpc_admission.NOBODY), self._host)
+                      admission or rpc_admission.Admission(interface.topic, rpc_admission.NOBODY), self._host,
+                      self.signatures)
 
     def _backport(self, context, primitive):
         """An object that is too new for this code, as a conductor makes it older.
@@ -255,7 +262,8 @@ class _RpcServer(rpc_server.RPCServer):
 class Server:
     """A manager behind its queues: ``start``, then ``stop`` and ``wait``; ``probe`` finds out whether they answer."""
 
-    def __init__(self, transport, interface, manager, server, backport, admission, host=None):
+    def __init__(self, transport, interface, manager, server, backport, admission, host=None,
+                 keys=None):
         self._name = f'{interface.topic}.{server}'
         target = oslo_messaging.Target(topic=interface.topic, server=server)
         self._work = health.Work(transport.conf.executor_thread_pool_size)
@@ -263,7 +271,8 @@ class Server:
         self._arrivals, self._sender = probe.Endpoint(), probe.Sender(transport, target, host)
         self._new = functools.partial(_RpcServer, interface, transport, target, signs.Dispatcher(
             [_endpoint(interface, manager, self._work, admission), self._arrivals],
-            serializer.Serializer(backport=backport)))
+            serializer.Serializer(backport=backport),
+            check=keys and functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
         self._leaving = []               # threads that wait for what earlier subscriptions have taken
         self._stopped, self._changing = False, threading.Lock()

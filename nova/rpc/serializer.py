@@ -113,7 +113,7 @@ class Serializer(oslo_messaging.Serializer):
     def deserialize_context(self, ctxt):
         """The sender's context; it becomes the one of this thread, for its log lines."""
         made = nova_context.RequestContext.from_dict(ctxt)
-        made.sender_host = ctxt.get(SENDER_HOST)
+        made.sender_host, made.signed_by = ctxt.get(SENDER_HOST), ctxt.get('signed_by')
         made.sender_version = ctxt.get(SENDER, versions.OLDEST)     # the first release did not say it
         return made
 

@@ -9,6 +9,7 @@ import time
 from oslo_messaging.rpc import dispatcher
 
 from nova import concurrency
+from nova import exception
 
 LOG = logging.getLogger(__name__)
 
@@ -18,12 +19,19 @@ LOOK_S = 0.5                 # between two looks which calls are due
 class Dispatcher(dispatcher.RPCDispatcher):
     """One that gives a call's sign every half of the time after which its sender would give it up."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, check=None):
+        """:param check: function(context, message), as they came; raises NovaException: who sent it is not known"""
         super().__init__(*args)
+        self._check = check
         self._lock = threading.Lock()
         self._running, self._at_work = {}, False             # {incoming: (when the next sign is due, seconds)}
 
     def dispatch(self, incoming):
+        if self._check is not None:
+            try:
+                self._check(incoming.ctxt, incoming.message)
+            except exception.NovaException:
+                raise dispatcher.ExpectedException() from None
         patience, incoming.client_timeout = incoming.client_timeout, None        # with None, no thread is started
         if not patience:
             return super().dispatch(incoming)

@@ -1,0 +1,65 @@
+"""Hosts that make known which key they sign with."""
+import base64
+import logging
+
+from nova import exception
+from nova.db import message_keys
+from nova.rpc import joining
+from nova.rpc import signatures
+
+LOG = logging.getLogger(__name__)
+
+
+class Enroller:
+    """The part of the conductor's manager that enters keys of hosts; mixed into it. Needs ``self._api_db``."""
+
+    def enroll_host(self, ctx, host, public, token_id, number, proof):
+        """See interface.py. The message is signed with the key itself, or with the one that it replaces.
+
+        :raises HostKeyRefused: it has no such form, was revoked, or belongs to another host
+        """
+        try:
+            key = base64.b64decode(public, validate=True)
+        except (TypeError, ValueError):
+            key = b''
+        if len(key) != 32:
+            raise exception.HostKeyRefused(host=host, reason='it is no Ed25519 key')
+        return self._api_db.run(self._enroll, ctx.signed_by, host, key, public, token_id, number, proof)
+
+    def _enroll(self, conn, signed_by, host, key, public, token_id, number, proof):
+        ident = signatures.fingerprint(key)
+        secret = message_keys.token(conn, token_id) if token_id else None
+        if signed_by not in (None, ident):
+            return self._renew_key(conn, signed_by, host, ident, key)
+        known = message_keys.get(conn, ident)
+        if known is not None and known['state'] == message_keys.RETIRED and message_keys.is_good(known):
+            # the host was stopped before it had kept its new key: it makes another one
+            return {'state': message_keys.RENEWING, 'proof': None,
+                    'deployment': message_keys.deployment(conn, signatures.Key)['public']}
+        if known is not None and known['state'] in (message_keys.REVOKED, message_keys.RETIRED):
+            raise exception.HostKeyRefused(host=host, reason=f'it is {known["state"]}')
+        proved = secret is not None and joining.is_proved(proof, secret, 'host', host, public, str(number))
+        # whoever has a token takes no name from a host that has a key: that is an operator's to decide
+        if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):
+            proved = message_keys.use_token(conn, token_id)
+        else:
+            proved = False
+        row = message_keys.add(conn, host, ident, key, message_keys.APPROVED if proved else message_keys.PENDING)
+        if known is None:
+            LOG.warning('Host %s has the key %s: it is %s.', host, ident, row['state'])
+        deployment = message_keys.deployment(conn, signatures.Key)['public']
+        return {'state': row['state'], 'deployment': deployment, 'proof': joining.proof(
+            secret, 'deployment', deployment, public, str(number)) if proved else None}
+
+    @staticmethod
+    def _renew_key(conn, signed_by, host, ident, key):
+        before = message_keys.get(conn, signed_by)
+        if before is None or before['host'] != host or not message_keys.is_good(before):
+            raise exception.HostKeyRefused(host=host, reason='the one that signed for it is not good')
+        row = message_keys.add(conn, host, ident, key, message_keys.APPROVED)
+        if row['state'] != message_keys.APPROVED:
+            raise exception.HostKeyRefused(host=host, reason=f'it is {row["state"]}')
+        message_keys.replace_others(conn, host, ident)
+        LOG.warning('Host %s has the new key %s in the place of %s.', host, ident, signed_by)
+        return {'state': row['state'], 'deployment': message_keys.deployment(conn, signatures.Key)['public'],
+                'proof': None}

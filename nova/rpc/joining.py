@@ -1,0 +1,26 @@
+"""What a host and the control plane prove to each other with a join token: that both have it, without sending it."""
+import base64
+import hmac
+
+TOKENS_OF = '.'
+
+
+def split(token):
+    """(id, secret) of a token as nova-manage prints it.
+
+    :raises ValueError: it has no such form
+    """
+    ident, found, secret = token.strip().partition(TOKENS_OF)
+    if not (ident and found and secret):
+        raise ValueError('it is no token of nova-manage host token')
+    return ident, secret
+
+
+def proof(secret, what, *facts):
+    """A MAC over facts (texts), for one direction: ``what`` is 'host' or 'deployment'."""
+    made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
+    return base64.b64encode(made).decode()
+
+
+def is_proved(given, secret, what, *facts):
+    return hmac.compare_digest(str(given).encode(), proof(secret, what, *facts).encode())

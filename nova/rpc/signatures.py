@@ -1,0 +1,234 @@
+"""Who has sent a message: a signature in its context, made and checked where messages leave and arrive.
+
+Signed are the topic, the server, the method with its version and arguments as they travel, the context, the time and a
+number used once. The services of the control plane sign with the key of the deployment, each host with its own. See
+doc/source/adr/0013-signed-messages.rst for what that holds against, and what not.
+"""
+import base64
+import collections
+import dataclasses
+import functools
+import hashlib
+import logging
+import os
+import threading
+import time
+
+import oslo_messaging
+import orjson
+from cryptography import exceptions as crypto_exceptions
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from nova import exception
+from nova import metrics
+from nova.rpc import serializer
+
+LOG = logging.getLogger(__name__)
+
+OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
+FIELD = 'signature'          # in a context
+SIGNED_BY = 'signed_by'      # in the context of a checked message: the id of its key; None: nobody's
+
+SKEW_S = 120                 # so much may the clocks of two hosts differ
+# A cast waits in its queue for a service that is down, and is good when it comes; who asked a call does not wait longer
+# than the call's timeout.
+CAST_S = 24 * 3600
+REMEMBERED = 200_000         # numbers used once: about 30 MB when full
+
+_SIGNED = ('method', 'version', 'namespace', 'args')
+_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})      # of a context, and not of its sender
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+
+
+def fingerprint(public):
+    """The id of a key: of the 32 bytes of its public half."""
+    return hashlib.sha256(public).hexdigest()[:40]
+
+
+class Key:
+    """An Ed25519 key pair.
+
+    id      its fingerprint
+    public  its public half, 32 bytes
+    """
+
+    def __init__(self, private=None):
+        """:param private: 32 bytes; None: a new one"""
+        self._private = (ed25519.Ed25519PrivateKey.generate() if private is None
+                         else ed25519.Ed25519PrivateKey.from_private_bytes(private))
+        self.public = self._private.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        self.id = fingerprint(self.public)
+
+    def private_bytes(self):
+        return self._private.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw,
+                                           serialization.NoEncryption())
+
+    def sign(self, content):
+        return self._private.sign(content)
+
+
+_loaded = functools.lru_cache(10_000)(ed25519.Ed25519PublicKey.from_public_bytes)
+
+
+def is_signed_by(public, signature, content):
+    """Whether the key with this public half (32 bytes) has signed it."""
+    try:
+        _loaded(public).verify(signature, content)
+    except (crypto_exceptions.InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def content(topic, ctxt, message, head):
+    """What is signed, as bytes: the same at both ends.
+
+    :param ctxt: of the message, a dictionary; what the transport adds to it does not count
+    :param head: [time, number used once, key id, name of the server that it is for or '' for any of the topic]
+    """
+    return orjson.dumps([topic, {name: message.get(name) for name in _SIGNED}, {
+        name: value for name, value in ctxt.items() if name not in _TRANSPORT}, head], option=_OPTIONS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trusted:
+    """A key whose messages are taken.
+
+    host    the compute host that has it; None: the control plane
+    public  32 bytes
+    """
+
+    host: str | None
+    public: bytes
+
+
+class Replays:
+    """Numbers that came once; the oldest are forgotten when there are too many, or after ``keep_s``."""
+
+    def __init__(self, most=REMEMBERED, keep_s=CAST_S + SKEW_S):
+        self._most, self._keep_s = most, keep_s
+        self._seen, self._lock = collections.OrderedDict(), threading.Lock()
+
+    def is_new(self, number, now):
+        with self._lock:
+            while self._seen and (len(self._seen) >= self._most
+                                  or next(iter(self._seen.values())) < now - self._keep_s):
+                self._seen.popitem(last=False)
+            return self._seen.setdefault(number, now) is now
+
+
+class Signatures:
+    """The keys of a process, and what it does with messages that have no signature.
+
+    :param mode: one of MODES
+    :ivar key: Key of this process, None: it signs nothing
+    :ivar trusted: function(key id) -> Trusted or None
+    """
+
+    def __init__(self, mode):
+        self.mode, self.key = mode, None
+        self.trusted = lambda key_id: None
+        self.enrolling = None            # name of the method that makes a key known
+        self._replays, self._noted = Replays(), set()
+
+    # ---- the sender
+
+    def signed(self, topic, server, ctxt, message):
+        """The context of a message, with its signature; as it was where there is no key."""
+        if self.mode == OFF or self.key is None:
+            return ctxt
+        key = self.key                       # another thread may renew it
+        head = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
+        made = key.sign(content(topic, ctxt, message, head))
+        return {**ctxt, FIELD: [*head, base64.b64encode(made).decode()]}
+
+    # ---- the receiver
+
+    def check(self, topic, server, interface, ctxt, message):
+        """Put into the context what is known of its sender, in the place of what was said.
+
+        :raises MessageRefused: its signature is not good, or it has none and needs one
+        """
+        signature = ctxt.pop(FIELD, None)
+        ctxt.pop(SIGNED_BY, None)
+        if self.mode == OFF:
+            return
+        try:
+            found = self._verified(topic, server, interface, ctxt, message, signature)
+        except exception.MessageRefused as error:
+            metrics.RPC_SIGNATURES.labels(topic, 'refused').inc()
+            self._note(str(message.get('method'))[:40], str(ctxt.get(serializer.SENDER_HOST))[:60], error.message)
+            raise
+        metrics.RPC_SIGNATURES.labels(topic, 'ok' if found else 'unsigned').inc()
+        if found is not None and found.host is not None:
+            ctxt[serializer.SENDER_HOST] = found.host
+
+    def _verified(self, topic, server, interface, ctxt, message, signature):
+        if signature is None:
+            if self.mode == REQUIRE:
+                raise exception.MessageRefused(reason='it is not signed')
+            self._note('', str(ctxt.get(serializer.SENDER_HOST))[:60], 'messages without a signature are taken: '
+                       '[messages] signatures is accept')
+            return None
+        try:
+            at, number, key_id, to, made = signature
+            made = base64.b64decode(made, validate=True)
+            fresh = isinstance(at, int) and isinstance(number, str) and len(number) == 24 and isinstance(key_id, str)
+            fresh = fresh and isinstance(to, str)
+        except (TypeError, ValueError):
+            fresh = False
+        if not fresh:
+            raise exception.MessageRefused(reason='its signature has no such form')
+        found = self.trusted(key_id)
+        if found is None and message.get('method') == self.enrolling:
+            found = _applicant(ctxt, message, key_id)
+        if found is None:
+            if self.mode == ACCEPT:
+                return None                  # a key that nobody has approved yet is no key
+            raise exception.MessageRefused(reason=f'nobody has approved key {key_id[:40]}')
+        if not is_signed_by(found.public, made, content(topic, ctxt, message, [at, number, key_id, to])):
+            raise exception.MessageRefused(reason=f'it is not what key {key_id[:40]} has signed')
+        if to not in ('', server):
+            raise exception.MessageRefused(reason=f'it is for {topic} {to[:60]}')
+        now = time.time()
+        row = interface.methods.get(message.get('method'))
+        if at > now + SKEW_S or at < now - SKEW_S - (row.timeout if row is not None and row.call else CAST_S):
+            raise exception.MessageRefused(reason='its time has passed, or is not yet')
+        if not self._replays.is_new((key_id, number), now):
+            raise exception.MessageRefused(reason='it came before')
+        ctxt[SIGNED_BY] = key_id
+        return found
+
+    def _note(self, method, host, reason):
+        """Once for each; a flood of them is a number of the metric."""
+        key = (method, host, reason[:60])
+        LOG.log(logging.DEBUG if key in self._noted else logging.WARNING, 'Message %s of host %s: %s', method, host,
+                reason)
+        if len(self._noted) < 1000:
+            self._noted.add(key)
+
+
+def _applicant(ctxt, message, key_id):
+    """A host that makes its key known signs with it; what it may then do is enroll."""
+    try:
+        public = base64.b64decode(message['args']['public'], validate=True)
+    except (KeyError, TypeError, ValueError):
+        return None
+    host = ctxt.get(serializer.SENDER_HOST)
+    return Trusted(host, public) if host and fingerprint(public) == key_id else None
+
+
+class Transport(oslo_messaging.transport.RPCTransport):
+    """A transport whose messages are signed.
+
+    :param of: an RPC transport
+    """
+
+    def __init__(self, of, signatures):
+        super().__init__(of._driver)
+        self._signatures = signatures
+
+    def _send(self, target, ctxt, message, **options):
+        return super()._send(target, self._signatures.signed(target.topic, target.server, ctxt, message), message,
+                             **options)

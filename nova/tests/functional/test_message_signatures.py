@@ -1,0 +1,378 @@
+"""Messages over a broker and who has sent them: a real conductor, real keys, the broker of oslo.messaging's own tests.
+
+What an attacker can do there: send to every queue, read what others send and send it again, say anything of himself.
+"""
+import base64
+import copy
+import os
+import stat
+import time
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import enrolment
+from nova import exception
+from nova.compute import interface as compute_interface
+from nova.conductor import authority
+from nova.conductor import interface as conductor_interface
+from nova.db import message_keys
+from nova import trusted_keys
+from nova.rpc import bus as rpc_bus
+from nova.rpc import serializer
+from nova.rpc import signatures
+from nova.tests import core
+
+URL = 'fake:'
+
+
+class Wire(signatures.Transport):
+    """A transport of which somebody reads along: [(target, context, message)] as they are sent."""
+
+    def __init__(self, of, keys):
+        super().__init__(of, keys)
+        self.seen = []
+
+    def send_as_it_is(self, target, ctxt, message, **options):
+        return self._driver.send(target, copy.deepcopy(ctxt), copy.deepcopy(message), **options)
+
+    def _send(self, target, ctxt, message, **options):
+        ctxt = self._signatures.signed(target.topic, target.server, ctxt, message)
+        self.seen.append((target, copy.deepcopy(ctxt), copy.deepcopy(message)))
+        return self._driver.send(target, ctxt, message, **options)
+
+
+class Fleet:
+    def __init__(self, path, mode, url=URL):
+        self.path, self.mode, self._url = path, mode, url
+        self.core = core.Cloud(path, ('host1', 'host2'))
+        self.exchange, self.servers, self.buses = f'x{id(self)}', [], []
+        self.control = self._bus('control')
+        trusted_keys.TrustedKeys(self.core.api_db).use(self.control.signatures)
+        self.control.signatures.enrolling = 'enroll_host'
+        self.serve(self.control, conductor_interface.INTERFACE, self.core.conductor, 'control',
+                   authority.admission_of(self.core.conductor))
+        self.hosts = {}
+
+    def _bus(self, name, **options):
+        conf = nova_conf.new(files=[], state_path=str(self.path / name), messages__signatures=self.mode, **options)
+        rpc_bus.register_options(conf)
+        conf.set_override('control_exchange', self.exchange)
+        made = rpc_bus.Bus(conf, self._url)
+        self.buses.append(made)
+        made.pins.learn({})
+        made._transport = Wire(made._transport, made.signatures)
+        return made
+
+    def serve(self, bus, interface, manager, name, admission=None):
+        server = bus.serve(interface, manager, name, admission)
+        server.start()
+        self.servers.append(server)
+
+    def host(self, name, token=None, state=None):
+        """(bus, enrolment) of a compute host, whose key is not known yet."""
+        path = self.path / f'{state or name}.token'
+        if token:
+            path.write_text(token + '\n')
+        bus = self._bus(state or name, **({'messages__join_token_file': str(path)} if token else {}))
+        sending = bus.of_host(name)
+        made = enrolment.Enrolment(sending_conf(bus), bus.signatures, name, sending.client(
+            conductor_interface.INTERFACE))
+        self.hosts[name] = sending
+        return sending, made
+
+    def joined(self, name):
+        """A bus of a host that has joined with a token."""
+        bus, part = self.host(name, self.token())
+        part.start()
+        part.stop(0)
+        return bus, part
+
+    def token(self, valid=600):
+        return self.core.api_db.run(message_keys.new_token, valid)
+
+    def rows(self):
+        with self.core.api_db.reader() as conn:
+            return [(row['host'], row['state']) for row in message_keys.of_hosts(conn)]
+
+    def close(self):
+        for server in self.servers:
+            server.stop()
+            server.wait(10)
+        for bus in self.buses:
+            bus.close()
+        self.core.close()
+
+
+def sending_conf(bus):
+    return bus._transport.conf
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    made = Fleet(tmp_path, 'require')
+    yield made
+    made.close()
+
+
+def conductor_of(bus):
+    return bus.client(conductor_interface.INTERFACE)
+
+
+def ask(bus, host='host1'):
+    return conductor_of(bus).instances_on_host(context.admin_context(), host=host)
+
+
+def refused(function, match):
+    with pytest.raises(exception.MessageRefused, match=match):
+        function()
+
+
+# ---- joining
+
+def test_a_host_joins_with_a_token(fleet):
+    bus, _part = fleet.joined('host1')
+    assert ask(bus) == []
+    assert fleet.rows() == [('host1', 'approved')]
+    path = fleet.path / 'host1' / 'services' / 'message-key.host1'
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    pinned = (fleet.path / 'host1' / 'services' / 'deployment-key.host1').read_text()
+    assert base64.b64decode(pinned) == fleet.control.signatures.key.public
+
+
+def test_a_token_is_for_one_host(fleet):
+    token = fleet.token()
+    for name in ('host1', 'host2'):
+        _bus, part = fleet.host(name, token)
+        part._keys.key, part._deployment = part._own(), None
+        state = part._ask()
+        assert state == ('approved' if name == 'host1' else 'pending')
+    refused(lambda: ask(fleet.hosts['host2'], 'host2'), 'nobody has approved key')
+
+
+@pytest.mark.parametrize('token', ['0123456789abcdef.' + '0' * 48, 'expired'])
+def test_a_wrong_token_approves_nothing(fleet, token):
+    bus, part = fleet.host('host1', fleet.core.api_db.run(message_keys.new_token, -1) if token == 'expired' else token)
+    part._keys.key = part._own()
+    assert part._ask() == 'pending' and part._deployment is None
+    refused(lambda: ask(bus), 'nobody has approved key')
+
+
+def test_a_token_takes_no_name_from_a_host(fleet):
+    """An operator decides whether host1 is another machine now."""
+    fleet.joined('host1')
+    _bus, part = fleet.host('host1', fleet.token(), state='copy')
+    part._keys.key = part._own()
+    assert part._ask() == 'pending'
+    assert sorted(fleet.rows()) == [('host1', 'approved'), ('host1', 'pending')]
+
+
+def test_an_operator_approves(fleet):
+    bus, part = fleet.host('host1')
+    part._keys.key = part._own()
+    assert part._ask() == 'pending'
+    refused(lambda: ask(bus), 'nobody has approved key')
+    fleet.core.api_db.run(message_keys.set_state, part._keys.key.id, message_keys.APPROVED)
+    assert ask(bus) == []
+
+
+def test_a_file_of_another_deployment_is_not_replaced(fleet):
+    """Who answers in its place later is not believed."""
+    _bus, part = fleet.joined('host1')
+    before = part._deployment
+    part._enroll(part._keys.key, None)
+    fleet.core.api_db.run(message_keys.set_state, message_keys.DEPLOYMENT_ID, 'approved')
+    assert part._deployment == before
+
+
+# ---- forged and repeated
+
+def test_what_is_not_signed_is_refused(fleet):
+    bus, _part = fleet.joined('host1')
+    bus.signatures.key = None
+    refused(lambda: ask(bus), 'it is not signed')
+
+
+def test_a_host_is_who_its_key_says(fleet):
+    """host2 signs, and says that it is host1, or the control plane."""
+    fleet.joined('host1')
+    bus, _part = fleet.joined('host2')
+    for said in (bus.of_host('host1'), bus.of_host(None)):
+        with pytest.raises(exception.HostForbidden, match='Host host2'):
+            ask(said, 'host1')
+    with pytest.raises(exception.HostForbidden, match='control plane alone'):
+        conductor_of(bus.of_host(None)).live_migrate_checked(context.admin_context(), instance_uuid='u')
+
+
+def test_a_key_of_its_own_making_is_nobody_s(fleet):
+    bus, _part = fleet.joined('host2')
+    bus.signatures.key = signatures.Key()
+    refused(lambda: ask(bus, 'host2'), 'nobody has approved key')
+
+
+@pytest.mark.parametrize('change', [
+    lambda ctxt, message: message['args'].update(host='host2'),
+    lambda ctxt, message: message.update(method='evacuated_from'),
+    lambda ctxt, message: message.update(version='1.1'),
+    lambda ctxt, message: ctxt.update(is_admin=not ctxt['is_admin']),
+    lambda ctxt, message: ctxt.update(roles=['service']),
+    lambda ctxt, message: ctxt.update(user_id='somebody'),
+    lambda ctxt, message: ctxt.update(request_id='req-other'),
+    lambda ctxt, message: ctxt.update(sender_host='host2'),
+    lambda ctxt, message: ctxt.pop('sender_host'),
+    lambda ctxt, message: ctxt['signature'].__setitem__(0, ctxt['signature'][0] + 1),
+    lambda ctxt, message: ctxt['signature'].__setitem__(1, '0' * 24),
+    lambda ctxt, message: ctxt['signature'].__setitem__(3, 'control')])
+def test_a_message_that_was_changed(fleet, change):
+    bus, _part = fleet.joined('host1')
+    ask(bus)
+    target, ctxt, message = bus._transport.seen[-1]
+    change(ctxt, message)
+    refused_raw(bus, target, ctxt, message, 'it is not what key')
+
+
+def refused_raw(bus, target, ctxt, message, match):
+    with pytest.raises(exception.MessageRefused, match=match):
+        bus._transport.send_as_it_is(target, ctxt, message, wait_for_reply=True, timeout=10)
+
+
+def test_a_message_comes_once(fleet):
+    bus, _part = fleet.joined('host1')
+    ask(bus)
+    target, ctxt, message = bus._transport.seen[-1]
+    refused_raw(bus, target, ctxt, message, 'it came before')
+
+
+@pytest.mark.parametrize('age, good', [(0, True), (-3600, True), (3600, False)])
+def test_a_cast_waits_and_a_call_does_not(fleet, age, good, monkeypatch):
+    """A conductor that was down for an hour takes what hosts have cast to it."""
+    keys, key = signatures.Signatures('require'), signatures.Key()
+    keys.key, keys.trusted = key, lambda ident: signatures.Trusted('host1', key.public)
+    now = time.time()
+    for method, is_call in (('image_cached', False), ('instances_on_host', True)):
+        monkeypatch.setattr(signatures.time, 'time', lambda: now + age)
+        message = {'method': method, 'args': {'host': 'host1'}, 'version': '1.0'}
+        ctxt = keys.signed('conductor', None, {'request_id': 'req-1'}, message)
+        monkeypatch.setattr(signatures.time, 'time', lambda: now)
+        if good and not (is_call and age):
+            keys.check('conductor', 'control', conductor_interface.INTERFACE, ctxt, message)
+            assert ctxt[serializer.SENDER_HOST] == 'host1'
+        else:
+            with pytest.raises(exception.MessageRefused, match='its time has passed'):
+                keys.check('conductor', 'control', conductor_interface.INTERFACE, ctxt, message)
+
+
+@pytest.mark.parametrize('signature', [None, 1, 'x', [], [1, 2, 3, 4], [1, 'n' * 24, 'k', '', '?'],
+                                       [True, {}, [], '', None], [1, 'n' * 24, 'k', 'x', 'aa==']])
+def test_signatures_without_form(signature):
+    keys = signatures.Signatures('require')
+    with pytest.raises(exception.MessageRefused):
+        keys.check('conductor', 'c', conductor_interface.INTERFACE, {'signature': signature, 'sender_host': 'h'}, {
+            'method': 'ping', 'args': {}})
+
+
+# ---- computes
+
+def test_a_host_takes_messages_of_the_control_plane_alone(fleet):
+    bus, _part = fleet.joined('host1')
+    other, _ = fleet.joined('host2')
+    fleet.serve(bus, compute_interface.INTERFACE, fleet.core.computes['host1'], 'host1')
+    assert fleet.control.client(compute_interface.INTERFACE).ping(context.admin_context(), server='host1') == 'pong'
+    for said in (other, other.of_host(None), other.of_host('host1')):
+        refused(lambda said=said: said.client(compute_interface.INTERFACE).ping(context.admin_context(),
+                                                                                server='host1'), 'nobody has approved')
+    # what was meant for host1 is nothing for host2
+    fleet.serve(other, compute_interface.INTERFACE, fleet.core.computes['host2'], 'host2')
+    target, ctxt, message = fleet.control._transport.seen[-1]
+    refused_raw(other, target(server='host2'), ctxt, message, 'it is for compute host1')
+
+
+def test_a_host_hears_itself(fleet):
+    """The proof behind its heartbeat."""
+    bus, _part = fleet.joined('host1')
+    server = bus.serve(compute_interface.INTERFACE, fleet.core.computes['host1'], 'host1')
+    came = []
+    server.on_probe(came.append)
+    server.start()
+    fleet.servers.append(server)
+    server.probe(context.admin_context(), 'token')
+    deadline = time.monotonic() + 20
+    while not came and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert came == ['token']
+
+
+# ---- revoked and renewed
+
+def test_a_host_that_was_revoked(fleet, monkeypatch):
+    bus, part = fleet.joined('host1')
+    assert ask(bus) == []
+    assert fleet.core.api_db.run(message_keys.revoke, 'host1') == 1
+    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    refused(lambda: ask(bus), 'nobody has approved key')
+    with pytest.raises(exception.HostKeyRefused, match='revoked'):
+        part._ask()
+    with pytest.raises(exception.HostKeyRefused):                # nor with a new token
+        part._enroll(part._keys.key, tuple(fleet.token().split('.')))
+
+
+def test_a_new_key_in_the_place_of_the_old_one(fleet):
+    bus, part = fleet.joined('host1')
+    old = bus.signatures.key
+    assert not part.renew_if_asked()
+    fleet.core.api_db.run(message_keys.renew, 'host1')
+    assert part.renew_if_asked()
+    new = bus.signatures.key
+    assert new.id != old.id and ask(bus) == []
+    assert sorted(state for _host, state in fleet.rows()) == ['approved', 'retired']
+    bus.signatures.key = old                                     # on its way when the key was renewed
+    assert ask(bus) == []
+    assert part._enroll(old, None)['state'] == 'renewing'        # as if stopped before it had kept the new one
+    _again, again = fleet.host('host1')
+    assert again._own().id == new.id
+
+
+def test_nobody_renews_the_key_of_another_host(fleet):
+    fleet.joined('host1')
+    bus, part = fleet.joined('host2')
+    key = signatures.Key()
+    with pytest.raises(exception.HostForbidden, match='speaks for host host1'):
+        conductor_of(bus.of_host('host1')).enroll_host(
+            context.admin_context(), host='host1', public=base64.b64encode(key.public).decode(), token_id=None,
+            number='1', proof=None)
+    assert part._keys.key.id != key.id
+
+
+# ---- upgrades
+
+@pytest.fixture
+def upgrading(tmp_path):
+    made = Fleet(tmp_path, 'accept')
+    yield made
+    made.close()
+
+
+def test_while_some_do_not_sign_yet(upgrading, caplog):
+    bus, part = upgrading.host('host1')
+    assert ask(bus) == [] and ask(bus.of_host(None)) == []
+    part.start()                                                 # nobody has approved it: it works all the same
+    part.stop(0)
+    assert upgrading.rows() == [('host1', 'pending')] and ask(bus) == []
+    assert 'messages without a signature are taken' in caplog.text
+    upgrading.core.api_db.run(message_keys.set_state, bus.signatures.key.id, message_keys.APPROVED)
+    assert ask(bus) == []
+    target, ctxt, message = bus._transport.seen[-1]
+    ctxt['is_admin'] = False
+    ctxt['signature'][1] = '1' * 24
+    refused_raw(bus, target, ctxt, message, 'it is not what key')
+
+
+def test_without_signatures(tmp_path):
+    fleet = Fleet(tmp_path, 'off')
+    try:
+        bus, part = fleet.host('host1')
+        part.start()
+        assert ask(bus) == [] and 'signature' not in bus._transport.seen[-1][1] and fleet.rows() == []
+    finally:
+        fleet.close()

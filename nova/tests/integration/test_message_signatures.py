@@ -1,0 +1,57 @@
+"""Signed messages over a real RabbitMQ: what the broker and its driver do to a message leaves its signature good."""
+import pytest
+
+from nova import context
+from nova import exception
+from nova.compute import interface as compute_interface
+from nova.db import instances
+from nova.db import message_keys
+from nova import trusted_keys
+from nova.tests.functional import test_message_signatures as parts
+from nova.tests.integration import servers
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    made = parts.Fleet(tmp_path, 'require', servers.virtual_host().url)
+    yield made
+    made.close()
+
+
+def test_hosts_and_control_plane(fleet, monkeypatch):
+    bus, _part = fleet.joined('host1')
+    other, _part = fleet.joined('host2')
+    assert parts.ask(bus) == []
+    target, ctxt, message = bus._transport.seen[-1]
+    parts.refused_raw(bus, target, ctxt, message, 'it came before')
+    ctxt['signature'][1], ctxt['is_admin'] = '0' * 24, False
+    parts.refused_raw(bus, target, ctxt, message, 'it is not what key')
+    with pytest.raises(exception.HostForbidden, match='Host host2'):
+        parts.ask(other.of_host('host1'))
+    fleet.serve(bus, compute_interface.INTERFACE, fleet.core.computes['host1'], 'host1')
+    computes = compute_interface.INTERFACE
+    ctx = context.RequestContext(user_id='ü', project_id='p', roles=['member'], overwrite=False)
+    assert fleet.control.client(computes).ping(ctx, server='host1') == 'pong'
+    parts.refused(lambda: other.client(computes).ping(ctx, server='host1'), 'nobody has approved')
+    other.signatures.key = None
+    parts.refused(lambda: other.client(computes).ping(ctx, server='host1'), 'it is not signed')
+    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    fleet.core.api_db.run(message_keys.revoke, 'host1')
+    parts.refused(lambda: parts.ask(bus), 'nobody has approved key')
+
+
+def test_a_boot_of_a_server(fleet):
+    """Every message between the services of it, objects and all."""
+    uuid = fleet.core.boot()
+    bus, _part = fleet.joined('host1')
+    with fleet.core.db.reader() as conn:
+        home = instances.get(conn, uuid)['host']
+    if home != 'host1':
+        bus, _part = fleet.joined(home)
+    found = parts.ask(bus, home)
+    assert [entry['instance'].uuid for entry in found] == [uuid]
+    spec = parts.conductor_of(bus).get_request_spec(context.admin_context(), instance_uuid=uuid)
+    assert spec.instance_uuid == uuid
+    parts.conductor_of(bus).update_instance(
+        context.admin_context(), instance_uuid=uuid, expect={'host': [home]},
+        values={'launched_at': home and found[0]['instance'].created_at, 'network_info': [{'id': 'é', 'n': 1.5}]})
