@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 
+from nova.db import message_keys
 from nova.tests import loaded
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
@@ -43,6 +44,14 @@ COMPUTE = prepared.NO_IMAGES + '''
 [fake]
 state_dir = {state}/{host}
 delays = spawn:0.05,destroy:0.03
+'''
+SIGNED = '''
+[messages]
+signatures = require
+'''
+TOKEN = '''
+[messages]
+join_token_file = {state}/{host}.token
 '''
 
 
@@ -87,23 +96,29 @@ class Fleet:
     :param stack: ExitStack that ends them
     :param broker: servers.RabbitMQ
     :param database: what servers.mariadb() gives
+    :param signed: every message needs a signature, and the computes join with tokens
     """
 
-    def __init__(self, stack, directory, broker, database):
+    def __init__(self, stack, directory, broker, database, signed=False):
         self.broker, self.database = broker, database
         self._directory, port = directory, servers.free_port()
         self.urls = {'api': database('fleet_api'), 'cell1': database('fleet_cell')}
-        shared = SHARED.format(url=broker.url, state=directory)
+        shared = SHARED.format(url=broker.url, state=directory) + (SIGNED if signed else '')
         databases = DATABASES.format(api=self.urls['api'], cell=self.urls['cell1'], port=port)
         self.daemons = {}
         for name in ('conductor1', 'conductor2', 'scheduler1', 'network1', 'api1', 'compute1', 'compute2'):
             own = COMPUTE.format(state=directory, host=name) if name.startswith('compute') else databases
+            if signed and name.startswith('compute'):
+                own += TOKEN.format(state=directory, host=name)
             host = name if name.startswith('compute') else f'controller{name[-1]}'
             (directory / f'{name}.conf').write_text(f'{shared}{own}[DEFAULT]\nhost = {host}\n')
             self.daemons[name] = Daemon(directory, name)
             stack.callback(self.daemons[name].end)
         first = prepared.prepare(directory / 'conductor1.conf', f'http://127.0.0.1:{port}')
         self._token, self.image = first.token, first.image
+        for name in self.daemons if signed else ():
+            if name.startswith('compute'):
+                (directory / f'{name}.token').write_text(first.api_db.run(message_keys.new_token, 3600))
         first.close()
         for daemon in self.daemons.values():
             daemon.start()
