@@ -10,7 +10,7 @@ from nova.tests.functional import http_flood
 
 @pytest.fixture(scope='module')
 def cloud(tmp_path_factory):
-    with cloud_fixture.running(tmp_path_factory.mktemp('flood')) as made:
+    with cloud_fixture.running(tmp_path_factory.mktemp('flood'), metadata__request_rate=10000) as made:
         yield made
 
 

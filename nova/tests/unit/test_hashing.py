@@ -27,8 +27,7 @@ class Held:
     def put(self, lane, function=lambda: None):
         def ask():
             try:
-                self.pool.run(lane, function)
-                self.order.append(lane)
+                self.pool.run(lane, lambda: (function(), self.order.append(lane)))      # as they are served
             except exception.ServiceBusy as error:
                 self.refused.append((lane, error.kwargs['retry_after']))
         thread = threading.Thread(target=ask, daemon=True)

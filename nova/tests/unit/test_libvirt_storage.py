@@ -200,13 +200,13 @@ def test_unused_images_go_and_used_ones_stay(store, images, qcow2, raw):
 
 
 def test_a_cached_image_is_ours_and_read_only(store, images, raw, qcow2):
-    paths = [store.cache.fetch(images.add(name, source, kind)).path
+    paths = [store.cache.fetch(None, images.add(name, source, kind)).path
              for name, source, kind in (('one', raw, 'raw'), ('two', qcow2, 'qcow2'))]
     if os.geteuid() == 0:                # as libvirt left it for an earlier release
         os.chown(paths[1], 65534, 65534)
     os.chmod(paths[1], 0o660)
     store.prepare()
-    store.cache.fetch({'id': 'one', 'disk_format': 'raw'})
+    store.cache.fetch(None, {'id': 'one', 'disk_format': 'raw'})
     for path in paths:
         status = os.stat(path)
         assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o444, os.geteuid(), os.getegid()), path
