@@ -28,12 +28,11 @@ def forged(token: str) -> dict[str, str]:
              'kid path': _jwt(alg='HS256', kid='../../../dev/null'), 'fernet-like': 'gAAAAABl' + 'A' * 100,
              'twice': token + token, 'cut': token[:-1], 'half': token[:len(token) // 2], 'upside down': token[::-1],
              'longer by one': token + 'A', 'with a prefix': 'Bearer ' + token, 'in quotes': f'"{token}"',
-             'swapped case': token.swapcase(), 'list': f'{token},{token}'}
+             'swapped case': token.swapcase(), 'list': f'{token},{token}',
+             'more padding': token + '=', 'a quote behind it': token + "'"}
     step = max(1, len(token) // 24)
     for place in range(0, len(token), step):
         changed = 'A' if token[place] != 'A' else 'B'
-        if place == len(token) - 1:             # its last character may have bits that mean nothing
-            continue
         found[f'changed at {place}'] = token[:place] + changed + token[place + 1:]
     return found
 

@@ -3,6 +3,7 @@ import base64
 import datetime
 import os
 import shutil
+import string
 import threading
 
 import pytest
@@ -50,6 +51,25 @@ def test_every_single_byte_is_protected(tmp_path):
     for place in range(len(raw)):
         changed = raw[:place] + bytes([raw[place] ^ 0x80]) + raw[place + 1:]
         assert ring.open(base64.urlsafe_b64encode(changed).decode()) is None, place
+
+
+ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + '-_'
+
+
+@pytest.mark.parametrize('user_id', ['u', 'u' * 20, 'u' * 40])       # each padding that there may be
+def test_a_token_has_one_form(tmp_path, user_id):
+    """Decoding base64 passes over foreign characters and what follows the padding: such texts were tokens, too."""
+    ring = tokens.KeyRing(str(tmp_path))
+    token = ring.seal(claims(user_id=user_id))
+    body = token.rstrip('=')
+    others = {token + token, token + 'A', token + '=', f'"{token}"', f'{token},{token}', ' ' + token, token + '\n',
+              "'" + token, token[:10] + '.' + token[10:], token[:10] + '\0' + token[10:], token.replace('=', ''),
+              token.replace('-', '+').replace('_', '/') + ' '}
+    # the bits of the last character that mean nothing
+    others |= {body[:-1] + last + '=' * (len(token) - len(body)) for last in ALPHABET}
+    for other in others - {token}:
+        assert ring.open(other) is None, other
+    assert ring.open(token) == claims(user_id=user_id)
 
 
 def test_key_file_is_private_from_the_start(tmp_path):
