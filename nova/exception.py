@@ -68,6 +68,20 @@ class Unauthorized(NovaException):
     template = 'The request you have made requires authentication.'
 
 
+class FactorsMissing(Unauthorized):
+    """A login by a user who needs more methods than were used.
+
+    :param sealed: the receipt for those that were, as text
+    :param receipt: the same as a tokens.Receipt
+    :param user: the user's row
+    :param rules: lists of methods, each of which would do
+    """
+
+    def __init__(self, *, sealed, receipt, user, rules):
+        super().__init__()
+        self.sealed, self.receipt, self.user, self.rules = sealed, receipt, user, rules
+
+
 class Forbidden(NovaException):
     code = 403
     template = 'You are not allowed to do this.'

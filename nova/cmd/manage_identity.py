@@ -47,8 +47,15 @@ def promote_key(conf):
 
 
 def retire_keys(conf, force=False):
-    """Remove the keys before the present one, when no token that they have sealed is valid any more."""
-    gone = _ring(conf).retire(0 if force else _lifetime(conf))
+    """Remove the keys before the present one, when no token that they have sealed is valid any more. What they have
+    sealed in the database, the secrets of one-time codes, is sealed with the present one first."""
+    import functools
+
+    from nova import compose
+    from nova.embedded.identity import credentials
+    ring = _ring(conf)
+    api_db, _cell_db = compose.open_databases(conf)
+    gone = ring.retire(0 if force else _lifetime(conf), functools.partial(credentials.reseal, api_db))
     print(f'{gone} older keys are gone.')
 
 

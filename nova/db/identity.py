@@ -13,6 +13,7 @@ NOUNS = {
     'user': tables.identity_users,
     'role': tables.identity_roles,
     'application_credential': tables.identity_application_credentials,
+    'credential': tables.identity_credentials,
 }
 
 
@@ -51,6 +52,8 @@ def delete_project(conn, project_id):
     conn.execute(credentials.delete().where(credentials.c.project_id == project_id))
     conn.execute(users.update().where(users.c.default_project_id == project_id)
                  .values(default_project_id=None))
+    others = tables.identity_credentials                 # of a user, who goes on logging in with them
+    conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return _delete(conn, 'project', project_id)
 
 
@@ -74,8 +77,8 @@ def delete_user(conn, user_id):
     _delete_assignments(conn, user_id=user_id)
     past = tables.identity_passwords
     conn.execute(past.delete().where(past.c.user_id == user_id))
-    credentials = tables.identity_application_credentials
-    conn.execute(credentials.delete().where(credentials.c.user_id == user_id))
+    for credentials in (tables.identity_application_credentials, tables.identity_credentials):
+        conn.execute(credentials.delete().where(credentials.c.user_id == user_id))
     return _delete(conn, 'user', user_id)
 
 
@@ -87,6 +90,37 @@ def delete_role(conn, role_id):
 
 def delete_application_credential(conn, credential_id):
     return _delete(conn, 'application_credential', credential_id)
+
+
+def lock_user(conn, user_id):
+    """Whether there is the user; nobody else locks it before the end of the transaction."""
+    table = tables.identity_users
+    return conn.execute(sa.select(table.c.id).where(table.c.id == user_id).with_for_update()).first() is not None
+
+
+def delete_credential(conn, credential_id):
+    return _delete(conn, 'credential', credential_id)
+
+
+def use_totp_step(conn, user_id, step):
+    """Take the one-time code of a step; False when it, or a later one, was taken before."""
+    table = tables.identity_users
+    unused = sa.or_(table.c.totp_step.is_(None), table.c.totp_step < step)
+    return bool(conn.execute(table.update().where(table.c.id == user_id, unused).values(totp_step=step)).rowcount)
+
+
+def sealed_blobs(conn, after, limit):
+    """[(id, sealed blob)] of the credentials whose id is above ``after``, by id."""
+    table = tables.identity_credentials
+    query = sa.select(table.c.id, table.c.sealed_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
+    return [tuple(row) for row in conn.execute(query)]
+
+
+def replace_blob(conn, credential_id, old, new):
+    """Store another sealed blob in the place of the one that was read; one that has changed since stays."""
+    table = tables.identity_credentials
+    conn.execute(table.update().where(table.c.id == credential_id, table.c.sealed_blob == old)
+                 .values(sealed_blob=new))
 
 
 def _delete(conn, noun, row_id):

@@ -28,6 +28,9 @@ identity_users = table(
     sa.Column('password_hash', sa.String(255)),              # NULL: no login by password
     # Tokens issued up to this moment are void: a password was changed or the user was disabled.
     sa.Column('tokens_void_until', types.DateTime),
+    sa.Column('options', types.Json),                        # those that are set, as the API names them
+    # The step of the last one-time code that was taken: it, and those before it, are used up, whichever device made it.
+    sa.Column('totp_step', sa.BigInteger),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),
 )
@@ -70,6 +73,17 @@ identity_application_credentials = table(
     sa.Column('expires_at', types.DateTime),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('user_id', 'name', name='uniq_identity_application_credentials_name'),
+)
+
+# What a user has besides a password: the secrets of devices that make one-time codes.
+identity_credentials = table(
+    'identity_credentials',
+    sa.Column('id', sa.String(64), primary_key=True),
+    sa.Column('user_id', sa.String(64), nullable=False, index=True),
+    sa.Column('type', sa.String(16), nullable=False),
+    sa.Column('sealed_blob', sa.String(1024), nullable=False),       # KeyRing.seal_secret of this id
+    sa.Column('project_id', sa.String(64)),
+    sa.Column('created_at', types.DateTime, nullable=False),
 )
 
 # Tokens revoked before their end; a row goes when nobody could use the token any more.

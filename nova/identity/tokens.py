@@ -21,9 +21,9 @@ from nova import exception
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = 1
+# What a sealed text is: the first field in it. None is taken for another.
+FORMAT, RECEIPT, SECRET = 1, 2, 3
 MAX_LENGTH = 1024           # of a token that is worth looking at
-KEYS_KEPT = 3               # the newest seals; the others still open what they sealed
 KEY_FILE = 'token.keys'
 STAGED = '.staged'         # behind that name: a key that opens tokens and seals none yet
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -34,7 +34,7 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 class Claims:
     """What the token itself says.
 
-    methods     how the user proved who he is: password, token, application_credential
+    methods     how the user proved who he is: password, totp, token, application_credential
     scope       'project', 'domain', 'system' or None
     audit_ids   its own id and, for one got for another token, that one's
     """
@@ -47,6 +47,16 @@ class Claims:
     expires_at: datetime.datetime
     audit_ids: tuple
     credential_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is given for a login that needs more methods: who has done which of them, and until when they count."""
+
+    user_id: str
+    methods: tuple
+    issued_at: datetime.datetime
+    expires_at: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,12 +173,6 @@ class KeyRing:
         finally:
             os.unlink(part)
 
-    def rotate(self):
-        """Seal with a new key from now on; tokens sealed with the KEYS_KEPT - 1 keys before it stay good."""
-        with self._alone():
-            self._write([fernet.Fernet.generate_key(), *self._keys_in(self.path)][:KEYS_KEPT], replace=True)
-        self._load()
-
     @contextlib.contextmanager
     def _alone(self):
         """A block that no other command is in."""
@@ -211,10 +215,12 @@ class KeyRing:
             os.unlink(self.path + STAGED)
         self._load()
 
-    def retire(self, older_than_s=0):
+    def retire(self, older_than_s=0, reseal=None):
         """Keep the key alone that seals: what the others sealed is void.
 
         :param older_than_s: seconds for which it must have been the one that seals
+        :param reseal: ``reseal(renewed)`` keeps the secrets that are stored: each is to be replaced by what
+            ``renewed(sealed)`` gives, None for one that the key which stays has sealed, or that no key opens
         :returns: how many keys are gone
         :raises Conflict: it has not been for so long
         """
@@ -225,28 +231,84 @@ class KeyRing:
                 raise exception.Conflict(f'Tokens that older keys have sealed are valid for up to {math.ceil(left)} s '
                                          'more.')
             if len(keys) > 1:
+                renewed = _renewer(keys)
+                if reseal is not None:
+                    reseal(renewed)                      # first: who is stopped here has lost nothing
                 self._write(keys[:1], replace=True)
+                if reseal is not None:
+                    reseal(renewed)                      # what a process sealed meanwhile that knew the old keys alone
         self._load()
         return len(keys) - 1
 
-    def seal(self, claims):
-        """The token of these claims."""
-        fields = [FORMAT, claims.user_id, claims.scope, claims.scope_id, claims.methods,
-                  (claims.issued_at - EPOCH) // MICROSECOND, (claims.expires_at - EPOCH) // MICROSECOND,
-                  claims.audit_ids, claims.credential_id]
+    def _opened(self, text, kind):
+        """The fields behind the first one of what ``_sealed`` made of this kind; None for anything else."""
+        if len(text) > MAX_LENGTH or not _is_canonical(text):
+            return None
+        try:
+            found, *fields = orjson.loads(self._current().decrypt(text.encode()))
+        except (fernet.InvalidToken, orjson.JSONDecodeError):
+            return None
+        return fields if found == kind else None
+
+    def _sealed(self, *fields):
         # Fernet's own base64 padding is kept: '=' is safe in a header.
         return self._current().encrypt(orjson.dumps(fields)).decode()
 
+    def seal_receipt(self, receipt: Receipt) -> str:
+        return self._sealed(RECEIPT, receipt.user_id, receipt.methods, _ticks(receipt.issued_at),
+                            _ticks(receipt.expires_at))
+
+    def open_receipt(self, text: str) -> Receipt | None:
+        """The receipt that one of the keys sealed, expired or not; None for anything else."""
+        fields = self._opened(text, RECEIPT)
+        if fields is None:
+            return None
+        user_id, methods, issued, expires = fields
+        return Receipt(user_id, tuple(methods), EPOCH + issued * MICROSECOND, EPOCH + expires * MICROSECOND)
+
+    def seal_secret(self, owner: str, secret: str) -> str:
+        """A secret as it is stored.
+
+        :param owner: the id of the row that has it: in another row it opens to nothing
+        """
+        return self._sealed(SECRET, owner, secret)
+
+    def open_secret(self, owner: str, sealed: str) -> str | None:
+        """The secret; None where no key opens it, or where it is another row's."""
+        fields = self._opened(sealed, SECRET)
+        return fields[1] if fields is not None and fields[0] == owner else None
+
+    def seal(self, claims):
+        """The token of these claims."""
+        return self._sealed(FORMAT, claims.user_id, claims.scope, claims.scope_id, claims.methods,
+                            _ticks(claims.issued_at), _ticks(claims.expires_at), claims.audit_ids,
+                            claims.credential_id)
+
     def open(self, token):
         """The claims of a token that one of the keys sealed, expired or not; None for anything else."""
-        if len(token) > MAX_LENGTH or not _is_canonical(token):
+        fields = self._opened(token, FORMAT)
+        if fields is None:
             return None
-        try:
-            fields = orjson.loads(self._current().decrypt(token.encode()))
-        except (fernet.InvalidToken, orjson.JSONDecodeError):
-            return None
-        if fields[0] != FORMAT:
-            return None
-        _, user_id, scope, scope_id, methods, issued, expires, audit_ids, credential_id = fields
+        user_id, scope, scope_id, methods, issued, expires, audit_ids, credential_id = fields
         return Claims(user_id, scope, scope_id, tuple(methods), EPOCH + issued * MICROSECOND,
                       EPOCH + expires * MICROSECOND, tuple(audit_ids), credential_id)
+
+
+def _ticks(moment):
+    return (moment - EPOCH) // MICROSECOND
+
+
+def _renewer(keys):
+    """A function that gives what a sealed text is to be replaced by: the same, sealed with the first of the keys."""
+    newest, cipher = fernet.Fernet(keys[0]), fernet.MultiFernet([fernet.Fernet(key) for key in keys])
+
+    def renewed(sealed):
+        try:
+            newest.decrypt(sealed)
+        except fernet.InvalidToken:
+            try:
+                return cipher.rotate(sealed).decode()
+            except fernet.InvalidToken:
+                return None
+        return None
+    return renewed

@@ -2,6 +2,7 @@
 import contextlib
 import socketserver
 import threading
+import time
 from wsgiref import simple_server
 
 import webob
@@ -23,24 +24,26 @@ class IdentityCloud:
 
     :param path: a pathlib.Path of an empty directory
     :param base_url: in the catalog
+    :param clock: of one-time codes
     :param options: of the group [identity]
     """
 
-    def __init__(self, path, base_url='http://cloud.example', db_url=None, **options):
+    def __init__(self, path, base_url='http://cloud.example', db_url=None, clock=time.time, **options):
         options = {'password_hash_rounds': ROUNDS, 'validation_cache_time': 60} | options
         self.conf = nova_conf.new([], files=[],
                                   **{f'identity__{name}': value for name, value in options.items()})
-        self.path = path
+        self.path, self.clock = path, clock
         self.db = engine.Database(db_url or f'sqlite:///{path}/api.sqlite')
         schemas.create(self.db, 'api')
         self.service = service.IdentityService(self.conf, self.db, str(path / 'keys'),
-                                               catalog.for_base(base_url))
+                                               catalog.for_base(base_url), clock)
         self.passwords = bootstrap.bootstrap(self.service)
         self.app = app.Application(self.service)
 
     def sibling(self):
         """Another process' service on the same database and keys."""
-        return service.IdentityService(self.conf, self.db, str(self.path / 'keys'), self.service.catalog)
+        return service.IdentityService(self.conf, self.db, str(self.path / 'keys'), self.service.catalog,
+                                       self.clock)
 
     def token(self, user='admin', project=None):
         names = {'admin': 'admin', 'demo': 'demo', 'nova': 'service'}

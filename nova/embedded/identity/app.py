@@ -10,6 +10,7 @@ from nova import exception
 from nova import json_text
 from nova.embedded.identity import handlers
 from nova.embedded.identity import operations
+from nova.embedded.identity import views
 from nova.identity import auth
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +39,10 @@ class Application:
                                remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
             reply = self._answer(req)
+        except exception.FactorsMissing as missing:
+            audit.about(missing.user['id'])
+            reply = operations.reply_of(views.receipt(missing), missing.code, [
+                ('Openstack-Auth-Receipt', missing.sealed), ('WWW-Authenticate', auth.challenge(environ, self._uri))])
         except exception.NovaException as error:
             reply = self._fault(req, error.code, error.message, error.kwargs)
         except Exception:

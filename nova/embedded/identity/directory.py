@@ -124,7 +124,7 @@ class Directory:
     # ---- users
 
     def create_user(self, name, password=None, *, description=None, email=None, enabled=True,
-                    default_project_id=None, user_id=None):
+                    default_project_id=None, options=None, user_id=None):
         """A user without a password cannot log in until one is set.
 
         :raises PasswordRefused: it is against the rules
@@ -134,13 +134,14 @@ class Directory:
         return self._create('user', {
             'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
+            'options': _merged({}, options or {}),
             'password_hash': None if password is None else self._hashed('', password)})
 
     def update_user(self, user_id, by_rules=True, **values):
         """Change a user; a new password, or disabling, voids the tokens issued so far.
 
         :param by_rules: False for a password that was made here
-        :param values: columns, and ``password``
+        :param values: columns, and ``password``; ``options`` are those to change, one that is None goes
         :raises PasswordRefused: it is against the rules
         """
         if 'password' in values:
@@ -150,7 +151,16 @@ class Directory:
             values['password_hash'] = None if password is None else self._hashed('', password)
         if 'password_hash' in values or values.get('enabled') is False:
             values['tokens_void_until'] = utils.utcnow()
-        return self._update('user', user_id, values, self._remember_password if 'password_hash' in values else None)
+        options = values.get('options', {})
+
+        def beside(conn, user):
+            if 'password_hash' in values:
+                self._remember_password(conn, user)
+            if options:
+                values['options'] = _merged(user['options'] or {}, options)
+        if not options:
+            values.pop('options', None)
+        return self._update('user', user_id, values, beside)
 
     def _remember_password(self, conn, user):
         if self.rules.history > 1 and user['password_hash'] is not None:
@@ -252,6 +262,10 @@ class Directory:
 
     def delete_application_credential(self, credential_id):
         self._delete('application_credential', queries.delete_application_credential, credential_id)
+
+
+def _merged(options, changes):
+    return {name: value for name, value in (options | changes).items() if value is not None}
 
 
 def _subset(held, wanted):

@@ -2,6 +2,7 @@
 from nova import audit
 from nova import exception
 from nova.embedded.identity import catalog
+from nova.embedded.identity import credential_resources
 from nova.embedded.identity import operations
 from nova.embedded.identity import resources
 from nova.embedded.identity import schemas
@@ -27,7 +28,8 @@ def _catalog(req, data):
 
 
 def login(req):
-    token, data = req.service.authenticate(req.data['auth'], req.remote_addr or '')
+    token, data = req.service.authenticate(req.data['auth'], req.remote_addr or '',
+                                           req.headers.get('Openstack-Auth-Receipt'))
     audit.asked_by(data)
     audit.about(data.user_id)
     return operations.reply_of(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
@@ -138,4 +140,5 @@ ROWS = [
     *(Row('GET', f'/v3/{key}/{{row_id}}', _one_of(key), rule)
       for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
     *resources.ROWS,
+    *credential_resources.ROWS,
 ]

@@ -12,7 +12,7 @@ Row = operations.Row
 # What of a body is stored; the rest is tolerated and left.
 FIELDS = {
     'project': ('name', 'description', 'enabled', 'tags'),
-    'user': ('name', 'description', 'enabled', 'email', 'default_project_id', 'password'),
+    'user': ('name', 'description', 'enabled', 'email', 'default_project_id', 'password', 'options'),
     'role': ('name', 'description'),
 }
 
@@ -242,7 +242,7 @@ def unassign_role(kind):
 
 # ---- application credentials
 
-def _refuse_restricted(req):
+def refuse_restricted(req):
     """A credential must not be able to prolong its own life or to widen its rights."""
     credential = req.caller.credential
     if credential and credential['restricted']:
@@ -270,7 +270,7 @@ def list_credentials(req, user_id):
 
 
 def create_credential(req, user_id):
-    _refuse_restricted(req)
+    refuse_restricted(req)
     given = req.data['application_credential']
     if given.get('project_id') not in (None, req.caller.project_id):
         raise exception.Forbidden('An application credential is for the project of the token.')
@@ -297,7 +297,7 @@ def show_credential(req, user_id, credential_id):
 
 
 def delete_credential(req, user_id, credential_id):
-    _refuse_restricted(req)
+    refuse_restricted(req)
     _credential(req, user_id, credential_id)
     req.service.delete_application_credential(credential_id)
 

@@ -41,6 +41,7 @@ AUTH = wrapped('auth', obj(
         ['methods'],
         methods={'type': 'array', 'items': {'type': 'string', 'maxLength': 64}, 'minItems': 1, 'maxItems': 8},
         password=wrapped('user', obj(['password'], password={'type': 'string', 'maxLength': 4096}, **_USER)),
+        totp=wrapped('user', obj(['passcode'], passcode={'type': 'string', 'maxLength': 64}, **_USER)),
         token=obj(['id'], id={'type': 'string'}),
         application_credential=obj(['secret'], secret={'type': 'string', 'maxLength': 4096},
                                    user=obj(**_USER), **_REF)),
@@ -55,9 +56,16 @@ _PROJECT = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'doma
 PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
 PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
 
+# An option that would be ignored must not be accepted, nor a rule that nobody can keep; null takes an option away.
+METHODS = ('password', 'totp', 'token', 'application_credential')
+_RULE = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
+_OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG),
+               multi_factor_auth_rules=maybe({'type': 'array', 'items': _RULE, 'maxItems': 16, 'uniqueItems': True}))
+_OPTIONS['additionalProperties'] = False
+
 _PERSON = {'name': name(255), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
            'password': maybe(SECRET), 'default_project_id': maybe(ID),
-           'email': maybe({**TEXT, 'maxLength': 255})}
+           'email': maybe({**TEXT, 'maxLength': 255}), 'options': _OPTIONS}
 USER_CREATE = wrapped('user', obj(['name'], **_PERSON))
 USER_UPDATE = wrapped('user', obj(**_PERSON))
 PASSWORD = wrapped('user', obj(['password', 'original_password'], password=SECRET,
@@ -74,6 +82,11 @@ CREDENTIAL = wrapped('application_credential', obj(
     roles=maybe({'type': 'array', 'maxItems': 64,
                  'items': {**obj(id=ID, name=name(255)), 'minProperties': 1}}),
     access_rules=maybe({'type': 'array', 'maxItems': 0})))
+
+_BLOB = {'type': 'string', 'minLength': 1, 'maxLength': 128}
+_USER_CREDENTIAL = {'blob': _BLOB, 'type': {'enum': ['totp']}, 'user_id': ID, 'project_id': maybe(ID)}
+USER_CREDENTIAL_CREATE = wrapped('credential', obj(['blob', 'type', 'user_id'], **_USER_CREDENTIAL))
+USER_CREDENTIAL_UPDATE = wrapped('credential', obj(**_USER_CREDENTIAL))
 
 
 class Body:

@@ -11,7 +11,9 @@ from nova import exception
 from nova import utils
 from nova.db import identity as queries
 from nova.db.cells import UNREACHABLE
+from nova.embedded.identity import credentials
 from nova.embedded.identity import directory
+from nova.embedded.identity import factors
 from nova.embedded.identity import password_rules
 from nova.embedded.identity import ratelimit
 from nova.identity import hashing
@@ -31,9 +33,10 @@ class IdentityService(directory.Directory):
     :param api_db: db.engine.Database that has the identity tables
     :param keys_dir: directory of the token keys, made when missing
     :param catalog: callable(project_id) -> service catalog, see ``catalog.for_base``
+    :param clock: of one-time codes: seconds since the epoch
     """
 
-    def __init__(self, conf, api_db, keys_dir, catalog):
+    def __init__(self, conf, api_db, keys_dir, catalog, clock=time.time):
         options = conf.identity
         # So many threads of the server may wait for a hash; the others stay for everything else.
         places = conf.http.threads * 3 // 4 if concurrency.model() == 'native' else GREEN_PLACES
@@ -42,6 +45,8 @@ class IdentityService(directory.Directory):
                                                       options.password_history))
         self.catalog = catalog
         self.keys = tokens.KeyRing(keys_dir)
+        self.credentials = credentials.Credentials(api_db, self.keys)
+        self._clock = clock
         self._lifetime = datetime.timedelta(seconds=options.token_expiration)
         self._grace = datetime.timedelta(seconds=options.allow_expired_window)
         self._trust = options.validation_cache_time
@@ -117,34 +122,42 @@ class IdentityService(directory.Directory):
         return self.authenticate({'identity': {'methods': ['password'], 'password': {'user': {
             'name': name, 'password': password, 'domain': domain}}}, 'scope': scope}, address)
 
-    def authenticate(self, auth, address=''):
+    def authenticate(self, auth, address='', receipt=None):
         """Check who asks and issue a token.
 
         :param auth: the ``auth`` object of POST /v3/auth/tokens, of the right types
         :param address: where the request comes from; failures are counted for it
+        :param receipt: of methods that were used before, as text
         :returns: (token, TokenData)
         :raises Unauthorized: always the same words, whatever was wrong
+        :raises FactorsMissing: what was used is right, and the user's rules want more; it has a receipt
         :raises TooManyRequests: too many failures for this user from this address: to be tried later
         :raises ServiceBusy: too many logins at once
         """
+        now = utils.utcnow()
+        earlier = factors.opened(self.keys, receipt, now)
         identity = auth['identity']
         proofs = [getattr(self, _METHODS[method])(identity.get(method) or {}, address)
-                  for method in dict.fromkeys(identity['methods']) if method in _METHODS]
-        if not proofs or len(proofs) < len(set(identity['methods'])) or len({p.user_id for p in proofs}) > 1:
+                  for method in sorted(dict.fromkeys(identity['methods']), key=_ONCE.__contains__)
+                  if method in _METHODS]
+        if (not proofs or len(proofs) < len(set(identity['methods'])) or len({p.user_id for p in proofs}) > 1
+                or earlier and earlier.user_id != proofs[0].user_id):
             raise exception.Unauthorized()
-        now = utils.utcnow()
         before = next((proof.claims for proof in proofs if proof.claims), None)
         bound = next((proof for proof in proofs if proof.project_id), None)
         user_id = proofs[0].user_id
+        methods = tuple(dict.fromkeys((*identity['methods'], *(earlier.methods if earlier else ()),
+                                       *(before.methods if before else ()))))
         with self.db.reader() as conn:
+            user = _usable(queries.get(conn, 'user', id=user_id), earlier)
+            factors.check(self.keys, user, methods, earlier, now)
             scope, scope_id = _scope(conn, auth.get('scope'), user_id, bound)
             claims = tokens.Claims(
-                user_id, scope, scope_id, tuple(dict.fromkeys((*identity['methods'],
-                                                               *(before.methods if before else ())))),
+                user_id, scope, scope_id, methods,
                 now, min([now + self._lifetime] + [proof.expires_at for proof in proofs if proof.expires_at]),
                 (tokens.new_audit_id(), *(before.audit_ids[-1:] if before else ())),
                 bound.credential_id if bound else None)
-            data = _load(conn, claims)
+            data = _load(conn, claims, user)
         return self.keys.seal(claims), data
 
     def by_password(self, given, address):
@@ -153,6 +166,15 @@ class IdentityService(directory.Directory):
         self._check_secret(asked.get('password'), user and user['password_hash'],
                            (user['id'] if user else _name(asked), address), user and user['id'])
         return Proof(user['id'])
+
+    def by_totp(self, given, address):
+        """The failures are counted apart from those of the password, whose holder could else forget them."""
+        asked = given.get('user') or {}
+        user = self._user_of(asked)
+        user_id = user and user['id']
+        self._check(('totp\0' + (user_id or _name(asked)), address), user_id,
+                    lambda: self.credentials.take_code(user_id, asked.get('passcode') or '', self._clock()))
+        return Proof(user_id)
 
     def by_credential(self, given, address):
         asked = given.get('user') or {}
@@ -197,9 +219,17 @@ class IdentityService(directory.Directory):
 
     def _check_secret(self, secret, stored, key, user_id):
         """Return when the secret is right; who is unknown takes as long and is counted alike."""
+        self._check(key, user_id, lambda: self.hashing.run(
+            ratelimit.source(key[1]), passwords.matches, secret or '', stored, self.rounds))
+
+    def _check(self, key, user_id, matches):
+        """Return when ``matches()`` is true; else it is counted.
+
+        :param key: (who, address)
+        """
         key = (str(key[0])[:255], ratelimit.source(key[1]))
         self._delays.check(*key)
-        if not self.hashing.run(key[1], passwords.matches, secret or '', stored, self.rounds):
+        if not matches():
             self._delays.failed(*key)
             audit.about(user_id)
             # The name that was typed stays out: people type passwords into that field.
@@ -221,7 +251,9 @@ class IdentityService(directory.Directory):
 Proof = collections.namedtuple('Proof', 'user_id expires_at project_id credential_id claims',
                                defaults=(None, None, None, None))
 
-_METHODS = {'password': 'by_password', 'token': 'by_token', 'application_credential': 'by_credential'}
+_METHODS = {'password': 'by_password', 'totp': 'by_totp', 'token': 'by_token',
+            'application_credential': 'by_credential'}
+_ONCE = frozenset(('totp',))         # used up by a look at it: they come after the others, which may be wrong
 
 
 def _words(mapping):
@@ -274,12 +306,24 @@ def _default_scope(conn, user_id):
     return None, None
 
 
-def _load(conn, claims):
+def _usable(user, receipt):
+    """The user's row.
+
+    :raises Unauthorized: gone or disabled, or the receipt is older than the password
+    """
+    if (user is None or not user['enabled']
+            or receipt and user['tokens_void_until'] and receipt.issued_at <= user['tokens_void_until']):
+        raise exception.Unauthorized()
+    return user
+
+
+def _load(conn, claims, user=None):
     """TokenData of these claims as the database has it now.
 
+    :param user: the user's row, where it has just been read
     :raises Unauthorized: revoked, or something that it relies on is gone, disabled or changed
     """
-    user = queries.get(conn, 'user', id=claims.user_id)
+    user = user or queries.get(conn, 'user', id=claims.user_id)
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])
             or user['tokens_void_until'] and claims.issued_at <= user['tokens_void_until']):
         raise exception.Unauthorized()

@@ -31,7 +31,7 @@ def project(row, base):
 
 def user(row, base):
     shown = {'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'enabled': row['enabled'],
-             'password_expires_at': None, 'options': {}}
+             'password_expires_at': None, 'options': row.get('options') or {}}
     shown |= {name: row[name] for name in ('description', 'email', 'default_project_id')
               if row.get(name) is not None}
     return _with_link(shown, base, 'users')
@@ -69,6 +69,23 @@ def application_credential(row, roles, base):
         'roles': [{'id': key, 'name': roles[key]['name'], 'domain_id': None}
                   for key in row['role_ids'] if key in roles],
         'system': None}, base, f'users/{row["user_id"]}/application_credentials')
+
+
+def credential(row, base):
+    names = ('id', 'user_id', 'type', 'blob', 'project_id')
+    return _with_link({name: row[name] for name in names}, base, 'credentials')
+
+
+def receipt(missing):
+    """The body of a login that needs more methods.
+
+    :param missing: exception.FactorsMissing
+    """
+    given, user = missing.receipt, missing.user
+    return {'receipt': {'methods': list(given.methods), 'issued_at': time(given.issued_at),
+                        'expires_at': time(given.expires_at),
+                        'user': {'id': user['id'], 'name': user['name'], 'domain': DOMAIN_REF}},
+            'required_auth_methods': missing.rules}
 
 
 def token(data, catalog=None):

@@ -273,3 +273,33 @@ def test_identity_answers_everybody(things, missing, owner, others, nowhere):
                 wrong[f'{row.method} {row.path}', who] = answer.status_code, answer.text[:150]
     assert not wrong
     assert owner.get(f'/identity/v3/projects/{things["project"]}').json() == before
+
+
+def test_devices_of_others_are_not_there(owner, identity, others, nowhere):
+    """The secrets of one-time codes: nobody but their user, and an administrator, sees or changes them."""
+    blob = 'CANARY' + 'A' * 26
+    made = owner.post('/identity/v3/credentials', {'credential': {
+        'type': 'totp', 'user_id': owner.user_id, 'blob': blob}}).json()['credential']
+    path, wrong = f'/identity/v3/credentials/{made["id"]}', {}
+    bodies = {'GET': None, 'PATCH': {'credential': {'blob': 'A' * 32}}, 'DELETE': None}
+    for who, caller in {**others, **nowhere}.items():
+        if 'admin' in who.split():
+            continue
+        refused = 403 if who == 'credential' else 404
+        for method, body in bodies.items():
+            answer = caller.request(method, path, body)
+            absent = caller.request(method, f'/identity/v3/credentials/{MISSING}', body)
+            same = answer.text == absent.text.replace(MISSING, made['id'])
+            if not same or {answer.status_code, absent.status_code} != {refused}:
+                wrong[method, who] = answer.status_code, answer.text
+        for query in ('', f'?user_id={owner.user_id}', '?type=totp', '?user_id='):
+            answer = caller.get('/identity/v3/credentials' + query)
+            if blob in answer.text or answer.status_code not in (200, 403):
+                wrong[query, who] = answer.status_code, answer.text
+        answer = caller.post('/identity/v3/credentials', {'credential': {
+            'type': 'totp', 'user_id': owner.user_id, 'blob': 'A' * 32}})
+        if answer.status_code != 403:
+            wrong['POST', who] = answer.status_code, answer.text
+    assert not wrong, wrong
+    assert owner.get('/identity/v3/credentials').json()['credentials'] == [made]
+    assert identity.admin.get(path).json()['credential'] == made

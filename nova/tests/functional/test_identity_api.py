@@ -138,7 +138,8 @@ def _filled(path):
 def test_changes_are_for_administrators(cloud):
     token = cloud.token('demo')
     free = {'/v3/auth/tokens', '/v3/users/{user_id}/application_credentials',
-            '/v3/users/{user_id}/application_credentials/{credential_id}', '/v3/users/{user_id}/password'}
+            '/v3/users/{user_id}/application_credentials/{credential_id}', '/v3/users/{user_id}/password',
+            '/v3/credentials', '/v3/credentials/{credential_id}'}
     tried = 0
     for row in handlers.ROWS:
         if row.method != 'GET' and row.path not in free:
@@ -239,13 +240,14 @@ def test_a_fault_repeats_no_value_of_the_body(cloud):
 def test_paths_queries_and_methods(cloud):
     token = cloud.token()
     for path in ('/v4', '/v3/nonsense', '/v3/users/', '/v3/users//projects', '/v3/users/%00', '/v3/users/%ff',
-                 '/v3/users/' + 'x' * 5000, '/v3/credentials', '/v3/auth/tokens/x'):
+                 '/v3/users/' + 'x' * 5000, '/v3/credentials/%00', '/v3/auth/tokens/x'):
         reply = cloud.call('GET', path, token=token)
         assert reply.status_int in (200, 404), path
         assert reply.status_int == 200 if path == '/v3/users/' else 'error' in reply.json
     assert cloud.call('GET', '/v3/users?name=%ff', token=token).status_int == 400
     assert cloud.call('GET', '/v3/users?name=%00', token=token).status_int == 400
     assert cloud.call('GET', '/v3/role_assignments?user.id=%00', token=token).status_int == 400
+    assert cloud.call('GET', '/v3/credentials?user_id=%00', token=token).status_int == 400
     reply = cloud.call('DELETE', '/v3/users', token=token)
     assert reply.status_int == 405 and reply.headers['Allow'] == 'GET, POST'
 

@@ -1,27 +1,33 @@
 """Unmodified clients over HTTP: python-openstackclient, openstacksdk, keystoneauth1, keystonemiddleware."""
+import base64
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 
 import keystoneauth1.exceptions
 import pytest
 import webob
 from keystoneauth1 import identity as keystone_identity
+from keystoneauth1 import loading
 from keystoneauth1 import session as keystone_session
 from keystonemiddleware import auth_token
 
 from nova.embedded.identity import bootstrap
 from nova.embedded.identity import catalog
 from nova.identity import auth
+from nova.identity import totp
 from nova.tests import identity_fixture
 
 
 @pytest.fixture
 def cloud(tmp_path):
     """An IdentityCloud that is served; ``url`` is where."""
-    made = identity_fixture.IdentityCloud(tmp_path)
+    shift = []                # steps that the clock of one-time codes is ahead
+    made = identity_fixture.IdentityCloud(tmp_path, clock=lambda: time.time() + len(shift) * totp.STEP_S)
+    made.ahead = shift
 
     def mounted(environ, start_response):
         assert environ['PATH_INFO'].startswith('/identity')
@@ -65,6 +71,38 @@ def test_application_credentials_through_keystoneauth(cloud):
         auth_url=cloud.url + '/identity/v3', application_credential_id=made['id'],
         application_credential_secret=made['secret']))
     assert by_credential.get_project_id() == mine.get_project_id()
+
+
+def test_one_time_codes_through_keystoneauth(cloud):
+    """v3totp, v3multifactor, and the receipt of a login that is not complete."""
+    blob, user_id = base64.b32encode(os.urandom(20)).decode(), cloud.id_of('user', 'demo')
+    url, admin = cloud.url + '/identity/v3', session(cloud, 'admin')
+    made = admin.post(url + '/credentials', json={'credential': {'type': 'totp', 'user_id': user_id, 'blob': blob}})
+    assert made.json()['credential']['blob'] == blob
+
+    def code():
+        """Of the next step: each is taken once."""
+        cloud.ahead.append(True)
+        return totp.code(totp.secret_of(blob), int(cloud.clock() // totp.STEP_S))
+
+    def token_by(name, **options):
+        plugin = loading.get_plugin_loader(name).load_from_options(
+            auth_url=url, user_id=user_id, project_name='demo', project_domain_id='default', **options)
+        return keystone_session.Session(plugin), plugin
+    by_code, _plugin = token_by('v3totp', passcode=code())
+    assert by_code.get_project_id() == cloud.id_of('project', 'demo')
+    admin.patch(f'{url}/users/{user_id}', json={'user': {'options': {
+        'multi_factor_auth_enabled': True, 'multi_factor_auth_rules': [['password', 'totp']]}}})
+    both, _plugin = token_by('v3multifactor', auth_methods=['v3password', 'v3totp'], passcode=code(),
+                             password=cloud.passwords['demo'])
+    assert both.get_project_id() == cloud.id_of('project', 'demo')
+    mine, plugin = token_by('v3password', password=cloud.passwords['demo'])
+    with pytest.raises(keystoneauth1.exceptions.MissingAuthMethods) as caught:
+        mine.get_token()
+    assert caught.value.methods == ['password'] and caught.value.required_auth_methods == [['password', 'totp']]
+    completed, plugin = token_by('v3totp', passcode=code())
+    plugin.add_method(keystone_identity.v3.ReceiptMethod(receipt=caught.value.receipt))
+    assert completed.get_project_id() == cloud.id_of('project', 'demo')
 
 
 def echo(environ, start_response):
@@ -132,6 +170,18 @@ def test_openstackclient(cloud):
                      'OS_APPLICATION_CREDENTIAL_SECRET': made['Secret']}
     assert openstack('token issue -f json', **by_credential)['project_id'] == token['project_id']
     assert '403' in openstack('application credential create d', code=1, **by_credential)
+    blob = base64.b32encode(os.urandom(20)).decode()
+    device = openstack(f'credential create -f json --type totp u {blob}')
+    assert (device['blob'], device['user_id']) == (blob, user['id'])
+    assert [row['ID'] for row in openstack('credential list -f json --type totp')] == [device['id']]
+    openstack('user set --enable-multi-factor-auth --multi-factor-auth-rule password,totp u')
+    by_password = {'OS_CLOUD': '', 'OS_AUTH_URL': cloud.url + '/identity/v3', 'OS_USERNAME': 'u', 'OS_PASSWORD': 'pw',
+                   'OS_USER_DOMAIN_ID': 'default', 'OS_PROJECT_NAME': 'p', 'OS_PROJECT_DOMAIN_ID': 'default'}
+    assert 'totp' in openstack('token issue', code=1, **by_password)
+    by_code = by_password | {'OS_AUTH_TYPE': 'v3multifactor', 'OS_AUTH_METHODS': 'v3password,v3totp',
+                             'OS_PASSCODE': totp.code(totp.secret_of(blob), int(time.time() // totp.STEP_S))}
+    assert openstack('token issue -f json', **by_code)['user_id'] == user['id']
+    openstack(f'credential delete {device["id"]}')
     openstack(f'token revoke {token["id"]}')
     assert '401' in openstack('project list --my-projects', code=1, OS_CLOUD='', OS_AUTH_TYPE='token',
                               OS_AUTH_URL=cloud.url + '/identity/v3', OS_TOKEN=token['id'])
