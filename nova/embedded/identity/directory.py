@@ -156,8 +156,10 @@ class Directory:
         def beside(conn, user):
             if 'password_hash' in values:
                 self._remember_password(conn, user)
-            if options:
-                values['options'] = _merged(user['options'] or {}, options)
+            if options:                  # another request may be changing another one of them
+                if not queries.lock_user(conn, user_id):
+                    raise exception.IdentityNotFound(noun='user', id=user_id)
+                values['options'] = _merged(queries.get(conn, 'user', id=user_id)['options'] or {}, options)
         if not options:
             values.pop('options', None)
         return self._update('user', user_id, values, beside)

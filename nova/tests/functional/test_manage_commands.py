@@ -199,8 +199,11 @@ def test_errors_of_log_files(nova_manage, tmp_path, monkeypatch):
 # ---- the keys of tokens
 
 def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
-    """Tokens that there are stay valid, the new key seals, and the old one goes when its time is over."""
+    """Tokens that there are stay valid, the new key seals, and the old one goes when its time is over. The secrets of
+    one-time codes stay."""
     old = cloud.client()
+    device = old.post('/identity/v3/credentials', {'credential': {
+        'type': 'totp', 'user_id': old.user_id, 'blob': 'GEZDGNBVGY3TQOJQGEZDGNBVGY'}}).json()['credential']
     code, out, _err = nova_manage('identity', 'stage_key')
     assert code == 0 and 'promote_key' in out
     assert cloud.client().get('/servers').status_code == old.get('/servers').status_code == 200
@@ -218,4 +221,5 @@ def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
     cloud.identity.forget()
     assert nova_manage('identity', 'retire_keys', '--force')[:2] == (0, '2 older keys are gone.\n')
     assert [client.get('/servers').status_code for client in (old, new, newest)] == [401, 401, 200]
+    assert newest.get(f'/identity/v3/credentials/{device["id"]}').json()['credential'] == device
     cloud.boss = cloud.admin('2.104')
