@@ -17,6 +17,7 @@ _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
 _LENGTH = re.compile(rb'[0-9]{1,18}')
 _HOST = re.compile(rb'[A-Za-z0-9._~%:\[\]-]{0,255}')
 _CHUNK = re.compile(rb'([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n')
+_TRAILER = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+:[^\0-\x08\x0a-\x1f\x7f]*\r\n")
 # Two of these are two requests in one.
 _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-Type', b'X-Auth-Token',
                    b'X-Service-Token', b'X-Subject-Token'))
@@ -115,9 +116,10 @@ class Body:
             self._refuse()
         self._left = int(head[1], 16)
         trailers = 0
-        while not self._left and self._line() != b'\r\n':
+        while not self._left and (line := self._line()) != b'\r\n':
             trailers += 1
-            if trailers > 100:
+            # The rest of a line that is too long, and what stands behind a line feed alone, may look like the end.
+            if trailers > 100 or not _TRAILER.fullmatch(line):
                 self._refuse()
 
     def _line(self):
