@@ -38,6 +38,8 @@ class Tokens:
         """:raises Unauthorized: it is none of this guest, or has expired"""
         try:
             raw = base64.b64decode(token.encode('ascii'), altchars=b'-_', validate=True)
+            if base64.urlsafe_b64encode(raw).decode() != token:          # a token has one spelling
+                raw = b''
         except (binascii.Error, UnicodeError, ValueError):
             raw = b''
         body, mac = raw[:_BODY.size], raw[_BODY.size:]

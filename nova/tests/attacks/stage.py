@@ -168,6 +168,6 @@ def _clear(stage: Stage) -> None:
             if kind not in things:
                 continue
             path = path.format(things[kind])
-            session.send('DELETE', face, path)
-            with contextlib.suppress(RuntimeError):
-                _until(lambda: session.send('GET', face, path).status == 404)
+            if 200 <= session.send('DELETE', face, path).status < 300:       # what all share stays
+                with contextlib.suppress(RuntimeError):
+                    _until(lambda: session.send('GET', face, path).status == 404)

@@ -309,8 +309,9 @@ def keeping(tmp_path_factory):
 
 
 def quota(running, limit):
+    project_id = running.client().project_id         # a login is a write, of its record in the audit log
     with running.api_db.writer() as conn:
-        quotas.set_limits(conn, running.client().project_id, {'instances': limit})
+        quotas.set_limits(conn, project_id, {'instances': limit})
 
 
 def test_soft_delete_restore_and_the_quota(keeping):

@@ -231,3 +231,14 @@ def test_a_guest_has_few_requests_at_the_same_time():
         thread.join()
     with made.request('a'):
         pass
+
+
+def test_a_session_token_has_one_spelling():
+    made = tokens.Tokens(lambda: b'k' * 32)
+    for _ in range(50):
+        token = made.make('guest', 60)
+        made.check('guest', token)
+        for other in (token + '=', token + '==', token.replace('-', '+').replace('_', '/')):
+            if other != token:
+                with pytest.raises(exception.Unauthorized):
+                    made.check('guest', other)
