@@ -4,7 +4,6 @@ An argument is copied on its way, also inside one process: sender and receiver n
 """
 import base64
 import datetime
-import functools
 
 import oslo_messaging
 import orjson
@@ -19,7 +18,11 @@ TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
 SENDER = 'sender_version'           # in a context: VERSION of the service that has sent the message
 SENDER_HOST = 'sender_host'         # the same: name of the compute host; not there: a service of the control plane
+DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary with one of these words as a key
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
+DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
+_TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
+_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in a text; within a string the quotes are escaped
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
@@ -49,11 +52,30 @@ def to_primitive(value, manifest=None):
     :param manifest: {name of an object: version} that its receiver knows; None: objects stay as they are
     :raises TypeError: something in it is none of what may travel
     """
+    tagged = 0
+
+    def tag(item):
+        nonlocal tagged
+        tagged += 1
+        return _tag(item, manifest)
     try:
-        tag = functools.partial(_tag, manifest=manifest) if manifest else _tag
-        return orjson.loads(orjson.dumps(value, default=tag, option=_OPTIONS))
+        text = orjson.dumps(value, default=tag, option=_OPTIONS)
+        # Metadata, hints and properties may have any key: one of ours in them must not be read as one of ours.
+        if sum(map(text.count, _KEYS)) != tagged:
+            text = orjson.dumps(_escaped(value, manifest), default=_tag, option=_OPTIONS)
+        return orjson.loads(text)
     except orjson.JSONEncodeError as error:
         raise error.__cause__ if isinstance(error.__cause__, TypeError) else TypeError(str(error)) from None
+
+
+def _escaped(value, manifest):
+    """The same, with each dictionary that has a key of ours, and is none of ours, as a DICT."""
+    if isinstance(value, base.VersionedObject):
+        return {key: _escaped(item, manifest) if key == DATA else item for key, item in _tag(value, manifest).items()}
+    if isinstance(value, dict):
+        items = [(key, _escaped(item, manifest)) for key, item in value.items()]
+        return {DICT: items} if _TAGS & value.keys() else dict(items)
+    return [_escaped(item, manifest) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def from_primitive(value, context=None, backport=None):
@@ -72,6 +94,8 @@ def from_primitive(value, context=None, backport=None):
                 return datetime.datetime.fromisoformat(content)
             if tag == BYTES:
                 return base64.b64decode(content)
+            if tag == DICT:
+                return {key: from_primitive(item, context, backport) for key, item in content}
         for key, item in value.items():
             if isinstance(item, (dict, list)):
                 value[key] = from_primitive(item, context, backport)

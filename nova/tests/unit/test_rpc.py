@@ -306,3 +306,21 @@ def test_a_probe_that_finds_no_broker_says_so(monkeypatch):
         monkeypatch.setattr(inprocess.Driver, 'send', fail)
         with pytest.raises(raised):
             server.probe(CONTEXT, 'token')
+
+
+NOW = datetime.datetime(2026, 11, 22, 6, 30)
+TIME_LIKE = {'nova_time': '2026-01-01T00:00:00'}
+
+
+@pytest.mark.parametrize('written', [
+    TIME_LIKE, {'nova_time': 'x'}, {'nova_bytes': 'QUJD'}, {'nova_bytes': '!'}, {'nova_dict': [['a', 1]]},
+    {'nova_object.name': 'Instance'}, {'a': [{'nova_object.name': 'x', 'b': TIME_LIKE}]},
+    {'nova_object.name': 'Instance', 'nova_object.namespace': 'nova', 'nova_object.version': '1.0',
+     'nova_object.data': {'uuid': 'x'}}])
+def test_what_a_user_wrote_is_not_read_as_one_of_our_tags(written):
+    """Metadata of a server with the key nova_time arrived as a datetime, or their message failed at its receiver."""
+    sent = {'plain': written, 'at': NOW, 'instance': objects.Instance(metadata=written, vm_state='active'), 'b': b'x'}
+    for manifest in (None, {'Instance': '1.0'}):
+        found = serializer.from_primitive(serializer.to_primitive(sent, manifest))
+        assert found['plain'] == written and found['at'] == NOW and found['b'] == b'x'
+        assert found['instance'].metadata == written and found['instance'].vm_state == 'active'
