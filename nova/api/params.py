@@ -17,20 +17,20 @@ import functools
 import re
 import urllib.parse
 
-import jsonschema
 from jsonschema import exceptions as schema_errors
 from jsonschema import validators
 
 from nova import exception
+from nova import json_schema
 from nova.api import formats
 
 MAX_SHOWN = 80            # characters of a refused value that an error message repeats
 MAX_PARAMS = 500          # pairs in one query string
 
 # 1.0 is not an integer here, and a boolean is no number.
-_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+_TYPES = json_schema.Validator.TYPE_CHECKER.redefine(
     'integer', lambda _checker, value: isinstance(value, int) and not isinstance(value, bool))
-_Validator = validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+_Validator = validators.extend(json_schema.Validator, type_checker=_TYPES)
 
 
 class Type:

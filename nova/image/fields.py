@@ -3,9 +3,8 @@ import dataclasses
 import functools
 import uuid
 
-import jsonschema
-
 from nova import exception
+from nova import json_schema
 
 VISIBILITIES = ('public', 'private', 'shared', 'community')
 STATUSES = ('queued', 'saving', 'active', 'deactivated')
@@ -95,7 +94,7 @@ def is_uuid(value):
 @functools.cache
 def _validator(name):
     schema = FIELDS[name].schema if name in FIELDS else IMAGE_REFERENCE if name in REFERENCES else PROPERTY
-    return jsonschema.Draft202012Validator(schema)
+    return json_schema.Validator(schema)
 
 
 def check(name, value):

@@ -1,9 +1,8 @@
 """What request bodies must look like. Unknown keys are tolerated, as Keystone does; wrong types are not."""
 import re
 
-import jsonschema
-
 from nova import exception
+from nova import json_schema
 
 # No NUL: PostgreSQL stores none.
 TEXT = {'type': 'string', 'maxLength': 65535, 'pattern': r'\A[^\x00]*\Z'}
@@ -93,7 +92,7 @@ class Body:
     """A schema, compiled."""
 
     def __init__(self, schema):
-        self._validator = jsonschema.Draft202012Validator(schema)
+        self._validator = json_schema.Validator(schema)
 
     def check(self, body):
         """:raises BadRequest: says where, and never repeats a value: it may be a password"""

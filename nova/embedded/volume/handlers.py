@@ -5,6 +5,7 @@ import typing
 import jsonschema
 
 from nova import exception
+from nova import json_schema
 from nova.db import storage_quotas
 from nova.db import volumes as db
 from nova.db.tables_volume import volume_attachments
@@ -79,7 +80,7 @@ def given(body, key, schema):
     value = body.get(key)
     if value is None:
         raise exception.BadRequest(f"Invalid input for field/attribute {key}: '{key}' is a required property.")
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
+    error = jsonschema.exceptions.best_match(json_schema.Validator(schema).iter_errors(value))
     if error is not None:
         path = '.'.join(str(part) for part in (key, *error.absolute_path))
         raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')

@@ -1,5 +1,6 @@
 """Parameters: versions, conversion, and what errors say."""
 import datetime
+import time
 
 import pytest
 
@@ -138,3 +139,28 @@ def test_query_keys_by_version():
 def test_bad_query_values(query):
     with pytest.raises(exception.BadRequest):
         QUERY.validate(query, 1)
+
+
+@pytest.mark.parametrize('limits', [{'maxItems': 50}, {}])
+def test_equal_items_are_found_in_linear_time(limits):
+    """Each item of a list of numbers and texts was compared with each: 1 MiB of them took a core for an hour."""
+    schema = Object(Param('x', Type({'type': 'array', 'uniqueItems': True, **limits})))
+    items = [item for number in range(20000) for item in (number, str(number))]
+    begun = time.thread_time()
+    if limits:
+        with pytest.raises(exception.BadRequest, match='more than 50 items'):
+            schema.validate({'x': items}, 1)
+    else:
+        schema.validate({'x': items}, 1)
+    assert time.thread_time() - begun < 2
+    with pytest.raises(exception.BadRequest, match='items that are equal'):
+        schema.validate({'x': [1, 'a', {'b': [2], 'c': 1}, True, {'c': 1, 'b': [2]}]}, 1)
+    assert schema.validate({'x': [1, True, '1', [], {}]}, 1)
+
+
+def test_nobody_looks_at_the_items_of_a_list_that_is_too_long():
+    schema = Object(Param('x', Array(params.STRING, maxItems=2)))
+    with pytest.raises(exception.BadRequest, match='more than 2 items'):
+        schema.validate({'x': [1, 2, 3]}, 1)
+    with pytest.raises(exception.BadRequest, match='not of type string'):
+        schema.validate({'x': ['a', 2]}, 1)
