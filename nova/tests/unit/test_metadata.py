@@ -102,9 +102,13 @@ def test_ec2_ids_are_17_digits_and_follow_from_the_uuid():
 
 @pytest.fixture
 def service(tmp_path):
+    yield from served(tmp_path)
+
+
+def served(directory, **options):
     """(app, instance row): the service over real databases with one instance at 10.0.0.5."""
-    api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
-    cell_db = engine.Database(f'sqlite:///{tmp_path}/cell.sqlite')
+    api_db = engine.Database(f'sqlite:///{directory}/api.sqlite')
+    cell_db = engine.Database(f'sqlite:///{directory}/cell.sqlite')
     schemas.create(api_db, 'api')
     schemas.create(cell_db, 'cell')
     row = instance_row()
@@ -124,7 +128,7 @@ def service(tmp_path):
             **stamps})
         conn.execute(tables_network.addresses.insert(), {
             'subnet_id': 's', 'number': 5, 'address': '10.0.0.5', 'port_id': 'port-1'})
-    conf = nova_conf.new(files=[], metadata__shared_secret='proxy secret')
+    conf = nova_conf.new(files=[], metadata__shared_secret='proxy secret', **options)
     yield app.Application(conf, api_db, cells.Cells(conf, api_db, cell_db)), row
     api_db.dispose()
     cell_db.dispose()

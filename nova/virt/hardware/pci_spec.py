@@ -143,7 +143,7 @@ def port_request(port_id, vnic_type, physical_network, policy=None, trusted=Fals
 def _items(value, option):
     try:
         decoded = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f'{option} is not JSON: {value!r}') from None
     items = decoded if isinstance(decoded, list) else [decoded]
     if not all(isinstance(item, dict) for item in items):
@@ -219,7 +219,7 @@ def _patterns(address):
         _known_keys('address', address, set(PARTS))
         try:
             return {part: re.compile(address.get(part, '.*'), re.IGNORECASE) for part in PARTS}
-        except (re.error, TypeError):
+        except (re.error, TypeError, OverflowError, RecursionError):
             raise ValueError(f'address: {address!r} has an expression that is none.') from None
     match = _PATTERN.match(address) if isinstance(address, str) else None
     if not match:
