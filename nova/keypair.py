@@ -101,7 +101,7 @@ def _ssh_fingerprint(public_key):
 def _load_ssh(text):
     try:
         key = serialization.load_ssh_public_key(text)
-    except (ValueError, crypto_errors.UnsupportedAlgorithm):
+    except (ValueError, NotImplementedError, crypto_errors.UnsupportedAlgorithm):      # a compressed point
         raise exception.KeypairInvalid(reason='the key is damaged.') from None
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
         raise exception.KeypairInvalid(reason=f'an RSA key must have {_MIN_RSA_BITS} bits at least.')
