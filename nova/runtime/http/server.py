@@ -40,7 +40,7 @@ class Server:
         try:
             self._trusted = addresses.Trusted(trusted)
         except ValueError as error:
-            raise exception.InvalidInput(f'A trusted proxy has no address: {error}.') from None
+            raise exception.InvalidInput(f'trusted_proxies in [http]: {error}.') from None
         body = max(limits.body, body or 0)
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))

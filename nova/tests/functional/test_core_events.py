@@ -20,6 +20,9 @@ class BlockStorage:
     def get(self, ctx, volume_id):
         return {'id': volume_id, 'size': self.size}
 
+    def get_snapshot(self, ctx, snapshot_id):
+        return {'id': snapshot_id, 'volume_id': VOLUME}
+
     def update_snapshot_status(self, ctx, snapshot_id, status, progress):
         self.told.append((snapshot_id, status, progress))
 
@@ -113,6 +116,9 @@ def test_an_event_of_a_server_that_has_left_is_dropped(cloud):
 
 def test_files_of_volume_snapshots(cloud):
     uuid = cloud.boot()
+    with cloud.db.writer() as conn:
+        block_devices.insert(conn, uuid, [{
+            'source_type': 'volume', 'destination_type': 'volume', 'device_name': '/dev/vdb', 'volume_id': VOLUME}])
     instance, driver = cloud.conductor.update_instance(None, uuid, {}), cloud.computes['host1'].driver
     compute, told = cloud.client['compute'], cloud.conductor._volumes.told
     for name in ('a', 'b'):

@@ -64,12 +64,12 @@ def status(user, image_id):
 
 
 class Upload:
-    """An upload that stands still after its first bytes.
+    """An upload that stands still after its first bytes, of which there are more than the server gathers.
 
     :param length: that it declares; None: it comes in chunks
     """
 
-    def __init__(self, user, image_id, length):
+    def __init__(self, user, image_id, length, first=b'x' * (MIB + 1)):
         self.length = length
         self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(user.url).netloc, timeout=20)
         self.connection.putrequest('PUT', f'/image/v2/images/{image_id}/file')
@@ -77,6 +77,7 @@ class Upload:
         for name, value in (('X-Auth-Token', user.token), *OCTETS.items(), how):
             self.connection.putheader(name, value)
         self.connection.endheaders()
+        self.send(first)
         until(lambda: status(user, image_id) == 'saving')
 
     def send(self, data):
@@ -115,11 +116,10 @@ def test_more_bytes_than_a_project_may_have(user, form):
 def test_two_uploads_at_once_do_not_both_pass(user, length):
     first, second = queued(user), queued(user)
     going = Upload(user, first, length)
-    going.send(b'x' * MIB)
     until(lambda: usage(user)['image_size_total']['usage'] >= 2)
     assert usage(user)['image_count_uploading']['usage'] == 1
     assert send(user, second, b'x' * (2 * MIB)).status_code == 413
-    going.send(b'x' * MIB)
+    going.send(b'x' * (MIB - 1))
     assert going.answer() == 204
     assert usage(user)['image_size_total']['usage'] == 2 and status(user, second) == 'queued'
     assert send(user, second, b'x' * MIB).status_code == 204
@@ -148,7 +148,6 @@ def test_many_uploads_at_once_get_what_there_is(user):
 def test_an_interrupted_upload_gives_its_bytes_back(user, length):
     image_id = queued(user)
     going = Upload(user, image_id, length)
-    going.send(b'x' * MIB)
     until(lambda: usage(user)['image_size_total']['usage'] >= 1)
     going.connection.close()
     until(lambda: status(user, image_id) == 'queued')
@@ -161,14 +160,14 @@ def test_an_image_that_is_deleted_while_it_comes_stops_its_upload(user):
     going = Upload(user, image_id, 3 * MIB)
     assert user.delete(f'/image/v2/images/{image_id}').status_code == 204
     assert usage(user)['image_size_total']['usage'] == 0
-    going.send(b'x' * 3 * MIB)
+    going.send(b'x' * (2 * MIB - 1))
     assert going.answer() == 410
 
 
 def test_images_and_uploads_are_counted(user):
     images = [queued(user) for _ in range(5)]
     assert user.post('/image/v2/images', RAW).status_code == 413
-    going = [Upload(user, image_id, 10) for image_id in images[:2]]
+    going = [Upload(user, image_id, MIB + 11) for image_id in images[:2]]
     answer = send(user, images[2], b'x')
     assert answer.status_code == 413 and 'image_count_uploading' in answer.json()['message']
     for each in going:

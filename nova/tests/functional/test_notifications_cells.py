@@ -24,7 +24,7 @@ def running(tmp_path):
 def told(uuid):
     """[(event type, publisher)] of one server's events but its updates."""
     found = [message for _context, message, _priority in notifications.told()
-             if message['payload']['nova_object.data'].get('uuid') == uuid]
+             if message['payload'].get('nova_object.data', {}).get('uuid') == uuid]
     return [(each['event_type'], each['publisher_id']) for each in found if each['event_type'] != 'instance.update']
 
 

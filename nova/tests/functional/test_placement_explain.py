@@ -55,11 +55,13 @@ class Fixture(servers.Servers):
         return answer.json['explanation'] if code == 200 else answer.fault
 
     def everything(self):
-        """{table: its rows} of both databases."""
+        """{table: its rows} of both databases, without the record of who has asked."""
         found = {}
         for database, metadata in ((self.api_db, tables_api.metadata), (self.cell_db, tables_cell.metadata)):
             with database.reader() as conn:
                 for name, table in metadata.tables.items():
+                    if name == 'audit_records':
+                        continue
                     found[metadata is tables_api.metadata, name] = sorted(map(repr, conn.execute(sa.select(table))))
         return found
 

@@ -119,7 +119,8 @@ def test_ipv4_clients_of_an_ipv6_socket_are_not_one(tmp_path):
     """All of them were ::/64: ten wrong passwords of one locked out the right one of another."""
     if not socket.has_dualstack_ipv6():
         pytest.skip('There is no IPv6 here.')
-    with cloud_fixture.running(tmp_path, http__listen='::', identity__max_login_failures=3) as cloud:
+    with cloud_fixture.running(tmp_path, http__listen='::', http__tls='off',
+                               identity__max_login_failures=3) as cloud:
         assert logins(cloud, 'wrong', 4) == [401, 401, 401, 429]
         assert logins(cloud, password_of(cloud), 1, '127.0.0.2') == [201]
 
