@@ -2,7 +2,6 @@
 import contextlib
 import datetime
 import hashlib
-import ipaddress
 import time
 
 import orjson
@@ -65,15 +64,3 @@ def dump_json(value):
 
 def load_json(text):
     return orjson.loads(text)
-
-
-def exact_address(text):
-    """An address in one form: IPv4 that came to an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
-
-    :param text: an address; anything else is returned as it is
-    """
-    try:
-        parsed = ipaddress.ip_address(text.partition('%')[0])
-    except ValueError:
-        return text
-    return str(getattr(parsed, 'ipv4_mapped', None) or parsed)

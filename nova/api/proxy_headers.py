@@ -15,8 +15,8 @@ import logging
 import re
 
 from nova import exception
-from nova import utils
 from nova.api import app
+from nova.runtime.http import addresses
 
 LOG = logging.getLogger(__name__)
 
@@ -64,25 +64,16 @@ class ProxyHeaders:
     """
 
     def __init__(self, application, networks=()):
-        self._application, self._networks = application, networks
+        self._application, self._proxies = application, addresses.Trusted(networks)
         self._warned = False
 
     def __call__(self, environ, start_response):
         if DONE not in environ:
             environ[DONE] = True
-            environ['REMOTE_ADDR'] = utils.exact_address(environ.get('REMOTE_ADDR', ''))
-            if self._trusts(environ['REMOTE_ADDR']):
+            environ['REMOTE_ADDR'] = addresses.plain(environ.get('REMOTE_ADDR', ''))
+            if environ['REMOTE_ADDR'] in self._proxies:
                 self._believe(environ)
         return self._application(environ, start_response)
-
-    def _trusts(self, address):
-        if not self._networks:
-            return False
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        return any(parsed in network for network in self._networks)
 
     def _believe(self, environ):
         told = [self._outermost(environ['REMOTE_ADDR'], elements)
@@ -112,7 +103,7 @@ class ProxyHeaders:
         address, said = peer, elements[-1]
         for element in reversed(elements):
             found = _address(element.get('for', ''))
-            if not self._trusts(address) or found is None:
+            if address not in self._proxies or found is None:
                 break
             address, said = found, element
         return said | {'for': address}
@@ -121,7 +112,7 @@ class ProxyHeaders:
 def _address(text):
     """The address of a ``for``, without its port; None for what names none, as unknown or _hidden."""
     found = _PORT.fullmatch(text)
-    address = utils.exact_address((found[1] or found[2] or '') if found else text)
+    address = addresses.plain((found[1] or found[2] or '') if found else text)
     try:
         ipaddress.ip_address(address)
     except ValueError:

@@ -21,6 +21,7 @@ from nova.db import instances
 from nova.db import metadata_keys
 from nova.db import request_specs
 from nova.db import tables_network
+from nova.runtime.http import addresses
 from nova.virt import metadata
 
 LOG = logging.getLogger(__name__)
@@ -143,13 +144,13 @@ class Application:
             if request.headers.get('X-Tenant-ID') != instance.project_id:
                 raise exception.NotFound()
             return instance
-        ports, addresses = tables_network.ports.c, tables_network.addresses.c
+        ports, given = tables_network.ports.c, tables_network.addresses.c
         # It proves who asks, so no header is asked for it.
-        address = utils.exact_address(request.remote_addr or '')
+        address = addresses.plain(request.remote_addr or '')
         with self.api_db.reader() as conn:
             found = conn.execute(
-                sa.select(ports.device_id).join(tables_network.addresses, addresses.port_id == ports.id)
-                .where(addresses.address == address, ports.device_id != '')).scalars().all()
+                sa.select(ports.device_id).join(tables_network.addresses, given.port_id == ports.id)
+                .where(given.address == address, ports.device_id != '')).scalars().all()
         if len(found) != 1:
             raise exception.NotFound('No instance has this address.')
         return self._load(found[0])

@@ -13,13 +13,11 @@ What holds:
 """
 import collections
 import dataclasses
-import ipaddress
 import math
 import threading
 import time
 
 from nova import exception
-from nova import utils
 
 MAX_KEYS = 10000            # pairs of user and address; beyond it the one that was touched longest ago is forgotten
 MAX_WAIT_S = 60
@@ -101,13 +99,3 @@ class LoginDelays:
             failed.popitem(last=False)
         self._attacks[user] = failed
         return len(failed) == self._free and now - next(iter(failed.values())) < self._window
-
-
-def source(address):
-    """The address that counts: an IPv6 host has a whole /64 to itself."""
-    exact = utils.exact_address(address)
-    try:
-        parsed = ipaddress.ip_address(exact)
-    except ValueError:
-        return exact
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else exact

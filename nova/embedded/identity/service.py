@@ -18,6 +18,7 @@ from nova.embedded.identity import ratelimit
 from nova.identity import hashing
 from nova.identity import passwords
 from nova.identity import tokens
+from nova.runtime.http import addresses
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class IdentityService(directory.Directory):
         """
         :raises ServiceBusy: a login from this address would find no place
         """
-        self.hashing.check(ratelimit.source(address))
+        self.hashing.check(addresses.client(address))
 
     def login(self, name, password, project_name=None, address=''):
         """A password login by names in the default domain, scoped to a project or to nothing.
@@ -211,20 +212,20 @@ class IdentityService(directory.Directory):
         with self.db.reader() as conn:
             past = [user['password_hash'], *queries.past_passwords(conn, user['id'])][:self.rules.history]
         for stored in past:
-            if self.hashing.run(ratelimit.source(address), passwords.matches, new, stored, self.rounds):
+            if self.hashing.run(addresses.client(address), passwords.matches, new, stored, self.rounds):
                 self.rules.refuse_past()
 
     def _check_secret(self, secret, stored, key, user_id):
         """Return when the secret is right; who is unknown takes as long and is counted alike."""
         self._check(key, user_id, lambda: self.hashing.run(
-            ratelimit.source(key[1]), passwords.matches, secret or '', stored, self.rounds))
+            addresses.client(key[1]), passwords.matches, secret or '', stored, self.rounds))
 
     def _check(self, key, user_id, matches):
         """Return when ``matches()`` is true; else it is counted.
 
         :param key: (who, address)
         """
-        key = (str(key[0])[:255], ratelimit.source(key[1]))
+        key = (str(key[0])[:255], addresses.client(key[1]))
         self._delays.check(*key)
         if not matches():
             self._delays.failed(*key)

@@ -5,7 +5,10 @@ import ipaddress
 
 @functools.lru_cache(4096)
 def plain(address):
-    """The address as it is written without its disguises: no zone, IPv4 where IPv6 carries IPv4."""
+    """An address in one form: IPv4 that came to an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
+
+    :param address: anything that is none is returned as it is
+    """
     try:
         found = ipaddress.ip_address(address.partition('%')[0])
     except ValueError:
@@ -15,13 +18,12 @@ def plain(address):
 
 @functools.lru_cache(4096)
 def client(address):
-    """What is counted for this address.
-
-    :param address: as ``plain`` gives it
-    """
-    if ':' not in address:
+    """What is counted for an address; anything that is none counts as it is."""
+    address = plain(address)
+    try:
+        return str(ipaddress.ip_network((address, 64), strict=False)) if ':' in address else address
+    except ValueError:
         return address
-    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 class Trusted:

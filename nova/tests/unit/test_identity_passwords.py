@@ -6,6 +6,7 @@ import pytest
 from nova import exception
 from nova.embedded.identity import ratelimit
 from nova.identity import passwords
+from nova.runtime.http import addresses
 
 
 def test_the_whole_of_a_long_password_counts():
@@ -125,4 +126,4 @@ def test_the_number_of_counters_is_bounded(monkeypatch):
     ('192.0.2.7', '192.0.2.7'), ('::ffff:192.0.2.7', '192.0.2.7'), ('2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'),
     ('fe80::1%eth0', 'fe80::/64'), ('', ''), ('unix:', 'unix:')])
 def test_an_address_counts_exactly_and_an_ipv6_host_by_its_network(address, counts_as):
-    assert ratelimit.source(address) == counts_as
+    assert addresses.client(address) == counts_as
