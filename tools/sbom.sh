@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes a bill of materials (CycloneDX 1.6, JSON) of the Python packages of an environment, and asks the package index for
-# their known weaknesses where it tells them: 1 when there are some.
+# their known weaknesses where it tells them: 3 when there are some.
 #
 # usage: tools/sbom.sh [FILE]          (sbom.json unless given)
 set -euo pipefail
@@ -42,5 +42,5 @@ for row, weakness in weak:
     print(f"{row['name']} {row['version']}: {weakness['id']}, mended in {', '.join(weakness['fix_versions']) or 'no version'}")
 print(f'{len(audited)} of {len(parts)} packages were audited, {len(weak)} known weaknesses.'
       if audited else 'The package index tells no known weaknesses: nothing was audited.')
-sys.exit(bool(weak))
+sys.exit(3 if weak else 0)
 PYTHON
