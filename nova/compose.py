@@ -356,12 +356,10 @@ def http_plan(conf):
     A flood of logins takes at most a quarter of them, and nobody else waits behind it: health and each face have
     threads of their own.
     """
-    from nova.identity import hashing
-
     threads, streams = conf.http.threads, conf.api.event_streams
     own, quarter = max(1, threads // 8), max(1, threads // 4)
     return lanes.Plan(threads, max(2, threads // 2), [
-        lanes.Lane('login', own, hashing.login_threads(threads)), lanes.Lane('identity', own, 2 * quarter),
+        lanes.Lane('login', own, quarter), lanes.Lane('identity', own, 2 * quarter),
         lanes.Lane('image', own, 2 * quarter), lanes.Lane('network', own, 2 * quarter),
     ], HTTP_FACES, apart=[
         lanes.Lane('health', 1, 1), lanes.Lane('downloads', quarter, quarter, each=max(1, quarter // 2)),

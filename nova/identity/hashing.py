@@ -23,23 +23,6 @@ def workers():
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
-def login_threads(threads: int) -> int:
-    """How many threads of an HTTP server may work on logins.
-
-    :param threads: of the server
-    """
-    return max(1, threads // 4)
-
-
-def places(threads: int) -> int:
-    """How many callers of an HTTP server may wait for a hash: fewer than its threads for logins, so that there is one
-    left to tell the next caller that there is no place.
-
-    :param threads: of the server
-    """
-    return max(2, login_threads(threads) * 3 // 4)
-
-
 class HashPool:
     """
     :param size: hashes at once
