@@ -274,6 +274,12 @@ class MessageRefused(Forbidden):
     template = 'The message is refused: %(reason)s.'
 
 
+class MessageRepeated(MessageRefused):
+    """The same message has come before; a broker may deliver one twice."""
+
+    template = 'The message came before.'
+
+
 class FatalHookException(Forbidden):
     """A hook (nova.hooks) ends the call around which it stands."""
 

@@ -169,7 +169,7 @@ RPC_REFUSED = _counter(
     "host's own. Anything but 0 needs a look at the log", 'topic', 'method')
 RPC_SIGNATURES = _counter(
     'nova_rpc_signatures_total', 'Messages that were looked at for a signature. `result`: ok; unsigned, taken because '
-    '[messages] signatures is accept; refused', 'topic', 'result')
+    '[messages] signatures is accept; repeated, not worked on a second time; refused', 'topic', 'result')
 RPC_SECONDS = _histogram(
     'nova_rpc_handling_seconds', 'Time that a message took', 'topic', 'method')
 RPC_RUNNING = InProgress(

@@ -9,6 +9,7 @@ import copy
 import functools
 import logging
 import socket
+import sys
 import threading
 import time
 
@@ -253,6 +254,18 @@ class _RpcServer(rpc_server.RPCServer):
     def __init__(self, interface, *args):
         super().__init__(*args, executor='threading')
         self._executor_cls = functools.partial(lanes.Lanes, interface)
+
+    def _process_incoming(self, incoming):
+        """Nobody works on a message whose sender is not known, nor twice on one that the broker has delivered twice."""
+        message = incoming[0]
+        try:
+            self.dispatcher.check(message)
+        except exception.NovaException as error:
+            message.acknowledge()
+            if not isinstance(error, exception.MessageRepeated):         # the first one is answered
+                message.reply(failure=sys.exc_info())
+            return
+        super()._process_incoming(incoming)
 
     @property
     def full(self):

@@ -149,6 +149,7 @@ class Signatures:
         """Put into the context what is known of its sender, in the place of what was said.
 
         :raises MessageRefused: its signature is not good, or it has none and needs one
+        :raises MessageRepeated: it came before: whoever sent it hears of the first one
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)
@@ -156,6 +157,9 @@ class Signatures:
             return
         try:
             found = self._verified(topic, server, interface, ctxt, message, signature)
+        except exception.MessageRepeated:
+            metrics.RPC_SIGNATURES.labels(topic, 'repeated').inc()
+            raise
         except exception.MessageRefused as error:
             metrics.RPC_SIGNATURES.labels(topic, 'refused').inc()
             self._note(str(message.get('method'))[:40], str(ctxt.get(serializer.SENDER_HOST))[:60], error.message)
@@ -196,7 +200,7 @@ class Signatures:
         if at > now + SKEW_S or at < now - SKEW_S - (row.timeout if row is not None and row.call else CAST_S):
             raise exception.MessageRefused(reason='its time has passed, or is not yet')
         if not self._replays.is_new((key_id, number), now):
-            raise exception.MessageRefused(reason='it came before')
+            raise exception.MessageRepeated()
         ctxt[SIGNED_BY] = key_id
         return found
 

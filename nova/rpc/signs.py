@@ -9,7 +9,6 @@ import time
 from oslo_messaging.rpc import dispatcher
 
 from nova import concurrency
-from nova import exception
 
 LOG = logging.getLogger(__name__)
 
@@ -26,12 +25,12 @@ class Dispatcher(dispatcher.RPCDispatcher):
         self._lock = threading.Lock()
         self._running, self._at_work = {}, False             # {incoming: (when the next sign is due, seconds)}
 
-    def dispatch(self, incoming):
+    def check(self, incoming):
+        """:raises NovaException: nobody works on the message, see signatures.Signatures.check"""
         if self._check is not None:
-            try:
-                self._check(incoming.ctxt, incoming.message)
-            except exception.NovaException:
-                raise dispatcher.ExpectedException() from None
+            self._check(incoming.ctxt, incoming.message)
+
+    def dispatch(self, incoming):
         patience, incoming.client_timeout = incoming.client_timeout, None        # with None, no thread is started
         if not patience:
             return super().dispatch(incoming)

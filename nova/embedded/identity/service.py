@@ -6,7 +6,6 @@ import threading
 import time
 
 from nova import audit
-from nova import concurrency
 from nova import exception
 from nova import utils
 from nova.db import identity as queries
@@ -24,7 +23,6 @@ from nova.runtime.http import addresses
 LOG = logging.getLogger(__name__)
 
 CACHE_SIZE = 2000            # tokens
-GREEN_PLACES = 256           # logins that green threads let wait at once
 
 
 class IdentityService(directory.Directory):
@@ -39,8 +37,9 @@ class IdentityService(directory.Directory):
 
     def __init__(self, conf, api_db, keys_dir, catalog, clock=time.time):
         options = conf.identity
-        # So many threads of the server may wait for a hash; the others stay for everything else.
-        places = conf.http.threads * 3 // 4 if concurrency.model() == 'native' else GREEN_PLACES
+        # So many threads of the server may wait for a hash; the others stay for everything else. The server itself lets
+        # fewer work on logins (compose.http_plan): a burst of them waits its turn there and is not refused.
+        places = conf.http.threads * 3 // 4
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,
                                                       options.password_history))

@@ -49,10 +49,10 @@ def test_a_flood_of_logins_delays_nobody_else(tmp_path):
 
 
 def test_a_full_queue_says_when_to_come_again(tmp_path):
-    """With few threads: an address that takes all places is told so, another one has a place."""
-    with cloud_fixture.running(tmp_path, identity__password_hash_rounds=ROUNDS, http__threads=8) as cloud:
+    """With fewer places than threads for logins: an address that takes all is told so, another one has a place."""
+    with cloud_fixture.running(tmp_path, identity__password_hash_rounds=ROUNDS) as cloud:
         port = int(cloud.url.rpartition(':')[2])
-        cloud.identity.hashing._places = 6                # also of green threads, of which there are more
+        cloud.identity.hashing._places = 4
         with login_flood.running(port, clients=24, address='127.0.0.1') as answers:
             refused = None
             while refused is None or refused.status_code != 503:         # from the address of the flood
