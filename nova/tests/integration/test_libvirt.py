@@ -220,7 +220,7 @@ def _qemu_user(instance):
 
 
 def test_a_guest_cannot_write_the_image_that_it_shares_with_others(rig, instance):
-    base = pathlib.Path(rig.driver.storage.cache.fetch(rig.image).path)
+    base = pathlib.Path(rig.driver.storage.cache.fetch(None, rig.image).path)
 
     def seen():
         status = base.stat()

@@ -57,10 +57,10 @@ from nova.virt.libvirt import driver as libvirt_driver
 
 
 class Images:
-    def download(self, image_id, path):
+    def download(self, context, image_id, path):
         shutil.copyfile('/srv/empty.qcow2', path)
 
-    def upload(self, image_id, path, disk_format):
+    def upload(self, context, image_id, path, disk_format):
         with open(path, 'rb') as file:
             assert file.read(4) == b'QFI\\xfb'
 
