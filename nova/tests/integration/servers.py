@@ -325,3 +325,21 @@ def _virtual_hosts(number):
 def virtual_host():
     """An empty VirtualHost."""
     return next(hosts for hosts in map(_virtual_hosts, itertools.count()) if hosts).pop()
+
+
+@contextlib.contextmanager
+def databases(kind):
+    """function(name, branch) -> migrated Database, on one of the servers of SHARED."""
+    from nova.db import engine               # scripts import this module before they choose a thread model
+    from nova.db import migration
+
+    with SHARED[kind]() as url_of:
+        made = []
+
+        def database(name, branch):
+            made.append(engine.Database(url_of(name)))
+            migration.sync(made[-1], branch)
+            return made[-1]
+        yield database
+        for db in made:
+            db.dispose()

@@ -10,7 +10,6 @@ from nova import audit as recorder
 from nova import notify
 from nova import utils
 from nova.db import audit
-from nova.db import engine
 from nova.db import migration
 from nova.db.tables_audit import records
 from nova.tests.integration import servers
@@ -21,16 +20,8 @@ WRITERS, SEALERS, EACH = 4, 3, 60
 
 @pytest.fixture(scope='module', params=list(servers.SHARED))
 def make(request):
-    with servers.SHARED[request.param]() as url_of:
-        made = []
-
-        def database(name, branch):
-            made.append(engine.Database(url_of(name)))
-            migration.sync(made[-1], branch)
-            return made[-1]
+    with servers.databases(request.param) as database:
         yield database
-        for db in made:
-            db.dispose()
 
 
 def run(*functions):

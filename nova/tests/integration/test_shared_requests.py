@@ -8,9 +8,7 @@ from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import engine
 from nova.db import instances_list
-from nova.db import migration
 from nova.db import quotas
 from nova.db import rate_limits
 from nova.db import tables_api
@@ -24,16 +22,8 @@ PROJECT, USER = 'p' * 32, 'u' * 32
 @pytest.fixture(scope='module', params=[name for name in servers.SHARED if name != 'sqlite'])
 def make(request):
     """function(name, branch) -> migrated Database, on one of the servers."""
-    with servers.SHARED[request.param]() as url_of:
-        made = []
-
-        def database(name, branch):
-            made.append(engine.Database(url_of(name)))
-            migration.sync(made[-1], branch)
-            return made[-1]
+    with servers.databases(request.param) as database:
         yield database
-        for db in made:
-            db.dispose()
 
 
 @pytest.fixture(scope='module')
