@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 concurrency.setup()
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from nova.db import engine
-from nova.db import migration
+from nova.db import schema as migration
 
 
 def main(branch, message, phase):

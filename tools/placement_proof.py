@@ -44,14 +44,14 @@ import sqlalchemy as sa
 
 from nova import context
 from nova import utils
-from nova.db import claims
 from nova.db import engine
-from nova.db import flavors
-from nova.db import migration
-from nova.db import quotas
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.image import embedded
+from nova.db import schema as migration
+from nova.db.placement import claims
+from nova.db.projects import flavors
+from nova.db.projects import quotas
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.image.embedded import service as embedded
 from nova.tests.integration import servers
 from nova.virt import driver
 

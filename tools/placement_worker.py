@@ -19,7 +19,7 @@ import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 concurrency.setup('native')
 
@@ -28,18 +28,18 @@ import sqlalchemy as sa
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
-from nova import faults
 from nova import policy
 from nova import states
 from nova.api import app
 from nova.conductor import manager as conductor_manager
-from nova.db import cells
 from nova.db import engine
-from nova.db import server_migrations
-from nova.db import tables_cell
+from nova.db.cells import cells
+from nova.db.moves import migrations as server_migrations
+from nova.db.tables import cell as tables_cell
 from nova.image import api as image_api
-from nova.image import embedded
+from nova.image.embedded import service as embedded
 from nova.network import api as network_api
+from nova.objects import faults
 from nova.rpc import serializer
 from nova.scheduler import manager as scheduler_manager
 from nova.volume import embedded as volumes

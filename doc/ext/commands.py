@@ -4,7 +4,7 @@ That of nova-manage is made of the rows of its commands.
 """
 import rst
 
-from nova.cmd import manage
+from nova.cmd.manage import main as manage
 
 # command: (what it is, description)
 DAEMONS = {

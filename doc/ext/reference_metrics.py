@@ -1,7 +1,7 @@
-"""The page of metrics, from the rows of nova/metrics.py."""
+"""The page of metrics, from the rows of nova/runtime/metrics.py."""
 import rst
 
-from nova import metrics
+from nova.runtime import metrics
 
 
 def page():

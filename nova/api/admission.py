@@ -8,7 +8,7 @@ import threading
 import time
 
 from nova import exception
-from nova.db import instances
+from nova.db.servers import instances
 
 LOG = logging.getLogger(__name__)
 

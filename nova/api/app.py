@@ -14,27 +14,27 @@ import weakref
 
 import orjson
 
-from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova import notify
 from nova.api import admission
-from nova.api import audited
-from nova.api import choices
+from nova.api import audit as audited
 from nova.api import faults
 from nova.api import idempotency
-from nova.api import measured
+from nova.api import metrics
 from nova.api import rate_limits
 from nova.api import routing
+from nova.api import version_choices
 from nova.api import versions
 from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.request import Response
 from nova.api.request import Stream
 from nova.api.request import Streams
-from nova.api.resources import server_lookup
+from nova.api.servers import lookup as server_lookup
+from nova.db.audit import log
+from nova.hardware import pci_spec
 from nova.share import api as share_api
-from nova.virt.hardware import pci_spec
 
 __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'offer', 'offered', 'public')
 
@@ -45,7 +45,8 @@ _JSON_TYPES = ('application/json', '')
 _STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HTTPStatus}
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # what a project's id looks like in Keystone
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
-GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.resources.groups
+FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
+GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 
 @dataclasses.dataclass
@@ -54,7 +55,7 @@ class Services:
 
     conf       the configuration
     api_db     nova.db.engine.Database of the API database
-    cells      nova.db.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
+    cells      nova.db.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
     policy     nova.policy.Policy
     conductor, compute, network, scheduler   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
@@ -65,7 +66,7 @@ class Services:
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
     builds     admission.Builds; the Application sets it
-    auditor    nova.audit.Auditor; the Application sets it
+    auditor    nova.db.audit.log.Auditor; the Application sets it
     notifier   nova.notify: who is told of what the API does
     """
 
@@ -136,11 +137,12 @@ def public(environ):
 
 
 def all_routes():
-    """The rows of every module in nova.api.resources."""
-    package = importlib.import_module('nova.api.resources')
+    """The rows of every module in the folders of nova.api."""
     rows = []
-    for found in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
-        rows += getattr(importlib.import_module(f'{package.__name__}.{found}'), 'ROUTES', ())
+    for folder in FOLDERS:
+        package = importlib.import_module(f'nova.api.{folder}')
+        for found in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+            rows += getattr(importlib.import_module(f'{package.__name__}.{found}'), 'ROUTES', ())
     return rows
 
 
@@ -162,7 +164,7 @@ class Application:
         services.application = self
         services.streams = Streams(services.conf.api.event_streams)
         services.builds = admission.Builds(services.conf.api.max_waiting_builds)
-        services.auditor = audit.Auditor(services.api_db, services.notifier)
+        services.auditor = log.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
     def __call__(self, environ, start_response):
@@ -214,7 +216,7 @@ class Application:
         environ = req.environ
         methods, values, segments = self._match(req, context, path)
         if methods is None:
-            return choices.answer(req, segments)
+            return version_choices.answer(req, segments)
         rows = self._rows_of_method(req, methods)
         if not req.relaxed:
             req.version = versions.negotiate(environ)
@@ -226,7 +228,7 @@ class Application:
             raw = self._read(environ)
             document = parse_json(raw) if rows[0][0].action is not None else None
         req.route, names = row, names = routing.choose(rows, req.version, document)
-        environ[measured.ROUTE] = row
+        environ[metrics.ROUTE] = row
         _check_scope(context, row)
         audited.begin(req, dict(zip(names, values)), status_of(row, req.version))
         if row.policy is not None:
@@ -265,7 +267,7 @@ class Application:
             methods, values = self._find(self._root, req, segments)
             if methods is None and segments[:1] == [GROUPS]:
                 raise exception.NotFound()
-            prefix = None if methods else choices.version_of(req.environ)
+            prefix = None if methods else version_choices.version_of(req.environ)
             if prefix is None:
                 return methods, values, segments
         req.relaxed, req.base_path = _PREFIXES[prefix], '/' + prefix

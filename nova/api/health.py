@@ -10,7 +10,7 @@ no database, so that a database that is away does not look like all APIs being a
 import functools
 import os
 
-from nova import wsgi
+from nova.runtime import wsgi
 
 PATH = '/healthcheck'
 

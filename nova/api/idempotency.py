@@ -20,7 +20,7 @@ from cryptography import fernet
 from nova import exception
 from nova import utils
 from nova.db import engine
-from nova.db import idempotency as db
+from nova.db.projects import idempotency as db
 
 LOG = logging.getLogger(__name__)
 

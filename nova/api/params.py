@@ -21,8 +21,8 @@ from jsonschema import exceptions as schema_errors
 from jsonschema import validators
 
 from nova import exception
-from nova import json_schema
 from nova.api import formats
+from nova.web import json_schema
 
 MAX_SHOWN = 80            # characters of a refused value that an error message repeats
 MAX_PARAMS = 500          # pairs in one query string

@@ -16,7 +16,7 @@ import re2
 
 from nova import exception
 from nova import utils
-from nova.db import rate_limits as rows
+from nova.db.projects import rate_limits as rows
 
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
 VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')

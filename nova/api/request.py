@@ -79,7 +79,7 @@ class Request:
     body      the validated, converted body; None without one
     query     params.QueryValues; empty where the row has no Query
     services  see app.Services
-    record    nova.audit.Record of a request that writes, once its route is known, else None
+    record    nova.db.audit.log.Record of a request that writes, once its route is known, else None
     once      idempotency.Once of a request with an Idempotency-Key, else None
     """
 

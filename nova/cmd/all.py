@@ -28,8 +28,8 @@ def main():
 
 
 def _cloud(conf, driver):
-    from nova.embedded import cloud
-    from nova.embedded import drivers
+    from nova.cloud import all_in_one as cloud
+    from nova.cloud import drivers
 
     reason = drivers.choose(conf, driver)
     if reason:

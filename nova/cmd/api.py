@@ -3,15 +3,15 @@ from nova.cmd import common
 
 
 def parts(conf):
-    from nova import compose
+    from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
 
     certificate = tls.of_daemon(conf)
     bus = rpc_bus.Bus(conf)
-    api_db, cells = compose.checked_databases(conf, bus)
-    return [bus.pins, compose.needs(bus, api_db, cells), *([certificate] if certificate else ()),
-            compose.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
+    api_db, cells = assembly.checked_databases(conf, bus)
+    return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
+            assembly.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
                                 tls=certificate and certificate.context)]
 
 
@@ -21,18 +21,18 @@ def application(conf, bus=None, api_db=None, cells=None):
     :param bus, api_db, cells: of the process; None: of its own
     :raises DatabaseNotReady, InvalidInput: the deployment is not ready, or not configured
     """
-    from nova import compose
     from nova import policy
+    from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
     if bus is None:
         bus = rpc_bus.Bus(conf)
-        api_db, cells = compose.checked_databases(conf, bus)
-    images = compose.images(conf, api_db)
+        api_db, cells = assembly.checked_databases(conf, bus)
+    images = assembly.images(conf, api_db)
     scheme = 'https' if conf.http.cert_file and conf.http.tls != 'off' else 'http'
     url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'
-    identity = compose.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
-    return compose.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity)
+    identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
+    return assembly.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity)
 
 
 def main():

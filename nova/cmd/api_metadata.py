@@ -6,18 +6,19 @@ from nova.cmd import common
 
 
 def parts(conf):
-    from nova import compose
     from nova import exception
-    from nova import wsgi
     from nova.api.metadata import app
-    from nova.runtime.http import lanes
+    from nova.cloud import assembly
+    from nova.runtime import wsgi
+    from nova.runtime.http import priorities
 
     if not conf.metadata.shared_secret:
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
-    api_db, cells = compose.checked_databases(conf)
-    return [compose.needs(None, api_db, cells),
+    api_db, cells = assembly.checked_databases(conf)
+    return [assembly.needs(None, api_db, cells),
             wsgi.Server(app.Application(conf, api_db, cells), conf.network.metadata_host or conf.my_ip,
-                        conf.metadata.port, plan=lanes.Plan(conf.http.threads, 1), trusted=conf.http.trusted_proxies)]
+                        conf.metadata.port, plan=priorities.Plan(conf.http.threads, 1),
+                        trusted=conf.http.trusted_proxies)]
 
 
 def main():

@@ -10,7 +10,7 @@ and the databases are opened, at the first request of each process: a server may
 import os
 import threading
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 concurrency.setup()
 
@@ -32,8 +32,8 @@ class Application:
 
 def _make():
     from nova import conf as nova_conf
-    from nova import log
     from nova.cmd import api
+    from nova.runtime import log
 
     directory = os.environ.get('OS_NOVA_CONFIG_DIR')
     conf = nova_conf.new(files=[os.path.join(directory, 'nova.conf')] if directory else None)

@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 
 def run(binary, parts, arguments=None, split=None, **overrides):
@@ -22,10 +22,10 @@ def run(binary, parts, arguments=None, split=None, **overrides):
 
     from nova import conf as nova_conf
     from nova import exception
-    from nova import log
-    from nova import metrics
-    from nova import monitoring
-    from nova import service
+    from nova.runtime import log
+    from nova.runtime import metrics
+    from nova.runtime import monitoring
+    from nova.runtime import service
 
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process listens; it would end the start

@@ -3,12 +3,12 @@ from nova.cmd import common
 
 
 def parts(conf):
-    from nova import compose
+    from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
     bus = rpc_bus.Bus(conf)
-    return [compose.needs(bus), compose.enrolled(conf, bus),
-            compose.compute(conf, bus, conf.host, compose.remote_images(conf))]
+    return [assembly.needs(bus), assembly.enrolled(conf, bus),
+            assembly.compute(conf, bus, conf.host, assembly.remote_images(conf))]
 
 
 def main():

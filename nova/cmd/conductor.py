@@ -3,13 +3,13 @@ from nova.cmd import common
 
 
 def parts(conf):
-    from nova import compose
+    from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
     bus = rpc_bus.Bus(conf)
-    api_db, cells = compose.checked_databases(conf, bus)
-    images = compose.images(conf, api_db)
-    return [compose.needs(bus, api_db, cells), compose.conductor(conf, bus, conf.host, api_db, cells, images)]
+    api_db, cells = assembly.checked_databases(conf, bus)
+    images = assembly.images(conf, api_db)
+    return [assembly.needs(bus, api_db, cells), assembly.conductor(conf, bus, conf.host, api_db, cells, images)]
 
 
 def main():

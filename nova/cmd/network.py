@@ -13,19 +13,19 @@ LOG = logging.getLogger(__name__)
 
 def split(conf):
     """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or nobody is left."""
-    from nova import identity_file
-    from nova import privileges
     from nova.network.linux import remote
+    from nova.runtime import host_identity
+    from nova.runtime import privileges
 
     user = privileges.account(conf.privileges.user)
     if user is None:
         return None
-    conf.set_override('state_path', identity_file.state_path(conf))  # the default is another for an ordinary user
+    conf.set_override('state_path', host_identity.state_path(conf))  # the default is another for an ordinary user
     helper = None
     if conf.network.driver == 'linux':
         helper = privileges.Helper(remote.operations(conf))
         helper.fork()
-    written = [identity_file.IdentityFile(conf, 'nova-network', conf.host).path]
+    written = [host_identity.IdentityFile(conf, 'nova-network', conf.host).path]
     if conf.log_file or conf.log_dir:
         written.append(os.path.join(conf.log_dir or '', conf.log_file or 'nova-network.log'))
     privileges.become(user, written)
@@ -33,16 +33,16 @@ def split(conf):
 
 
 def parts(conf, helper):
-    from nova import compose
+    from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
     if helper is not None:
         LOG.info('Process %s touches the host for this one, whose user is %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)
-    api_db, cells = compose.checked_databases(conf, bus)
-    return [*([helper] if helper else ()), compose.needs(bus, api_db),
-            compose.network(conf, bus, conf.host, api_db, cells.default.db, helper),
-            *compose.metadata(conf, api_db, cells)]
+    api_db, cells = assembly.checked_databases(conf, bus)
+    return [*([helper] if helper else ()), assembly.needs(bus, api_db),
+            assembly.network(conf, bus, conf.host, api_db, cells.default.db, helper),
+            *assembly.metadata(conf, api_db, cells)]
 
 
 def main():

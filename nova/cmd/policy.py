@@ -8,8 +8,8 @@ import argparse
 import json
 import sys
 
-from nova import concurrency
 from nova.cmd import common
+from nova.runtime import concurrency
 
 MAY, MAY_NOT = 0, 1
 # Operations below these are everybody's unless their rows have a rule; what else they ask is about fields.

@@ -11,9 +11,9 @@ import textwrap
 import traceback
 import warnings
 
-from nova import concurrency
 from nova.cmd import command_line
 from nova.cmd import common
+from nova.runtime import concurrency
 
 UNEXPECTED = 255
 WIDTH = 58                   # of the text in the table
@@ -32,18 +32,18 @@ class Deployment:
     """What the checks look at; opened once."""
 
     def __init__(self, conf):
-        from nova import compose
-        from nova.db import cells
+        from nova.cloud import assembly
+        from nova.db.cells import cells
 
         self.conf = conf
-        self.api_db, self.cell_db = compose.open_databases(conf)
+        self.api_db, self.cell_db = assembly.open_databases(conf)
         self.cells = cells.Cells(conf, self.api_db, self.cell_db)
 
 
 def _schema(given):
     """Database Schema"""
     from nova import exception
-    from nova.db import migration
+    from nova.db import schema as migration
 
     def checked(cell):
         migration.check(cell.db, 'cell')
@@ -57,8 +57,8 @@ def _schema(given):
 
 def _cells(given):
     """Cells v2"""
-    from nova.db import cells
-    from nova.db import migration
+    from nova.db import schema as migration
+    from nova.db.cells import cells
 
     if all(cell.uuid == cells.CELL0_UUID for cell in given.cells.all()):
         return Code.FAILURE, 'There is no cell for servers, only cell0: run nova-manage cell_v2 create_cell.'
@@ -70,9 +70,9 @@ def _cells(given):
 
 def _hosts(given):
     """Host Mappings"""
-    from nova.db import online
+    from nova.db import online_migrations
 
-    missing = online.unmapped_hosts(given.api_db, given.cells, None)
+    missing = online_migrations.unmapped_hosts(given.api_db, given.cells, None)
     if missing:
         return Code.WARNING, ('Compute hosts without a cell mapping: ' + _some(host for host, _cell in missing)
                               + '. Run nova-manage cell_v2 discover_hosts, or wait for a conductor to do it.')
@@ -81,7 +81,7 @@ def _hosts(given):
 
 def _too_old(given):
     """Older Than N-1 Services"""
-    from nova.cmd import manage_upgrade
+    from nova.cmd.manage import upgrade as manage_upgrade
     from nova.rpc import versions
 
     old = [row for _cell, row in manage_upgrade.older_services(given.conf, given.cells)
@@ -94,7 +94,7 @@ def _too_old(given):
 
 def _older(given):
     """Service Versions"""
-    from nova.cmd import manage_upgrade
+    from nova.cmd.manage import upgrade as manage_upgrade
 
     old = manage_upgrade.older_services(given.conf, given.cells, alive=False)
     if old:
@@ -106,9 +106,9 @@ def _older(given):
 
 def _data(given):
     """Online Data Migrations"""
-    from nova.db import online
+    from nova.db import online_migrations
 
-    left = online.unfinished(given.api_db, given.cells)
+    left = online_migrations.unfinished(given.api_db, given.cells)
     if left:
         return Code.WARNING, ('Rows wait for ' + ', '.join(left) + '. Conductors convert them by themselves; '
                               'nova-manage db online_data_migrations does it at once.')
@@ -117,7 +117,7 @@ def _data(given):
 
 def _contraction(given):
     """Schema Contraction"""
-    from nova.db import migration
+    from nova.db import schema as migration
 
     behind = [name for name, db, branch in (
         ('api', given.api_db, 'api'), *((cell.name, cell.db, 'cell') for cell in given.cells.all()))

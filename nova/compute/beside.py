@@ -12,9 +12,9 @@ import logging
 
 from nova import context
 from nova import exception
-from nova import faults
-from nova import metrics
 from nova.compute import task
+from nova.objects import faults
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

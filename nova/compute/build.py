@@ -2,11 +2,11 @@
 import base64
 
 from nova import exception
-from nova import faults
 from nova import hooks
-from nova import metrics
 from nova import states
 from nova import utils
+from nova.objects import faults
+from nova.runtime import metrics
 from nova.virt import driver as virt
 from nova.virt import metadata
 

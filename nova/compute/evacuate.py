@@ -3,10 +3,10 @@ import logging
 
 from nova import context
 from nova import exception
-from nova import faults
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 import logging
 
 from nova import exception
-from nova import faults
 from nova import states
+from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import logging
 import time
 
 from nova import exception
-from nova import faults
 from nova import states
 from nova.compute import queue
+from nova.objects import faults
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ import time
 
 from nova import context
 from nova import exception
-from nova import service
 from nova.compute import backup
 from nova.compute import beside
 from nova.compute import build
@@ -25,19 +24,20 @@ from nova.compute import power
 from nova.compute import queue
 from nova.compute import rebuild
 from nova.compute import recover
-from nova.compute import resize
 from nova.compute import rescue
-from nova.compute import shelve
+from nova.compute import resize
 from nova.compute import shares
+from nova.compute import shelve
 from nova.compute import snapshot
 from nova.compute import soft_delete
 from nova.compute import sync
 from nova.compute import task
 from nova.compute import usage
 from nova.compute import volumes
+from nova.hardware import pci_spec
 from nova.objects import pci
-from nova.rpc import patience
-from nova.virt.hardware import pci_spec
+from nova.rpc import retrying_client
+from nova.runtime import service
 
 LOG = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside,
 
     def __init__(self, conf, host, driver, conductor_client, network_client, images, network_server=None):
         self.conf, self.host, self.driver = conf, host, driver
-        self.conductor = patience.Patient(conductor_client, 'conductor')
-        self.network = patience.Patient(network_client, 'network', network_server)
+        self.conductor = retrying_client.Patient(conductor_client, 'conductor')
+        self.network = retrying_client.Patient(network_client, 'network', network_server)
         self.images = images
         self.dhcp_domain = conf.metadata.dhcp_domain
         self.pci_specs = pci_spec.configured(pci_spec.device_specs, conf.pci.device_spec)

@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 
-from nova import concurrency
 from nova import exception
+from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 

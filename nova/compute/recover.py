@@ -3,13 +3,13 @@ import datetime
 import logging
 import time
 
-from nova import concurrency
 from nova import context
 from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import shelve
 from nova.compute import snapshot
+from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 

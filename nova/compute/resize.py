@@ -6,11 +6,11 @@ server has gone on meanwhile, ends at its beginning.
 """
 from nova import context
 from nova import exception
-from nova import faults
 from nova import hooks
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.objects import faults
 from nova.virt import driver as virt
 
 

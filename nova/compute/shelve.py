@@ -3,11 +3,11 @@ import contextlib
 import logging
 
 from nova import exception
-from nova import faults
 from nova import states
 from nova import utils
 from nova.compute import build
-from nova.image import unfinished
+from nova.image.embedded import unfinished
+from nova.objects import faults
 from nova.objects.instance import SHELVED_AT as SINCE
 from nova.objects.instance import SHELVED_IMAGE as IMAGE
 

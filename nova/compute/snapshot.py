@@ -4,7 +4,7 @@ import contextlib
 from nova import exception
 from nova import states
 from nova.image import api as image_api
-from nova.image import unfinished
+from nova.image.embedded import unfinished
 
 CONSOLE_BYTES = 100 * 1024
 # of an image that is made, and of a backup

@@ -2,10 +2,10 @@
 import logging
 import threading
 
-from nova import concurrency
 from nova import context
 from nova import exception
 from nova import states
+from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 

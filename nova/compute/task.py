@@ -11,8 +11,8 @@ import contextlib
 import logging
 
 from nova import exception
-from nova import faults
-from nova import metrics
+from nova.objects import faults
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

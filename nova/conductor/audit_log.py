@@ -3,9 +3,9 @@ import datetime
 import logging
 import time
 
-from nova import metrics
 from nova import utils
-from nova.db import audit
+from nova.db.audit import records
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ class AuditLog:
 
     def _seal(self, name, db):
         with db.reader() as conn:
-            if not audit.waits(conn):
+            if not records.waits(conn):
                 return 0
         key, count, seen = self._conf.audit.key.encode(), 0, self._audit_seals.get(name)
         while True:
             try:
-                sealed, seal = db.run(audit.seal, key, seen and seen.seq)
+                sealed, seal = db.run(records.seal, key, seen and seen.seq)
             except ValueError:
                 metrics.AUDIT_BROKEN.labels(name).inc()
                 LOG.critical('The audit log of database %s ends before record %s, up to which it was sealed: its end '
@@ -45,7 +45,7 @@ class AuditLog:
                 break
             self._audit_seals[name], seen, count = seal, seal, count + sealed
             metrics.AUDIT_SEALED.labels(name).inc(sealed)
-            if sealed < audit.PAGE:
+            if sealed < records.PAGE:
                 break
         if count:
             self._export(name, seen)
@@ -66,6 +66,6 @@ class AuditLog:
             return 0
         before = utils.utcnow() - datetime.timedelta(days=days)
         for _name, db in self._audited():
-            while removed := db.run(audit.expire, self._conf.audit.key.encode(), before):
+            while removed := db.run(records.expire, self._conf.audit.key.encode(), before):
                 count += removed
         return count

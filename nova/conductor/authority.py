@@ -7,10 +7,10 @@ row other services ask for. Where a check says that the method's own statements 
 from nova import exception
 from nova import states
 from nova.conductor import migrate
-from nova.db import block_devices
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import places
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import ownership
 from nova.objects.instance import REIMAGE
 from nova.objects.instance import SHELVED_AT
 from nova.objects.instance import SHELVED_IMAGE
@@ -257,15 +257,15 @@ class Facts:
 
     def _server(self, call):
         with self._reader() as conn:
-            return places.server(conn, call.uuid)
+            return ownership.server(conn, call.uuid)
 
     def _move(self, call):
         with self._reader() as conn:
-            return places.move(conn, call.arguments.get('migration_id'), call.request_id)
+            return ownership.move(conn, call.arguments.get('migration_id'), call.request_id)
 
     def _was_there(self, call):
         with self._reader() as conn:
-            return places.was_there(conn, call.uuid, call.host)
+            return ownership.was_there(conn, call.uuid, call.host)
 
     def _step(self, call):
         """(method of a compute, its host) that the move's server waits for, None when it waits for nothing."""

@@ -3,18 +3,18 @@ import logging
 
 from nova import context
 from nova import exception
-from nova import faults
 from nova import objects
 from nova import states
 from nova import utils
 from nova.conductor import state
-from nova.db import cell_transfer
-from nova.db import claims
-from nova.db import history
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import request_specs
-from nova.db import services
+from nova.db.moves import cell_transfer
+from nova.db.placement import claims
+from nova.db.servers import history
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.db.services import services
+from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
-from nova.db import console_tokens
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import mappings
-from nova.db import tasks
+from nova.db.servers import console_tokens
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import mappings
+from nova.db.servers import tasks
 
 LOG = logging.getLogger(__name__)
 

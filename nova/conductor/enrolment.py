@@ -3,8 +3,8 @@ import base64
 import logging
 
 from nova import exception
-from nova.db import message_keys
-from nova.rpc import joining
+from nova.db.services import message_keys
+from nova.rpc import join_tokens
 from nova.rpc import signatures
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Enroller:
                     'deployment': message_keys.deployment(conn, signatures.Key)['public']}
         if known is not None and known['state'] in (message_keys.REVOKED, message_keys.RETIRED):
             raise exception.HostKeyRefused(host=host, reason=f'it is {known["state"]}')
-        proved = secret is not None and joining.is_proved(proof, secret, 'host', host, public, str(number))
+        proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, str(number))
         # whoever has a token takes no name from a host that has a key: that is an operator's to decide
         if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)
@@ -48,7 +48,7 @@ class Enroller:
         if known is None:
             LOG.warning('Host %s has the key %s: it is %s.', host, ident, row['state'])
         deployment = message_keys.deployment(conn, signatures.Key)['public']
-        return {'state': row['state'], 'deployment': deployment, 'proof': joining.proof(
+        return {'state': row['state'], 'deployment': deployment, 'proof': join_tokens.proof(
             secret, 'deployment', deployment, public, str(number)) if proved else None}
 
     @staticmethod

@@ -12,14 +12,14 @@ leaves it, and a heartbeat waits for that transaction.
 import logging
 
 from nova import exception
-from nova import faults
 from nova import objects
 from nova import states
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import live_migrations
-from nova.db import server_migrations
-from nova.db import services
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.services import services
+from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 

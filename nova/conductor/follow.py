@@ -6,10 +6,10 @@ import logging
 from nova import context
 from nova import exception
 from nova import utils
-from nova.db import aggregates
-from nova.db import image_cache
-from nova.db import server_groups
-from nova.db import zones
+from nova.db.placement import aggregates
+from nova.db.placement import image_cache
+from nova.db.placement import server_groups
+from nova.db.placement import zones
 from nova.image import grants
 
 LOG = logging.getLogger(__name__)

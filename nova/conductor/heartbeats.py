@@ -3,11 +3,11 @@ import logging
 import threading
 import time
 
-from nova import concurrency
 from nova import exception
 from nova import utils
-from nova.db import heartbeats
-from nova.db import services
+from nova.db.services import heartbeats
+from nova.db.services import services
+from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 

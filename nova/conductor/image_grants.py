@@ -4,7 +4,7 @@ A grant is made anew with each begin of a task, so that one that is done again, 
 that is good.
 """
 from nova import context
-from nova.db import instance_actions
+from nova.db.servers import instance_actions
 from nova.image import api as image_api
 from nova.image import fields
 from nova.image import grants

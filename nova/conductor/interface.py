@@ -1,5 +1,5 @@
 """RPC methods of the conductor: building, and the writes of services that hold no database credentials."""
-from nova.rpc.interface import Interface, Method
+from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method
 
 BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
 
@@ -37,7 +37,7 @@ INTERFACE = Interface(
     Method('continue_evacuation', ('instance_uuid',)),
     Method('evacuation_finished', ('migration_id', 'host', 'values'), call=True),
     Method('evacuation_failed', ('migration_id', 'host', 'fault', 'traceback'), call=True),
-    # of servers that were taken from a host while it was down -> see db/live_migrations.py
+    # of servers that were taken from a host while it was down -> see db/moves/live_migrations.py
     Method('evacuated_from', ('host',), call=True),
     Method('evacuated_guest_removed', ('migration_id', 'host'), call=True),
 
@@ -133,7 +133,7 @@ INTERFACE = Interface(
     Method('report_power_states', ('host', 'states'), call=True),
 
     # ---- services ----
-    # the key that a host signs with: public half (base64), and what proves that it may join (rpc/joining.py) or None
+    # the key that a host signs with: public half (base64), and proof that it may join (rpc/join_tokens.py) or None
     # -> {'state': pending, approved or renewing, 'deployment': public half of the control plane's key, 'proof'}
     Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True),
     # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down', 'versions'}
@@ -144,9 +144,7 @@ INTERFACE = Interface(
            unpinned=True, versions=True),
     # a heartbeat that needs no answer; those of a moment are written together
     Method('service_alive', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1'),
-    # an object that is too new for who has received it: primitive as JSON text, versions {name: version} that he knows
-    # -> the same as older services have it, JSON text
-    Method('object_backport', ('primitive', 'versions'), call=True, since='1.1'),
+    OBJECT_BACKPORT,
     # what a host does to a server without a task: an event of nova/notify/events.py, in its phase
     Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True),
     # records how many servers a host ran in the last period of [DEFAULT] instance_usage_audit_period -> False when

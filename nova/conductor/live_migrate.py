@@ -13,15 +13,15 @@ import logging
 
 from nova import context
 from nova import exception
-from nova import faults
 from nova import objects
 from nova import states
-from nova.db import block_devices
-from nova.db import compute_nodes
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import live_migrations
-from nova.db import server_migrations
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import compute_nodes
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.objects import faults
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)

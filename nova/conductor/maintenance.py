@@ -1,6 +1,6 @@
 """Maintenance of hosts: their servers are moved away, and back when it ends, a few at once.
 
-The rows (db/maintenance.py) say what is to be done; a periodic task looks at them, of whatever conductor comes first.
+The rows (db/moves/maintenance.py) say what is to be done; a periodic task of any conductor looks at them.
 What a conductor that dies has left is looked at again after LEASE_S. The moves themselves are moves like all others.
 """
 import datetime
@@ -10,10 +10,10 @@ from nova import context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.db import compute_nodes
-from nova.db import instances
-from nova.db import maintenance
-from nova.db import server_migrations
+from nova.db.moves import maintenance
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import compute_nodes
+from nova.db.servers import instances
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)

@@ -28,9 +28,9 @@ from nova.conductor import together
 from nova.conductor import upgrade
 from nova.conductor import usage
 from nova.conductor import volumes
-from nova.db import instance_actions
-from nova.db import live_migrations
-from nova.db import online
+from nova.db import online_migrations
+from nova.db.moves import live_migrations
+from nova.db.servers import instance_actions
 from nova.share import api as share_api
 from nova.volume import api as volume_api
 
@@ -65,7 +65,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
         self._heartbeats = heartbeats.Heartbeats(self._cell_db, conf, self.messages_lost)
         self._power_states = power_states.PowerStates(self._cell_db)
         self._together = together.Together(self._cell_db)
-        self._data_migrations = online.Background(api_db, cells)
+        self._data_migrations = online_migrations.Background(api_db, cells)
         self._audit_seals, self._audit_told = {}, {}       # {name of a database: newest seal; when it was told}
         self.drift = 0           # differences that the audit has mended: should stay 0
 
@@ -104,7 +104,7 @@ class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, bui
                 ('remove_new_lost_mappings', 60, self.remove_new_lost_mappings),
                 ('confirm_old_moves', 60, self.confirm_old_moves),
                 ('count_sizes', move_watch.MISCOUNTED_S, self.count_sizes),
-                ('migrate_data', online.BACKGROUND_S, self.migrate_data),
+                ('migrate_data', online_migrations.BACKGROUND_S, self.migrate_data),
                 ('follow_zones', conf.reconcile_interval, self.follow_zones),
                 ('forget_groups', conf.reconcile_interval, self.forget_groups),
                 ('maintain_hosts', maintenance.PERIOD_S, self.maintain_hosts),

@@ -17,15 +17,15 @@ import logging
 
 from nova import context
 from nova import exception
-from nova import faults
 from nova import objects
 from nova import states
-from nova.db import history
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import quotas
-from nova.db import request_specs
-from nova.db import server_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import quotas
+from nova.db.servers import history
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 

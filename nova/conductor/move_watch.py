@@ -7,9 +7,9 @@ from nova import context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.db import mappings
-from nova.db import quotas
-from nova.db import server_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import quotas
+from nova.db.servers import mappings
 
 LOG = logging.getLogger(__name__)
 

@@ -11,23 +11,23 @@ import functools
 import inspect
 import typing
 
-from nova import audit_period
 from nova import exception
-from nova import faults
 from nova import states
 from nova import utils
 from nova.conductor.told import Told
-from nova.db import compute_nodes
-from nova.db import instance_actions
-from nova.db import notices
-from nova.db import server_migrations
-from nova.db import services
-from nova.db import usage
+from nova.conf import audit_period
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import compute_nodes
+from nova.db.servers import event_facts
+from nova.db.servers import instance_actions
+from nova.db.servers import usage
+from nova.db.services import services
 from nova.notify import events
 from nova.notify import payloads
 from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
+from nova.objects import faults
 
 
 # ---- tasks of hosts ----------------------------------------------------------
@@ -245,7 +245,7 @@ def _audited(told):
     with told._manager._cell_db.reader() as conn:
         for row in usage.on_host(conn, told.args['host'], begin, end):
             told.notifier.tell(told.ctx, 'instance.exists', None, row, told.args['host'], period=period,
-                               **notices.attached(conn, row['uuid'], told.notifier))
+                               **event_facts.attached(conn, row['uuid'], told.notifier))
 
 
 def _reporting(told):

@@ -6,10 +6,10 @@ from before a task. Nothing is gathered by waiting: what comes while others are 
 import collections
 import logging
 
-from nova import gathering
 from nova import states
-from nova.db import console_tokens
-from nova.db import power_states
+from nova.db.servers import console_tokens
+from nova.db.servers import power_states
+from nova.runtime import batching
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def vm_state_for(vm_state, power_state):
     return _FOLLOWS.get(power_state, vm_state)
 
 
-class Report(gathering.Item):
+class Report(batching.Item):
     """What a host has found: {uuid: power state}."""
 
     def __init__(self, host, found):
@@ -46,7 +46,7 @@ class PowerStates:
 
     def __init__(self, db):
         self._db = db
-        self._gathering = gathering.Gathering(self.write, MOST)
+        self._gathering = batching.Gathering(self.write, MOST)
 
     def report(self, host, found):
         """Return when the servers of this host that nothing works on have these power states, {uuid: power state}."""

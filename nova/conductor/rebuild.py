@@ -3,9 +3,9 @@
 The scheduler has no part in a rebuild otherwise: without this question it would be a way around every filter that
 looks at images (CVE-2017-16239).
 """
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import request_specs
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
 
 
 class Rebuilder:

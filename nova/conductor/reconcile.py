@@ -4,27 +4,27 @@ import logging
 
 import sqlalchemy as sa
 
-from nova import concurrency
 from nova import context
 from nova import exception
-from nova import faults
-from nova import metrics
 from nova import objects
 from nova import states
 from nova import utils
 from nova.conductor import migrate
 from nova.conductor import state
-from nova.db import cell_rows
-from nova.db import cell_transfer
-from nova.db import claims
-from nova.db import history
-from nova.db import idempotency
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import pci_devices
-from nova.db import live_migrations
-from nova.db import server_migrations
-from nova.db.tables_api import instance_mappings
+from nova.db.cells import rows as cell_rows
+from nova.db.moves import cell_transfer
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import claims
+from nova.db.placement import pci_devices
+from nova.db.projects import idempotency
+from nova.db.servers import history
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables.api import instance_mappings
+from nova.objects import faults
+from nova.runtime import concurrency
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

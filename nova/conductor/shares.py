@@ -1,7 +1,7 @@
 """Shares of servers: the access of a host, and what their rows say."""
 from nova import context
 from nova import exception
-from nova.db import shares
+from nova.db.servers import shares
 
 
 class Shares:

@@ -2,13 +2,13 @@
 import logging
 
 from nova import exception
-from nova import faults
 from nova import objects
 from nova import states
-from nova.db import claims
-from nova.db import console_tokens
-from nova.db import instance_actions
-from nova.db import instances
+from nova.db.placement import claims
+from nova.db.servers import console_tokens
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 

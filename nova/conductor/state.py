@@ -7,24 +7,24 @@ from nova import states
 from nova import utils
 from nova.conductor import image_grants
 from nova.conductor import power_states
-from nova.db import block_devices
-from nova.db import cell_rows
-from nova.db import cell_move_steps
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import console_tokens
-from nova.db import heartbeats as heartbeats_db
-from nova.db import history
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import live_migrations
-from nova.db import mappings
-from nova.db import pci_devices
-from nova.db import request_specs
-from nova.db import security_groups
-from nova.db import server_migrations
-from nova.db import services
-from nova.image import unfinished
+from nova.db.cells import rows as cell_rows
+from nova.db.moves import cell_steps
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.networks import security_groups
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.placement import pci_devices
+from nova.db.servers import block_devices
+from nova.db.servers import console_tokens
+from nova.db.servers import history
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import mappings
+from nova.db.servers import request_specs
+from nova.db.services import heartbeats as heartbeats_db
+from nova.db.services import services
+from nova.image.embedded import unfinished
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class StateWriter:
                 row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
                 claims.free(conn, row)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
-                                  expect={'host': host, 'cell_move': (None, cell_move_steps.COMING)})
+                                  expect={'host': host, 'cell_move': (None, cell_steps.COMING)})
                 if moving:
                     elsewhere.update(self.drop_moves(conn, instance_uuid) - {host})
             except exception.InstanceNotFound:

@@ -1,11 +1,11 @@
 """Writes that come at a moment, of many hosts, in one transaction; each is refused by itself."""
 from nova import exception
-from nova import gathering
+from nova.runtime import batching
 
 MOST = 100                   # writes of one transaction
 
 
-class Write(gathering.Item):
+class Write(batching.Item):
     """
     :param key: writes are done in the order of their keys, by all conductors, so that none waits for one that waits
                 for it
@@ -24,7 +24,7 @@ class Together:
 
     def __init__(self, db):
         self._db = db
-        self._gathering = gathering.Gathering(self._work, MOST)
+        self._gathering = batching.Gathering(self._work, MOST)
 
     def run(self, key, function):
         """As Database.run does it, with what others have brought meanwhile."""

@@ -1,9 +1,9 @@
 """What an event is told from: the call of a method, and the rows of its server before and after it."""
 from nova import context
 from nova import exception
-from nova.db import instance_actions
-from nova.db import notices
-from nova.db import server_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import event_facts
+from nova.db.servers import instance_actions
 from nova.notify import events
 from nova.notify import payloads
 from nova.notify.events import ERROR
@@ -29,8 +29,8 @@ class Told:
         with manager._cell_db.reader() as conn:
             self.uuid = self._find(conn)
             if self.uuid is not None:
-                self.before = notices.row(conn, self.uuid)
-                self.actions = notices.open_actions(conn, self.uuid)
+                self.before = event_facts.row(conn, self.uuid)
+                self.actions = event_facts.open_actions(conn, self.uuid)
         self.ctx = self._asked(arguments.get('ctx'))
 
     def _asked(self, ctx):
@@ -58,7 +58,7 @@ class Told:
         self.result = result
         if self.uuid is not None:
             with self._manager._cell_db.reader() as conn:
-                self.after = notices.row(conn, self.uuid)
+                self.after = event_facts.row(conn, self.uuid)
 
     @property
     def changed(self):
@@ -77,7 +77,7 @@ class Told:
         row = row or self.after or self.before
         arguments = self.action().get('arguments') or {}
         about = {'image_id': arguments.get('image_id'), **about,
-                 **notices.read_attached(self._manager._cell_db, self.uuid, self.notifier)}
+                 **event_facts.read_attached(self._manager._cell_db, self.uuid, self.notifier)}
         if self.migration is not None:
             about['new_flavor'] = self.migration['new_flavor']
         self.notifier.tell(self.ctx, 'instance.' + name, phase, row, host, by, **about)

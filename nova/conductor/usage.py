@@ -3,10 +3,10 @@ import datetime
 import logging
 import time
 
-from nova import audit_period
 from nova import utils
-from nova.db import task_log
-from nova.db import usage
+from nova.conf import audit_period
+from nova.db.servers import usage
+from nova.db.services import task_log
 
 LOG = logging.getLogger(__name__)
 

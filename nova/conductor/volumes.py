@@ -10,9 +10,9 @@ import tempfile
 
 from nova import context
 from nova import exception
-from nova.db import block_devices
-from nova.db import instance_actions
-from nova.db import instances
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
 from nova.objects.instance import REIMAGE
 
 LOG = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from oslo_config import cfg
 
 def modules():
     """The option modules: each has GROUP (None for [DEFAULT]) and OPTIONS."""
-    return [importlib.import_module(f'{__name__}.{module.name}') for module in pkgutil.iter_modules(__path__)]
+    found = (importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f'{__name__}.'))
+    return [module for module in found if hasattr(module, 'OPTIONS')]
 
 
 def list_opts():

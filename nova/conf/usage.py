@@ -1,7 +1,7 @@
 """[DEFAULT]: what is reported about the use of servers."""
 from oslo_config import cfg
 
-from nova import audit_period
+from nova.conf import audit_period
 
 GROUP = None
 

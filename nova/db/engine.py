@@ -22,9 +22,9 @@ from oslo_db.sqlalchemy import engines
 from oslo_db.sqlalchemy import exc_filters
 
 from nova import exception
-from nova import metrics
 from nova import utils
 from nova.db import errors
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import os
 import threading
 from concurrent import futures
 
-from nova import concurrency
 from nova import exception
+from nova.runtime import concurrency
 
 IDLE_S = 5                   # a thread that has nothing to do for so long ends
 RETRY_S = 2                  # when there may be a place again

@@ -5,7 +5,7 @@ import secrets
 
 import bcrypt
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 
 def _digest(password):

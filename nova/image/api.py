@@ -8,14 +8,14 @@ import contextlib
 import os
 import uuid
 
-from nova import diskspace
 from nova import exception
 from nova.image import fields
-from nova.image import files
 from nova.image import grants
-from nova.image import search
+from nova.image.embedded import files
+from nova.image.embedded import search
 from nova.image.inspector import inspect_file
 from nova.image.inspector import verify
+from nova.runtime import disk_space
 
 AMAZON = ('aki', 'ari', 'ami')
 GIB = 2 ** 30
@@ -75,7 +75,7 @@ class Images:
 
 
 class EmbeddedImages(Images):
-    """Images of this deployment's own store (nova.image.embedded.Store)."""
+    """Images of this deployment's own store (nova.image.embedded.service.Store)."""
 
     def __init__(self, store):
         self.store = store
@@ -116,7 +116,7 @@ class EmbeddedImages(Images):
         set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
             self.store.upload(ctx, image_id, files.chunks_of(file), os.fstat(file.fileno()).st_size,
-                              diskspace.used_bytes(path))
+                              disk_space.used_bytes(path))
 
 
     def grant(self, grant):

@@ -4,7 +4,7 @@ import functools
 import uuid
 
 from nova import exception
-from nova import json_schema
+from nova.web import json_schema
 
 VISIBILITIES = ('public', 'private', 'shared', 'community')
 STATUSES = ('queued', 'saving', 'active', 'deactivated')

@@ -2,10 +2,10 @@
 import datetime
 
 from nova import exception
-from nova import remote
 from nova.image import api
 from nova.image import fields
-from nova.image import files
+from nova.image.embedded import files
+from nova.runtime import rest_client
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
 PAGE = 1000
@@ -18,12 +18,12 @@ TIMES = ('created_at', 'updated_at')
 class GlanceImages(api.Images):
     """One client for all threads.
 
-    :param conf: uses [glance] (see nova.remote) and [image]/max_virtual_size
+    :param conf: uses [glance] (see nova.runtime.rest_client) and [image]/max_virtual_size
     """
 
     def __init__(self, conf):
         self.max_virtual_size = conf.image.max_virtual_size * api.GIB
-        self._service = remote.Service(conf, 'glance', SERVICE_TYPE, 'Image', ERRORS)
+        self._service = rest_client.Service(conf, 'glance', SERVICE_TYPE, 'Image', ERRORS)
         self._prefix = None
 
     def show(self, ctx, image_id):

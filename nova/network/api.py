@@ -3,10 +3,10 @@
 It reads the embedded network service's rows. Errors are those of a request for a server.
 """
 from nova import exception
-from nova.db import networks
-from nova.db import ports
-from nova.db import security_groups
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
 from nova.network import groups
 from nova.network import ipam
 from nova.network import security

@@ -3,10 +3,10 @@ import uuid
 
 from nova import context as nova_context
 from nova import exception
-from nova.db import networks
-from nova.db import ports
-from nova.db import security_groups
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import quotas
 from nova.network import security

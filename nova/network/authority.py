@@ -3,7 +3,7 @@
 See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. Where the server is and
 whose it is stand in the cell's database, one SELECT: what the message says of its project counts for nothing.
 """
-from nova.db import places
+from nova.db.servers import ownership
 from nova.rpc import admission
 from nova.rpc.admission import here
 from nova.rpc.admission import here_or_gone
@@ -70,5 +70,5 @@ def admission_of(cell_db):
     """
     def read(call, _kind):
         with cell_db.reader() as conn:
-            return places.server(conn, call.uuid)
+            return ownership.server(conn, call.uuid)
     return admission.Admission('network', RIGHTS, read)

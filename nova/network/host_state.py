@@ -1,10 +1,10 @@
 """What one host's plumbing is made from: plain data, read from the database in one moment."""
 import dataclasses
 
-from nova.db import networks
-from nova.db import ports
-from nova.db import security_groups
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
 
 
 @dataclasses.dataclass

@@ -4,7 +4,7 @@ from nova.rpc.interface import Interface, Method
 INTERFACE = Interface(
     'network', '1.0',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
-    # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (network/model.py)
+    # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
     # gives back all of it, with a host what no other host has got meanwhile; does nothing when nothing is there
     Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True),

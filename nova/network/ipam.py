@@ -14,7 +14,7 @@ from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import utils
-from nova.db import networks
+from nova.db.networks import networks
 
 WINDOW = 256            # addresses looked at in one statement
 

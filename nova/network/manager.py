@@ -10,19 +10,19 @@ import time
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import networks
-from nova.db import places
-from nova.db import ports
-from nova.db import request_specs
-from nova.db import security_groups
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.servers import ownership
+from nova.db.servers import request_specs
+from nova.db.tables import network as t
 from nova.network import attach
 from nova.network import host_state
 from nova.network import ipam
 from nova.network import migrate
-from nova.network import model
 from nova.network import security
 from nova.network import selection
+from nova.objects import network_info
 
 LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
 
     def _load(self):
         with self.api_db.reader() as conn:
-            return host_state.load(conn, self.host, model.devname)
+            return host_state.load(conn, self.host, network_info.devname)
 
     # ---- rows of the interface -------------------------------------------------------
 
@@ -98,7 +98,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         """
         if any(row.host != caller for row in rows):
             with self._cell_db.reader() as conn:
-                server = places.server(conn, instance_uuid)
+                server = ownership.server(conn, instance_uuid)
             if server is None or server.host != caller:
                 return [row for row in rows if row.host == caller]
         return rows
@@ -237,7 +237,7 @@ class Combined:
 
 
 def vif(conf, port, network, subnets, fixed):
-    """One entry of a server's network information (nova/network/model.py)."""
+    """One entry of a server's network information (nova/objects/network_info.py)."""
     by_subnet = {}
     for entry in fixed:
         by_subnet.setdefault(entry['subnet_id'], []).append(
@@ -246,7 +246,7 @@ def vif(conf, port, network, subnets, fixed):
         'id': port['id'],
         'address': port['mac_address'],
         'type': 'bridge',
-        'devname': model.devname(port['id']),
+        'devname': network_info.devname(port['id']),
         'active': True,
         'tag': port['tag'],
         'network': {

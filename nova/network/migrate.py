@@ -1,5 +1,5 @@
 """Plumbing of a server at the host that it is about to move to, while it runs elsewhere."""
-from nova.db import ports
+from nova.db.networks import ports
 
 
 class Migrations:

@@ -2,8 +2,8 @@
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db import quotas
-from nova.db import tables_network as t
+from nova.db.projects import quotas
+from nova.db.tables import network as t
 
 COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
            'security_group_rule': t.security_group_rules}

@@ -2,7 +2,7 @@
 import ipaddress
 
 from nova import exception
-from nova.db import security_groups
+from nova.db.networks import security_groups
 
 PROTOCOLS = {
     'ah': 51,

@@ -5,8 +5,8 @@ import uuid
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db import networks
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.tables import network as t
 from nova.network import ipam
 
 

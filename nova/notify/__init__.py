@@ -19,12 +19,12 @@ import sys
 import threading
 import time
 
-from nova import concurrency
-from nova import metrics
 from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
 from nova.notify import payloads
+from nova.runtime import concurrency
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

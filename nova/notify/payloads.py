@@ -8,9 +8,9 @@ import dataclasses
 import datetime
 
 from nova import exception
-from nova import keypair
 from nova import states
 from nova import utils
+from nova.objects import keypair
 
 NAMESPACE = 'nova'
 MARK = 'nova_object'

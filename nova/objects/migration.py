@@ -9,7 +9,7 @@ _maybe = {'nullable': True}
 
 @base.register
 class Migration(base.NovaObject):
-    """See db/server_migrations.py for the statuses and what ``swapped`` means."""
+    """See db/moves/migrations.py for the statuses and what ``swapped`` means."""
 
     VERSION = '1.0'
 

@@ -17,7 +17,7 @@ import threading
 
 from nova import context as nova_context
 from nova import exception
-from nova import metrics
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

@@ -21,23 +21,24 @@ from oslo_messaging._tracing import client as messaging_tracing
 from oslo_messaging._metrics import client as messaging_metrics
 from oslo_messaging.rpc import server as rpc_server
 
-from nova import concurrency
 from nova import exception
-from nova import health
-from nova import metrics
 from nova import utils
 from nova.rpc import admission as rpc_admission
-from nova.rpc import declared
 from nova.rpc import delivery
 from nova.rpc import errors
+from nova.rpc import interface as rpc_interface
 from nova.rpc import inprocess
-from nova.rpc import lanes
-from nova.rpc import leaving
+from nova.rpc import keepalive
+from nova.rpc import priorities
 from nova.rpc import probe
+from nova.rpc import queue_declaration
 from nova.rpc import serializer
+from nova.rpc import shutdown
 from nova.rpc import signatures
-from nova.rpc import signs
 from nova.rpc import versions
+from nova.runtime import concurrency
+from nova.runtime import health
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -145,8 +146,7 @@ class Bus:
 
         It travels as text: a conductor that does not know it either says so, instead of asking for itself.
         """
-        from nova.conductor import interface as conductor_interface
-        answer = self.client(conductor_interface.INTERFACE).object_backport(
+        answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
         return orjson.loads(answer)
 
@@ -253,7 +253,7 @@ class _RpcServer(rpc_server.RPCServer):
 
     def __init__(self, interface, *args):
         super().__init__(*args, executor='threading')
-        self._executor_cls = functools.partial(lanes.Lanes, interface)
+        self._executor_cls = functools.partial(priorities.Lanes, interface)
 
     def _process_incoming(self, incoming):
         """Nobody works on a message whose sender is not known, nor twice on one that the broker has delivered twice."""
@@ -282,7 +282,7 @@ class Server:
         self._work = health.Work(transport.conf.executor_thread_pool_size)
         self.alive = self._work.alive
         self._arrivals, self._sender = probe.Endpoint(), probe.Sender(transport, target, host)
-        self._new = functools.partial(_RpcServer, interface, transport, target, signs.Dispatcher(
+        self._new = functools.partial(_RpcServer, interface, transport, target, keepalive.Dispatcher(
             [_endpoint(interface, manager, self._work, admission), self._arrivals],
             serializer.Serializer(backport=backport),
             check=keys and functools.partial(keys.check, interface.topic, server, interface)))
@@ -296,7 +296,7 @@ class Server:
 
     def _start(self, server):
         server.start()
-        declared.follow(server.listener, self._again.set)
+        queue_declaration.follow(server.listener, self._again.set)
 
     def declared_again(self):
         """A block (``utils.taken``) that gets whether queues were declared anew: messages in them may be lost."""
@@ -307,7 +307,7 @@ class Server:
         with self._changing:
             self._stopped = True
         self._rpc.stop()
-        leaving.give_back(self._rpc.listener)
+        shutdown.give_back(self._rpc.listener)
 
     def wait(self, timeout=None):
         """Wait for what runs, ``timeout`` seconds at most; True when all has ended."""
@@ -349,7 +349,7 @@ class Server:
 
 def _leave(server):
     """End a subscription that does not work: what the broker has sent to it goes to the new one at once."""
-    for end in (server.stop, functools.partial(leaving.give_back, server.listener), server.listener.cleanup,
+    for end in (server.stop, functools.partial(shutdown.give_back, server.listener), server.listener.cleanup,
                 server._work_executor.shutdown):
         try:
             end()

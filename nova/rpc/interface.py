@@ -91,3 +91,9 @@ class Interface:
     def __init__(self, topic, version, *methods):
         self.topic, self.version = topic, version
         self.methods = {method.name: method for method in methods}
+
+
+# An object that is too new for its receiver: primitive as JSON text, versions {name: version} that the receiver knows
+# -> the same as older services have it, JSON text. Conductors do it for everybody.
+OBJECT_BACKPORT = Method('object_backport', ('primitive', 'versions'), call=True, since='1.1')
+BACKPORT = Interface('conductor', '1.1', OBJECT_BACKPORT)

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from nova import exception
-from nova import metrics
 from nova.rpc import serializer
+from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 

@@ -13,9 +13,10 @@ import logging
 import threading
 import time
 
-from nova import concurrency
 from nova import exception
 from nova.rpc.interface import parsed
+from nova.runtime import concurrency
+from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ RELEASES = {
     2: Release({'compute': '1.1', 'conductor': '1.1', 'scheduler': '1.0', 'network': '1.0'},
                {'Instance': '1.1', 'Migration': '1.0', 'RequestSpec': '1.0', 'Selection': '1.0'}),
 }
-VERSION, OLDEST = max(RELEASES), min(RELEASES)      # of this code, and the oldest with which it works
+VERSION, OLDEST = release.VERSION, min(RELEASES)      # of this code, and the oldest with which it works
 TOPICS = tuple(RELEASES[VERSION].interfaces)
 
 
@@ -73,10 +74,10 @@ def configured_pin(topic, level):
     """
     if level == AUTO:
         return None
-    for number, release in sorted(RELEASES.items()):
-        if release.interfaces.get(topic) == level:
+    for number, row in sorted(RELEASES.items()):
+        if row.interfaces.get(topic) == level:
             return pin_of(topic, number)
-    known = sorted({release.interfaces[topic] for release in RELEASES.values()}, key=parsed)
+    known = sorted({row.interfaces[topic] for row in RELEASES.values()}, key=parsed)
     raise exception.InvalidInput(reason=f'[upgrade_levels] {topic} is {level}; known are auto, {", ".join(known)}.')
 
 

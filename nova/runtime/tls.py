@@ -7,9 +7,9 @@ import threading
 import urllib.parse
 from collections.abc import Callable
 
-from nova import concurrency
 from nova import exception
 from nova.runtime import certificates
+from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ LOOK_S = 6 * 3600             # between two looks whether the files have changed
 
 
 class Tls:
-    """What one listener speaks TLS with; a part of a process (see nova.service.Process).
+    """What one listener speaks TLS with; a part of a process (see nova.runtime.service.Process).
 
     :param pair: function that gives the files, and renews them when it is time
     :ivar context: for the sockets of the listener

@@ -2,8 +2,8 @@
 
 The rows of a server stand in the cell in which it was made, or where building it has failed. Each claim is made in the
 cell of the host, in one transaction with a copy of the server there; when all servers of the request have one, they
-are let in (db/cell_transfer.py). Until then everything can be given back, so that a request that fails has claimed
-nothing.
+are let in (db/moves/cell_transfer.py). Until then everything can be given back, so that a request that fails has
+claimed nothing.
 """
 import collections
 import contextlib
@@ -15,13 +15,13 @@ import time
 from oslo_db import exception as db_exc
 
 from nova import exception
-from nova import metrics
 from nova import states
-from nova.db import cell_transfer
-from nova.db import cells as db_cells
-from nova.db import claims
-from nova.db import claims_many
-from nova.db import instances
+from nova.db.cells import cells as db_cells
+from nova.db.moves import cell_transfer
+from nova.db.placement import claim_batches
+from nova.db.placement import claims
+from nova.db.servers import instances
+from nova.runtime import metrics
 from nova.scheduler import claiming
 from nova.scheduler import groups
 
@@ -148,7 +148,7 @@ class Across:
                 number, taken = taker.first(rankings[uuid], uuid)
                 places[uuid] = {'host': taken.host, 'node': hosts.node[taken.position], **taken.values}
                 found[uuid] = self._selections(hosts, rankings[uuid][number:])
-            zones = claims_many.zones(conn, {place['host'] for place in places.values()})
+            zones = claim_batches.zones(conn, {place['host'] for place in places.values()})
             for place in places.values():
                 place['availability_zone'] = zones.get(place['host'])
             if places:

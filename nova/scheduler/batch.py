@@ -8,10 +8,10 @@ import functools
 import logging
 
 from nova import exception
-from nova import gathering
-from nova import metrics
 from nova import states
-from nova.db import claims_many
+from nova.db.placement import claim_batches
+from nova.runtime import batching
+from nova.runtime import metrics
 from nova.scheduler import alike
 from nova.scheduler import pipeline
 
@@ -21,7 +21,7 @@ SERVERS = 64          # of one batch; with more, those who wait wait for longer
 FRESH_S = 0.02        # under load: what this scheduler claims its table knows, what others claimed the condition knows
 
 
-class Waiting(gathering.Item):
+class Waiting(batching.Item):
     """A request for new servers.
 
     placed    a list as select_destinations gives it; None: it has to be placed by itself
@@ -109,7 +109,7 @@ class Batches:
     def _claim_many(self, conn, hosts, plans):
         """([(item, its selections)] of those that are claimed, {node: its usage now})."""
         places, placed, usage = self._take_many(conn, hosts, plans)
-        if places and claims_many.place(conn, places, states.BUILDING, states.SCHEDULING) != len(places):
+        if places and claim_batches.place(conn, places, states.BUILDING, states.SCHEDULING) != len(places):
             raise Changed
         return placed, usage
 
@@ -119,8 +119,8 @@ class Batches:
         :returns: ({uuid: {'host', 'node', 'availability_zone'}}, [(item, its selections)], {node: its usage now})
         """
         firsts = {int(ranking[0]) for _, rankings in plans for ranking in rankings}
-        nodes = claims_many.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
-        zones = claims_many.zones(conn, {hosts.host[position] for position in firsts})
+        nodes = claim_batches.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
+        zones = claim_batches.zones(conn, {hosts.host[position] for position in firsts})
         places, placed = {}, []
         for item, rankings in plans:
             request, chosen = item.request, [int(ranking[0]) for ranking in rankings]

@@ -7,9 +7,9 @@ no statement more.
 import dataclasses
 
 from nova import exception
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import zones
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.placement import zones
 from nova.scheduler import extras
 from nova.scheduler import groups
 from nova.scheduler import numa_request

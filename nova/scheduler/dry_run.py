@@ -2,8 +2,8 @@
 import numpy as np
 
 from nova import exception
-from nova.db import claims
-from nova.db import instances
+from nova.db.placement import claims
+from nova.db.servers import instances
 from nova.scheduler import explain
 from nova.scheduler import numa_request
 from nova.scheduler import pci

@@ -8,13 +8,13 @@ import functools
 
 from nova import context as nova_context
 from nova import exception
-from nova.db import server_groups
-from nova.db.server_groups import AFFINITY
-from nova.db.server_groups import ANTI_AFFINITY
-from nova.db.server_groups import CAPABILITIES
-from nova.db.server_groups import PROXIMITY
-from nova.db.server_groups import SOFT_AFFINITY
-from nova.db.server_groups import SOFT_ANTI_AFFINITY
+from nova.db.placement import server_groups
+from nova.db.placement.server_groups import AFFINITY
+from nova.db.placement.server_groups import ANTI_AFFINITY
+from nova.db.placement.server_groups import CAPABILITIES
+from nova.db.placement.server_groups import PROXIMITY
+from nova.db.placement.server_groups import SOFT_AFFINITY
+from nova.db.placement.server_groups import SOFT_ANTI_AFFINITY
 
 __all__ = ('AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY', 'TOGETHER',
            'Companions', 'Group', 'again', 'find', 'places', 'shared', 'torn')

@@ -11,12 +11,12 @@ import time
 import numpy as np
 import sqlalchemy as sa
 
-from nova import metrics
 from nova import utils
-from nova.db import services as services_db
 from nova.db import statements
-from nova.db.tables_cell import compute_nodes
-from nova.db.tables_cell import services
+from nova.db.services import services as services_db
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import services
+from nova.runtime import metrics
 from nova.scheduler import host_view
 from nova.scheduler.filters import busy
 

@@ -3,15 +3,15 @@ import dataclasses
 import logging
 
 from nova import exception
-from nova import gathering
-from nova import metrics
 from nova import objects
 from nova import states
-from nova.db import categories
-from nova.db import cells as db_cells
-from nova.db import claims
-from nova.db import instances
-from nova.db import zones
+from nova.db.cells import cells as db_cells
+from nova.db.placement import categories
+from nova.db.placement import claims
+from nova.db.placement import zones
+from nova.db.servers import instances
+from nova.runtime import batching
+from nova.runtime import metrics
 from nova.scheduler import across
 from nova.scheduler import batch
 from nova.scheduler import claiming
@@ -46,7 +46,7 @@ class SchedulerManager(batch.Batches, across.Across, moves.Moves, dry_run.DryRun
         options = conf.filter_scheduler
         self._order = pipeline.Order(options.host_subset_size, options.shuffle_best_same_weighed_hosts)
         self._table = host_table.HostTable(cells, max(1, conf.service_down_time // 4))
-        self._gathering = gathering.Gathering(self.place_many, batch.SERVERS)
+        self._gathering = batching.Gathering(self.place_many, batch.SERVERS)
 
     def start(self):
         self._hosts()

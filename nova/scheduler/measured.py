@@ -3,7 +3,7 @@ import functools
 import time
 
 from nova import exception
-from nova import metrics
+from nova.runtime import metrics
 
 
 def measured(function):

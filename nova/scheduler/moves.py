@@ -5,11 +5,11 @@ import logging
 from nova import exception
 from nova import objects
 from nova import states
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import instances
-from nova.db import server_migrations
-from nova.db import zones
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.placement import zones
+from nova.db.servers import instances
 from nova.scheduler import claiming
 from nova.scheduler import measured
 from nova.scheduler import numa_request

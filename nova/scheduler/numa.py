@@ -7,8 +7,8 @@ import functools
 
 import numpy as np
 
+from nova.hardware import fit
 from nova.objects import numa
-from nova.virt.hardware import fit
 
 # of each cell; whatever is free counts what the ratios allow
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')

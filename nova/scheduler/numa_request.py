@@ -4,14 +4,14 @@ import dataclasses
 
 import numpy as np
 
-from nova.db import numa_claims
+from nova.db.placement import numa_claims
+from nova.hardware import fit
+from nova.hardware import guest_request as hardware
+from nova.hardware import usage
 from nova.objects import numa as topologies
 from nova.objects import pci
 from nova.scheduler import extras
 from nova.scheduler import numa
-from nova.virt.hardware import fit
-from nova.virt.hardware import usage
-from nova.virt.hardware import wanted as hardware
 
 PLACED = 'numa'              # in Claim.taken: (HostTopology as it was, placed GuestTopology)
 

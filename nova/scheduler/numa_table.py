@@ -10,8 +10,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db import numa_claims
-from nova.db.tables_cell import compute_nodes
+from nova.db.placement import numa_claims
+from nova.db.tables.cell import compute_nodes
 from nova.scheduler import hosts as host_table
 from nova.scheduler import numa
 

@@ -1,17 +1,17 @@
 """PCI devices in placement: how many are free on which host, and the claim on them.
 
 What the table says is a guess by pools (compute_nodes.pci_stats); which devices a server gets, and whether, is decided
-in the claim's transaction (db/pci_devices.py).
+in the claim's transaction (db/placement/pci_devices.py).
 """
 import functools
 import threading
 
 import numpy as np
 
-from nova.db import pci_devices
+from nova.db.placement import pci_devices
+from nova.hardware import pci_pools
 from nova.objects import pci
 from nova.scheduler import extras
-from nova.virt.hardware import pci_pools
 
 NUMA = 'numa'            # in Claim.taken: (HostTopology, placed GuestTopology) of who was asked before
 MOST = 4                 # kinds of pools that are remembered, as a multiple of the hosts

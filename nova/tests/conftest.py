@@ -5,7 +5,7 @@ would compile every statement anew. None of them need outlive a power cut.
 """
 import os
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 concurrency.setup()
 

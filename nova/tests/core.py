@@ -13,7 +13,6 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
-from nova import concurrency
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
@@ -25,21 +24,22 @@ from nova.compute import manager as compute_manager
 from nova.conductor import authority as conductor_authority
 from nova.conductor import interface as conductor_interface
 from nova.conductor import manager as conductor_manager
-from nova.db import cells
-from nova.db import compute_nodes
 from nova.db import engine
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import request_specs
-from nova.db import services
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tasks
+from nova.db.cells import cells
+from nova.db.placement import compute_nodes
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.db.servers import tasks
+from nova.db.services import services
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.image import api as image_api
 from nova.image import grants
 from nova.network import authority as network_authority
 from nova.network import interface as network_interface
 from nova.rpc import serializer
+from nova.runtime import concurrency
 from nova.scheduler import interface as scheduler_interface
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import schemas

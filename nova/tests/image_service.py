@@ -9,8 +9,8 @@ from wsgiref import simple_server
 
 from nova import context
 from nova.db import engine
-from nova.embedded.image.app import Application
-from nova.image import embedded
+from nova.image.embedded import service as embedded
+from nova.image.face.app import Application
 from nova.tests import schemas
 
 ADMIN, ALICE, BOB = 'admin-project', 'alice-project', 'bob-project'

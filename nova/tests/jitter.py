@@ -28,9 +28,9 @@ def begun_late(function):
 
 
 def pytest_sessionstart(session):
-    from nova import concurrency                     # not before conftest.py has chosen the thread model
     from nova.db import engine
     from nova.rpc import bus
+    from nova.runtime import concurrency                     # not before conftest.py has chosen the thread model
 
     writer, spawn, submit, counted = (
         engine.Database.writer, concurrency.spawn, concurrency.Pool.submit, bus._counted)

@@ -9,15 +9,15 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.conductor import manager as conductor_manager
-from nova.db import cell_move_steps
-from nova.db import cells
-from nova.db import claims
 from nova.db import engine
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import request_specs
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.cells import cells
+from nova.db.moves import cell_steps
+from nova.db.placement import claims
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
 from nova.tests import schemas
@@ -193,7 +193,7 @@ class Deployment:
     def resolve(self, uuid):
         """The name of the cell that a server's mapping names, None without one."""
         with self.api_db.reader() as conn:
-            found = cell_move_steps.where(conn, [uuid]).get(uuid)
+            found = cell_steps.where(conn, [uuid]).get(uuid)
         return found and next(name for name, known in self.uuids.items() if known == found[0])
 
     # ---- what tests look at
@@ -223,7 +223,7 @@ class Deployment:
                     there[row['uuid']] = name
                     if row['task_state'] == states.DELETING:
                         deleting.add(row['uuid'])
-                assert cell_move_steps.records(conn) == []
+                assert cell_steps.records(conn) == []
                 actions = conn.execute(sa.select(tables_cell.instance_actions.c.instance_uuid)).scalars().all()
                 assert {uuid for uuid in actions if there.get(uuid) != name} <= set(
                     conn.execute(sa.select(tables_cell.instances_history.c.uuid)).scalars())

@@ -4,9 +4,9 @@ import uuid
 import sqlalchemy as sa
 from alembic import command
 
-from nova.db import categories
-from nova.db import instances_list
-from nova.db import migration
+from nova.db import schema as migration
+from nova.db.placement import categories
+from nova.db.servers import listing
 from nova.tests import server_rows
 
 
@@ -44,7 +44,7 @@ def check_categories(make):
         assert [row['name'] for row in categories.page(conn)] == ['regular', 'vpn']
         assert categories.is_used(conn, 'regular') and not categories.is_used(conn, 'vpn')
     with db.reader() as conn:
-        assert instances_list.by_uuid(conn, ident)['category'] == 'regular'
+        assert listing.by_uuid(conn, ident)['category'] == 'regular'
     api_db.run(categories.create, {'name': 'storage'})
     api_db.run(categories.delete, 'storage')
     api_db.run(categories.create, {'name': 'storage'})

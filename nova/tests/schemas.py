@@ -6,7 +6,7 @@ import tempfile
 import sqlalchemy as sa
 
 from nova.db import engine
-from nova.db import migration
+from nova.db import schema as migration
 
 
 def create(database, branch):

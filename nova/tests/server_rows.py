@@ -4,7 +4,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from nova.db import tables_cell
+from nova.db.tables import cell as tables_cell
 
 START = datetime.datetime(2026, 1, 1, 12, 0, 0)
 IMAGE_ID = '70a599e0-31e7-49b7-b260-868f441e862b'

@@ -64,7 +64,7 @@ class SpawnRequest:
     """What ``spawn`` gets besides the instance.
 
     image           dict as ImageSource.show gives it, or None when booting from a volume
-    network_info    list of VIFs (nova/network/model.py)
+    network_info    list of VIFs (nova/objects/network_info.py)
     block_devices   list of dicts (rows of block_device_mappings)
     injected_files  [(path, bytes)]
     admin_password  str or None
@@ -288,7 +288,7 @@ class Interfaces:
     feature = 'interfaces'
 
     def attach_interface(self, context, instance, vif):
-        """Plug a VIF (nova/network/model.py) into the guest, running or not; nothing when it is there."""
+        """Plug a VIF (nova/objects/network_info.py) into the guest, running or not; nothing when it is there."""
         raise NotImplementedError
 
     def detach_interface(self, context, instance, vif):

@@ -3,7 +3,7 @@ import logging
 import re
 
 from nova import exception
-from nova import remote
+from nova.runtime import rest_client
 from nova.volume import api
 
 LOG = logging.getLogger(__name__)
@@ -23,11 +23,11 @@ class CinderVolumes(api.Volumes):
     The service's own token beside the user's is what Cinder asks for before it lets anybody delete the attachment of
     a server.
 
-    :param conf: uses [cinder] (see nova.remote)
+    :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
 
     def __init__(self, conf):
-        self._service = remote.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
+        self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
         self._root = None
 
     # ---- volumes

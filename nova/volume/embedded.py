@@ -5,16 +5,16 @@ a volume follows from its attachments, and a transaction that changes them holds
 """
 import uuid
 
-from nova import audit
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import quotas
-from nova.db import storage_quotas
-from nova.db import volumes as db
-from nova.db.tables_volume import volume_attachments
-from nova.db.tables_volume import volume_snapshots
-from nova.db.tables_volume import volumes
+from nova.db.audit import log
+from nova.db.projects import quotas
+from nova.db.projects import storage_quotas
+from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
 from nova.volume import api
 
 MAX_SIZE = 65536                                  # GiB of one volume
@@ -86,7 +86,7 @@ class EmbeddedVolumes(api.Volumes):
             self._use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
             row = db.insert(conn, volumes, values)
             return self.views(conn, [row])[0]
-        audit.about(values['id'])
+        log.about(values['id'])
         return self.db.run(write)
 
     def _from_image(self, ctx, image_id, size):
@@ -310,7 +310,7 @@ class EmbeddedVolumes(api.Volumes):
                 raise exception.InvalidVolume(
                     reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
             self._use(conn, row['project_id'], 'snapshots', row['size'])
-            audit.about(ident)
+            log.about(ident)
             return db.insert(conn, volume_snapshots, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
                 'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,

@@ -219,7 +219,7 @@ class Fleet:
     def states(self):
         """{vm_state: servers}."""
         import sqlalchemy as sa
-        from nova.db.tables_cell import instances
+        from nova.db.tables.cell import instances
         with self.cell_db.reader() as conn:
             return dict(conn.execute(sa.select(instances.c.vm_state, sa.func.count()).group_by(
                 instances.c.vm_state)).all())

@@ -19,8 +19,8 @@ def ways(db, numbers):
     """{name: function that writes one batch}."""
     import sqlalchemy as sa
     from nova import utils
-    from nova.db import heartbeats
-    from nova.db.tables_cell import services
+    from nova.db.services import heartbeats
+    from nova.db.tables.cell import services
 
     one = sa.update(services).where(services.c.id == sa.bindparam('number')).values(
         last_seen_at=sa.bindparam('now', type_=services.c.last_seen_at.type))
@@ -44,7 +44,7 @@ def main():
     import sqlalchemy as sa
     from nova import utils
     from nova.db import engine
-    from nova.db import tables_cell
+    from nova.db.tables import cell as tables_cell
     from nova.tests.integration import servers
 
     for kind in args.databases:

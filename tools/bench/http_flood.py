@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 
 def show(title, found):

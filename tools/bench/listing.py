@@ -16,7 +16,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 PROJECTS = 10
 CHUNK = 2000
@@ -50,7 +50,7 @@ def project(number):
 
 def markers(db, whole):
     """{page: uuid of the last server before it}, of all servers or of the large project, newest first."""
-    from nova.db.tables_cell import instances
+    from nova.db.tables.cell import instances
 
     statement = sa.select(instances.c.uuid).order_by(instances.c.created_at.desc(), instances.c.id.desc())
     if not whole:
@@ -82,9 +82,9 @@ def main():
     args = parser.parse_args()
 
     concurrency.setup()
-    from nova.db import cells
     from nova.db import engine
-    from nova.db import migration
+    from nova.db import schema as migration
+    from nova.db.cells import cells
     from nova.tests.functional import base
 
     with tempfile.TemporaryDirectory() as directory:

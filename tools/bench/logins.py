@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 concurrency.setup()
 

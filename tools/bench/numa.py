@@ -8,11 +8,11 @@ import dataclasses
 import random
 import time
 
+from nova.hardware import fit
+from nova.hardware import guest_request
+from nova.hardware import usage
 from nova.objects import numa
 from nova.scheduler import numa as tables
-from nova.virt.hardware import fit
-from nova.virt.hardware import usage
-from nova.virt.hardware import wanted
 
 REPEAT = 9
 LIMITS = fit.Limits(cpu_ratio=4.0)
@@ -30,7 +30,7 @@ def machine(cells=2, count=32, memory=131072):
 
 def guest(vcpus=4, memory_mb=4096, **specs):
     specs = {'hw:' + name: value for name, value in (specs or {'cpu_policy': 'dedicated'}).items()}
-    return wanted.topology({'vcpus': vcpus, 'memory_mb': memory_mb, 'extra_specs': specs}, {})
+    return guest_request.topology({'vcpus': vcpus, 'memory_mb': memory_mb, 'extra_specs': specs}, {})
 
 
 def used(dice):

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from nova import concurrency
+from nova.runtime import concurrency
 
 
 class Echo:

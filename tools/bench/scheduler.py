@@ -27,7 +27,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from nova import concurrency
+from nova.runtime import concurrency
 
 PARTS = ('decision', 'refresh', 'memory', 'placement')
 WARM = 5              # decisions that find out what a view remembers
@@ -144,10 +144,10 @@ class Cloud:
 
     def __init__(self, url_of, count):
         from nova import conf as nova_conf
-        from nova.db import cells
         from nova.db import engine
-        from nova.db import migration
-        from nova.db import tables_cell
+        from nova.db import schema as migration
+        from nova.db.cells import cells
+        from nova.db.tables import cell as tables_cell
         import sqlalchemy as sa
 
         self.conf = nova_conf.new(files=[], service_down_time=86400)
@@ -196,7 +196,7 @@ def cloud(args, count):
 
 def refresh(args):
     from nova import utils
-    from nova.db import tables_cell
+    from nova.db.tables import cell as tables_cell
     from nova.scheduler import hosts
     import sqlalchemy as sa
 
@@ -248,7 +248,7 @@ def _resident():
 
 
 def placement(args):
-    from nova.db import tables_cell
+    from nova.db.tables import cell as tables_cell
     import sqlalchemy as sa
 
     with cloud(args, args.hosts) as made:

@@ -1,9 +1,9 @@
 """Many computes in one process, as the broker, the conductors and the database see them.
 
-A simulated compute is its messages, which go over the wire as those of nova.heartbeat and the compute's manager do, at
-the default intervals: every [DEFAULT] report_interval one to itself and, when it has come back, the cast service_alive;
-every 12th time the call register_service; what the host has, unchanged, when it is told again. It has no process, no
-guests, and shares its queue with ninety-nine others.
+A simulated compute is its messages, which go over the wire as those of nova.runtime.heartbeat and the compute's
+manager do, at the default intervals: every [DEFAULT] report_interval one to itself and, when it has come back, the
+cast service_alive; every 12th time the call register_service; what the host has, unchanged, when it is told again. It
+has no process, no guests, and shares its queue with ninety-nine others.
 
 Run by tools/bench/cluster.py.
 """
@@ -149,7 +149,7 @@ def rows(fleet, number):
     """The rows of the computes, which have just been heard of."""
     import sqlalchemy as sa
     from nova import utils
-    from nova.db import tables_cell
+    from nova.db.tables import cell as tables_cell
     from nova.rpc import versions
 
     now, one = utils.utcnow(), inventory(fleet.directory)
@@ -169,7 +169,7 @@ def rows(fleet, number):
 
 def measure(bench, number, seconds, interval=10):
     import sqlalchemy as sa
-    from nova.db.tables_cell import services
+    from nova.db.tables.cell import services
 
     fleet = bench.fleet
     rows(fleet, number)

@@ -17,10 +17,10 @@ from nova import utils
 from nova.api.metadata import limits
 from nova.api.metadata import tokens
 from nova.api.metadata import vendordata
-from nova.db import instances
-from nova.db import metadata_keys
-from nova.db import request_specs
-from nova.db import tables_network
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.db.services import metadata_keys
+from nova.db.tables import network as tables_network
 from nova.runtime.http import addresses
 from nova.virt import metadata
 
@@ -38,7 +38,7 @@ class Application:
 
     :param conf: configuration
     :param api_db: the API database
-    :param cells: nova.db.cells.Cells
+    :param cells: nova.db.cells.cells.Cells
     """
 
     def __init__(self, conf, api_db, cells):

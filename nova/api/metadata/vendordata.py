@@ -12,9 +12,9 @@ import requests
 import urllib3
 
 from nova import exception
-from nova import json_text
 from nova import utils
 from nova.virt import metadata
+from nova.web import json_text
 
 LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Alembic runs this for one branch, on the connection that nova.db.migration has opened."""
+"""Alembic runs this for one branch, on the connection that nova.db.schema has opened."""
 from alembic import context
 
 attributes = context.config.attributes

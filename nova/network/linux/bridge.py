@@ -4,7 +4,7 @@ import json
 import os
 
 from nova import exception
-from nova.network import model
+from nova.objects import network_info
 
 
 def mac_of(network_id):
@@ -75,7 +75,7 @@ def guests(run, name):
     """Names of the guests' devices on a bridge."""
     text = run('ip', '-json', 'link', 'show', 'master', name, check=False)
     names = [link['ifname'] for link in json.loads(text)] if text.strip() else []
-    return [device for device in names if device.startswith(model.PREFIX)]
+    return [device for device in names if device.startswith(network_info.PREFIX)]
 
 
 def remove(run, name):

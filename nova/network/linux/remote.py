@@ -18,14 +18,14 @@ import re
 import threading
 import typing
 
-from nova import privileges
 from nova.network import host_state
-from nova.network import model
 from nova.network import security
 from nova.network.linux import driver as linux
+from nova.objects import network_info
+from nova.runtime import privileges
 
 IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
-DEVICE = re.compile(model.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
+DEVICE = re.compile(network_info.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
 BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that users make; the default one's is configured
 MAC = re.compile(r'[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}\Z')
 PORTS, MTU = range(65536), range(68, 65536)

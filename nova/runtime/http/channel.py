@@ -8,7 +8,7 @@ import socket
 import termios
 import time
 
-from nova.runtime.http import secured
+from nova.runtime.http import tls_channel
 
 JOINED = 65536               # a head and a first piece up to this size leave together
 LOOK_S = 1                   # between two looks at the pace of who is waited for
@@ -27,7 +27,7 @@ class Channel:
     def __init__(self, sock, tls=None):
         self.sock = sock
         sock.setblocking(False)
-        self._secured = secured.Secured(sock, tls) if tls is not None else None
+        self._secured = tls_channel.Secured(sock, tls) if tls is not None else None
 
     def receive(self, size):
         """Bytes, b'' at their end, None while there are none. All that has come where they are secured: nobody tells

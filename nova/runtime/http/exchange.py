@@ -8,7 +8,7 @@ from nova.runtime.http import addresses
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import framing
-from nova.runtime.http import lanes
+from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Connection:
         """
         face = plan.face(self.arrival.line or b'')
         self.state, self.streams, self.most = WORKING, found == arrival.LARGE and face.uploads, None
-        self.lane = lanes.UPLOADS if self.streams else face.lane
+        self.lane = priorities.UPLOADS if self.streams else face.lane
         data, self.arrival.data = self.arrival.data, bytearray()
         if self.streams:
             self.rfile = channels.Inflow(self.channel, self.limits, data, progress)

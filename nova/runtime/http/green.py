@@ -10,11 +10,11 @@ import time
 import eventlet
 from eventlet import hubs
 
-from nova import concurrency
+from nova.runtime import concurrency
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
-from nova.runtime.http import lanes
+from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Green:
 
     def __init__(self, listener, facts, limits, plan, room, trusted):
         self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
-        self.lanes = lanes.Lanes(plan, lambda conn: conn.turn.set(), trusted)
+        self.lanes = priorities.Lanes(plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
         self._conns = set()
         self._stopping = False

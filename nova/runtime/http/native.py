@@ -13,11 +13,11 @@ import select
 import threading
 import time
 
-from nova import concurrency
+from nova.runtime import concurrency
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
-from nova.runtime.http import lanes
+from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Native:
 
     def __init__(self, listener, facts, limits, plan, room, trusted):
         self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
-        self.lanes = lanes.Lanes(plan, self._begin, trusted)
+        self.lanes = priorities.Lanes(plan, self._begin, trusted)
         self.turned = time.monotonic()
         self._epoll = select.epoll()
         self._conns = {}                             # {descriptor: connection}; the loop's alone

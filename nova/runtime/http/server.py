@@ -5,14 +5,14 @@ import socket
 import threading
 import time
 
-from nova import concurrency
 from nova import exception
-from nova import health
+from nova.runtime import concurrency
+from nova.runtime import health
 from nova.runtime.http import addresses
+from nova.runtime.http import capacity
 from nova.runtime.http import framing
-from nova.runtime.http import lanes
 from nova.runtime.http import limits as http_limits
-from nova.runtime.http import room
+from nova.runtime.http import priorities
 
 THREADS = 32                        # requests worked on at once
 UPLOADS = 16                        # large bodies beside them, half of them at most from one client
@@ -36,7 +36,8 @@ class Server:
     def __init__(self, application, host, port, *, threads=THREADS, drain=0, plan=None, trusted=(),
                  limits=http_limits.LIMITS, body=None, tls=None):
         self.application, self.host, self.port = application, host, port
-        self._plan = plan or lanes.Plan(threads, max(1, threads // 2), faces=[lanes.Face(b'', '', uploads=True)])
+        self._plan = plan or priorities.Plan(threads, max(1, threads // 2),
+                                             faces=[priorities.Face(b'', '', uploads=True)])
         try:
             self._trusted = addresses.Trusted(trusted)
         except ValueError as error:
@@ -69,7 +70,7 @@ class Server:
                               self._tls)
         most = min(self._limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self._server = make(listener, facts, self._limits, self._plan,
-                            room.Room(self._limits, self._trusted, most), self._trusted)
+                            capacity.Room(self._limits, self._trusted, most), self._trusted)
 
     def start(self):
         """Serve in the background."""
@@ -78,7 +79,7 @@ class Server:
         self._server.start()
 
     def alive(self):
-        """See nova.health. That all threads are busy is no fault of the process, nor is a client that is slow.
+        """See nova.runtime.health. That all threads are busy is no fault of the process, nor is a client that is slow.
 
         The workers are dead when requests wait and for health.STUCK_S none has begun or ended, and no upload moved.
         """

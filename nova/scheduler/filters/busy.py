@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova.db.tables_cell import instances
+from nova.db.tables.cell import instances
 from nova.scheduler.filters import asked
 from nova.scheduler.filters import base
 

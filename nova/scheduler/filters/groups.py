@@ -1,7 +1,7 @@
 """The filters of server groups. They are always asked, because the claim would refuse what they do."""
 import numpy as np
 
-from nova.db import server_groups
+from nova.db.placement import server_groups
 from nova.scheduler import groups
 from nova.scheduler.filters import base
 from nova.scheduler.filters import capabilities

@@ -4,8 +4,8 @@ import ipaddress
 import numpy as np
 import sqlalchemy as sa
 
-from nova.db.tables_cell import instances
-from nova.db.tables_cell import migrations
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
 from nova.scheduler.filters import asked
 from nova.scheduler.filters import base
 

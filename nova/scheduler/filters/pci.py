@@ -1,10 +1,10 @@
 """The filter of PCI devices."""
 import numpy as np
 
+from nova.hardware import fit
 from nova.scheduler import numa_request
 from nova.scheduler import pci
 from nova.scheduler.filters import base
-from nova.virt.hardware import fit
 
 ENOUGH = 100             # hosts that are found to have devices near a guest; others are left for the claim to look at
 

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from nova import context
-from nova.db.tables_cell import instances
+from nova.db.tables.cell import instances
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
 

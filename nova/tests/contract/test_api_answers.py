@@ -3,7 +3,7 @@ import pytest
 
 from nova import context
 from nova.image import api as image_api
-from nova.image import embedded
+from nova.image.embedded import service as embedded
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import cloud_rows

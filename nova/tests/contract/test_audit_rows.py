@@ -1,7 +1,7 @@
 """Who asked for what: every operation that is no GET, asked by who may and by who may not, leaves one record."""
 import pytest
 
-from nova.api import audited
+from nova.api import audit as audited
 from nova.tests.contract import test_rbac as rbac
 from nova.tests.functional import cloud as whole
 

@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from nova.api.resources import server_category
+from nova.api.servers import category as server_category
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers

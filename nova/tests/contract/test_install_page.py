@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from nova import conf as nova_conf
-from nova.cmd import manage
+from nova.cmd.manage import main as manage
 from nova.rpc import bus
 
 TREE = pathlib.Path(__file__).resolve().parents[3]

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.conductor import manager as conductor_manager
-from nova.db import instances
-from nova.db import security_groups
-from nova.db import tables_network
+from nova.db.networks import security_groups
+from nova.db.servers import instances
+from nova.db.tables import network as tables_network
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers

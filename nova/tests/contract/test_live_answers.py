@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from nova import states
 from nova.api import versions
-from nova.db import block_devices
-from nova.db import instances
-from nova.db import server_migrations
-from nova.db import tables_cell
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import block_devices
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers

@@ -2,7 +2,7 @@
 import pytest
 
 from nova import context
-from nova.db import image_cache
+from nova.db.placement import image_cache
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import cloud_rows

@@ -4,11 +4,11 @@ from jsonschema import validators
 
 from nova.api import params
 from nova.api.facts import schemas
-from nova.api.resources import migrations
-from nova.api.resources import server_moves
-from nova.db import flavors
-from nova.db import instances
-from nova.db import server_migrations
+from nova.api.hosts import migrations
+from nova.api.server_actions import moves as server_moves
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import flavors
+from nova.db.servers import instances
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers

@@ -3,7 +3,7 @@ import uuid
 
 import pytest
 
-from nova.db import security_groups
+from nova.db.networks import security_groups
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base

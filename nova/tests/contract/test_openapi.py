@@ -11,7 +11,7 @@ from nova.api import facts
 from nova.api import openapi
 from nova.api import versions
 from nova.api.facts import schemas
-from nova.cmd import manage
+from nova.cmd.manage import main as manage
 from nova.tests.functional import base
 
 VERSIONS = (1, 26, 53, 75, 104)

@@ -3,8 +3,8 @@ which their fields change.
 """
 import pytest
 
-from nova.api.resources import remote_consoles
-from nova.db import instances
+from nova.api.server_actions import remote_consoles
+from nova.db.servers import instances
 from nova.objects import numa
 from nova.tests import server_rows
 from nova.tests.contract import facts

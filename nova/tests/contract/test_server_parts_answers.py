@@ -1,7 +1,7 @@
 """Answers about what belongs to a server, and of the image proxy, against the facts, at every version with a change."""
 import pytest
 
-from nova.db import instance_actions
+from nova.db.servers import instance_actions
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers

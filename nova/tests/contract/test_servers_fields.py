@@ -2,8 +2,8 @@
 import pytest
 
 from nova import states
-from nova.api.resources import server_category
-from nova.db import instances
+from nova.api.servers import category as server_category
+from nova.db.servers import instances
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base

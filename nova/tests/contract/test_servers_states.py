@@ -5,10 +5,10 @@ import uuid
 import pytest
 
 from nova import states
-from nova.db import block_devices
-from nova.db import flavors
-from nova.db import instances
-from nova.db import server_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import flavors
+from nova.db.servers import block_devices
+from nova.db.servers import instances
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base

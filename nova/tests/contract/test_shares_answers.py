@@ -1,7 +1,7 @@
 """Answers about the shares of servers against the public facts, and their refusals."""
 import pytest
 
-from nova.db import shares
+from nova.db.servers import shares
 from nova.tests import races
 from nova.tests.contract import facts
 from nova.tests.functional import base

@@ -9,12 +9,12 @@ from nova import conf as nova_conf
 from nova import context
 from nova import policy
 from nova.api import app
-from nova.api import audited
-from nova.api import measured
-from nova.db import categories
-from nova.db import cells
+from nova.api import audit as audited
+from nova.api import metrics
 from nova.db import engine
-from nova.db.tables_audit import records
+from nova.db.cells import cells
+from nova.db.placement import categories
+from nova.db.tables.audit import records
 from nova.tests import schemas
 from nova.volume import embedded
 
@@ -79,7 +79,7 @@ class Client:
         return answer
 
     def _check_record(self, environ, answer):
-        row, services = environ.get(measured.ROUTE), self.application.services
+        row, services = environ.get(metrics.ROUTE), self.application.services
         if row is None or row.method == 'GET' or 'nova.context' not in environ:
             return
         asked = sa.select(records.c.outcome, records.c.user_id, records.c.code).where(

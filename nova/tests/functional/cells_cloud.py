@@ -7,10 +7,10 @@ import contextlib
 
 import sqlalchemy as sa
 
-from nova import compose
-from nova.db import cells as db_cells
+from nova.cloud import assembly
 from nova.db import engine
-from nova.db import tables_api
+from nova.db.cells import cells as db_cells
+from nova.db.tables import api as tables_api
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.tests import schemas
@@ -31,17 +31,17 @@ class Part:
         self.db = engine.Database(self.db_url)
         schemas.migrate(self.db, 'cell')
         self.cells = db_cells.Cells(above.conf, above.api_db, self.db,
-                                    lambda url: compose.clients(above.conf, self.bus, url))
+                                    lambda url: assembly.clients(above.conf, self.bus, url))
 
     def services(self, above):
         """conductor, network service and computes, not yet started."""
         conf = above.conf
         self.bus = rpc_bus.Bus(conf, self.bus_url)
-        compose.follow_versions(conf, self.bus, self.cells)
-        self.conductor = compose.conductor(conf, self.bus, f'{self.name}-control', above.api_db, self.cells,
+        assembly.follow_versions(conf, self.bus, self.cells)
+        self.conductor = assembly.conductor(conf, self.bus, f'{self.name}-control', above.api_db, self.cells,
                                            above.images)
-        return [self.conductor, compose.network(conf, self.bus, f'{self.name}-control', above.api_db, self.db),
-                *(compose.compute(conf, self.bus, host, above.images) for host in self.hosts)]
+        return [self.conductor, assembly.network(conf, self.bus, f'{self.name}-control', above.api_db, self.db),
+                *(assembly.compute(conf, self.bus, host, above.images) for host in self.hosts)]
 
     def close(self):
         self.cells.close()

@@ -8,7 +8,7 @@ import requests
 import yaml
 
 from nova import conf as nova_conf
-from nova.embedded import cloud
+from nova.cloud import all_in_one as cloud
 from nova.tests import schemas
 
 FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1}

@@ -5,7 +5,7 @@ import uuid
 import sqlalchemy as sa
 
 from nova import utils
-from nova.db import tables_cell
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 
 

@@ -7,15 +7,15 @@ import sqlalchemy as sa
 from nova import context
 from nova import exception
 from nova import utils
-from nova.db import block_devices
-from nova.db import flavors
-from nova.db import instances_list
-from nova.db import networks
-from nova.db import shares
-from nova.db import tables_cell
-from nova.db import tables_network
+from nova.db.networks import networks
+from nova.db.projects import flavors
+from nova.db.servers import block_devices
+from nova.db.servers import listing
+from nova.db.servers import shares
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as tables_network
 from nova.image import api as image_api
-from nova.image import embedded
+from nova.image.embedded import service as embedded
 from nova.network import api as network_api
 from nova.network import ipam
 from nova.network import setup
@@ -174,7 +174,7 @@ class Servers(base.ApiFixture):
 
     def row(self, uuid):
         with self.cell_db.reader() as conn:
-            return instances_list.by_uuid(conn, uuid)
+            return listing.by_uuid(conn, uuid)
 
     def body(self, **values):
         """A body of POST /servers."""

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from nova import context
 from nova import exception
 from nova import utils
-from nova.db import aggregates
-from nova.db import image_cache
-from nova.db import services
-from nova.db import tables_aggregates
-from nova.db import tables_cell
-from nova.db import tables_placement
-from nova.db import zones
+from nova.db.placement import aggregates
+from nova.db.placement import image_cache
+from nova.db.placement import zones
+from nova.db.services import services
+from nova.db.tables import aggregates as tables_aggregates
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import placement as tables_placement
 from nova.scheduler import hosts as host_table
 from nova.tests import core
 from nova.tests import races

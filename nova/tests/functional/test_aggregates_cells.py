@@ -3,10 +3,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova import context
-from nova.db import image_cache
-from nova.db import maintenance
-from nova.db import tables_cell
-from nova.db import zones
+from nova.db.moves import maintenance
+from nova.db.placement import image_cache
+from nova.db.placement import zones
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud_rows
 from nova.tests.functional import test_servers_cells
 

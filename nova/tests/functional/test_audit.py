@@ -8,11 +8,11 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from nova import audit
 from nova import exception
-from nova.cmd import manage
-from nova.db import audit as db_audit
-from nova.db.tables_audit import records
+from nova.cmd.manage import main as manage
+from nova.db.audit import log
+from nova.db.audit import records as db_audit
+from nova.db.tables.audit import records
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import notifications
@@ -212,8 +212,8 @@ def test_a_request_that_fails_after_its_first_transaction_is_no_success(api):
 
 def test_one_that_was_sealed_meanwhile_is_added_to(api):
     forbid(api.cell_db, 'instances')
-    record = audit.Record('POST', '/x', 'x', code=202)
-    with audit.recording(record):
+    record = log.Record('POST', '/x', 'x', code=202)
+    with log.recording(record):
         api.api_db.run(lambda conn: None)
     api.api_db.run(db_audit.seal, b'')
     api.services.auditor.finish(record, 500, exception.InvalidInput(reason=CANARY))
@@ -328,7 +328,7 @@ def test_pages_over_all_databases(cloud):
 # ---- floods ----------------------------------------------------------------------------
 
 def test_a_flood_of_refusals_is_bounded_and_counted(api):
-    reader, count = api.client(roles=('reader',), user='flooder'), audit.ONE_BURST + 200
+    reader, count = api.client(roles=('reader',), user='flooder'), log.ONE_BURST + 200
 
     def ask(_number):
         return reader.post('/os-server-groups', {'server_group': {'name': 'g', 'policies': ['affinity']}}).status
@@ -338,9 +338,9 @@ def test_a_flood_of_refusals_is_bounded_and_counted(api):
     other.post('/os-server-groups', {'server_group': {'name': 'g', 'policies': ['affinity']}})
     api.services.auditor.flush()
     found = rows(api.api_db)
-    flood = [row for row in found if row['user_id'] == 'flooder' and row['action'] != audit.DROPPED]
-    assert audit.ONE_BURST <= len(flood) < count
-    dropped, = (row for row in found if row['action'] == audit.DROPPED)
+    flood = [row for row in found if row['user_id'] == 'flooder' and row['action'] != log.DROPPED]
+    assert log.ONE_BURST <= len(flood) < count
+    dropped, = (row for row in found if row['action'] == log.DROPPED)
     assert dropped['reason'] == f'{count - len(flood)} refused requests have no record of their own.'
     assert (dropped['user_id'], dropped['remote_address']) == ('flooder', '192.0.2.7')
     assert [row['user_id'] for row in found if row['user_id'] == 'another'] == ['another']

@@ -2,7 +2,7 @@
 import pytest
 
 from nova import states
-from nova.api.resources import server_bulk
+from nova.api.server_actions import bulk as server_bulk
 from nova.tests.functional import servers
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from nova.api import app as compute_app
 from nova.api import versions
-from nova.embedded.identity import handlers as identity_handlers
-from nova.embedded.image import app as image_app
-from nova.embedded.network import app as network_app
-from nova.embedded.network import documents as network_documents
-from nova.embedded.volume import handlers as volume_handlers
+from nova.identity.face import handlers as identity_handlers
+from nova.image.face import app as image_app
+from nova.network.face import app as network_app
+from nova.network.face import documents as network_documents
 from nova.tests.contract import samples
 from nova.tests.functional import test_isolation as isolation
 from nova.tests.functional.callers_cloud import *      # noqa: F403
+from nova.volume.face import handlers as volume_handlers
 
 MISSING, PATCH = isolation.MISSING, isolation.PATCH
 

@@ -7,10 +7,10 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova.api.resources import server_category
-from nova.db import categories
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.api.servers import category as server_category
+from nova.db.placement import categories
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.image import api as image_api
 from nova.tests import server_rows
 from nova.tests.functional import base
@@ -387,7 +387,7 @@ def test_usage_reports_of_users_leave_them_out(both):
 
 
 def test_the_event_stream_of_users_leaves_them_out(both):
-    from nova.api.resources import events
+    from nova.api.projects import events
     cloud, regular, server_id = both
     start = server_rows.START
     assert {row['uuid'] for row in events._Feed(cloud.services, base.PROJECT, start, 'regular').new()} == {regular}

@@ -4,7 +4,7 @@ import time
 import pytest
 import yaml
 
-from nova.api.resources import server_category
+from nova.api.servers import category as server_category
 from nova.tests.functional import cloud as whole
 
 KEY = server_category.KEY

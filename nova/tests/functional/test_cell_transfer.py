@@ -8,16 +8,16 @@ import sqlalchemy as sa
 from nova import exception
 from nova import objects
 from nova import states
-from nova.db import cell_move_steps
-from nova.db import cell_transfer
-from nova.db import cells as db_cells
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import server_groups
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tasks
-from nova.db.tables_cell_moves import cell_moves
+from nova.db.cells import cells as db_cells
+from nova.db.moves import cell_steps
+from nova.db.moves import cell_transfer
+from nova.db.placement import server_groups
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import tasks
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.db.tables.cell_moves import cell_moves
 from nova.scheduler import batch
 from nova.scheduler import hosts
 from nova.tests import many_cells
@@ -423,7 +423,7 @@ def left_with_a_copy(deployment):
 
 def rewrite_base(deployment, uuid, change):
     with deployment.dbs['cell0'].writer() as conn:
-        record, = cell_move_steps.records(conn, uuids=[uuid])
+        record, = cell_steps.records(conn, uuids=[uuid])
         base = change(record['base'])
         conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid == uuid).values(base=base))
 
@@ -445,7 +445,7 @@ def test_a_server_that_cannot_be_settled_holds_up_no_other(deployment, at_once):
     recover(deployment)
     assert len(deployment.cells_of(uuids[0])) == 2 and len(deployment.cells_of(uuids[1])) == 1
     row = deployment.cells_of(uuids[0])['cell0']
-    rewrite_base(deployment, uuids[0], lambda base: cell_move_steps.Picture(row).plain())
+    rewrite_base(deployment, uuids[0], lambda base: cell_steps.Picture(row).plain())
     recover(deployment)
     assert 'cell0' not in deployment.check().values()
 

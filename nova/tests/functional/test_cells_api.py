@@ -3,8 +3,8 @@ import pytest
 
 from nova import context
 from nova import exception
-from nova.db import cell_rows
-from nova.db import services
+from nova.db.cells import rows as cell_rows
+from nova.db.services import services
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import test_cells_cloud
 

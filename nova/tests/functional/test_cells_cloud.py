@@ -8,13 +8,13 @@ import webob
 
 from nova import exception
 from nova.api.metadata import app as metadata
-from nova.db import cell_transfer
-from nova.db import claims
-from nova.db import instances
-from nova.db import mappings
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tables_network
+from nova.db.moves import cell_transfer
+from nova.db.placement import claims
+from nova.db.servers import instances
+from nova.db.servers import mappings
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as tables_network
 from nova.tests import waiting
 from nova.tests.functional import cells_cloud
 

@@ -6,14 +6,14 @@ import types
 
 import pytest
 
-from nova import compose
 from nova import exception
-from nova import wsgi
-from nova.db import cell_rows
-from nova.db import cells as db_cells
+from nova.cloud import assembly
 from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.db.cells import rows as cell_rows
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.runtime import wsgi
 from nova.tests import schemas
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import cloud
@@ -42,7 +42,7 @@ class Growing:
 
     def cells(self, db, bus):
         """What a process knows of the cells that is at home in this one."""
-        made = db_cells.Cells(self.conf, self.api_db, db, lambda url: compose.clients(self.conf, bus, url))
+        made = db_cells.Cells(self.conf, self.api_db, db, lambda url: assembly.clients(self.conf, bus, url))
         self.more.append(made.close)
         return made
 
@@ -74,8 +74,8 @@ class Growing:
         """Its own broker, conductor, scheduler and API, whose address is returned."""
         self.bus = rpc_bus.Bus(self.conf, broker(self.directory, 'top'))
         self.top = self.cells(self.cell_dbs['cell0'], self.bus)
-        self.conductor = compose.conductor(self.conf, self.bus, 'top', self.api_db, self.top, self.old.images)
-        self.scheduler = compose.scheduler(self.conf, self.bus, 'top', self.api_db, self.top)
+        self.conductor = assembly.conductor(self.conf, self.bus, 'top', self.api_db, self.top, self.old.images)
+        self.scheduler = assembly.scheduler(self.conf, self.bus, 'top', self.api_db, self.top)
         self.start(self.conductor, self.scheduler)
         process = copy.copy(self.old)
         process.bus, process.cells = self.bus, self.top
@@ -86,7 +86,7 @@ class Growing:
 
     def restart_the_first(self):
         """Its conductor again, which gets to know of cell0; a scheduler of its own it has no longer."""
-        new = compose.conductor(self.conf, self.old.bus, 'again', self.api_db,
+        new = assembly.conductor(self.conf, self.old.bus, 'again', self.api_db,
                                 self.cells(self.old.cell_db, self.old.bus), self.old.images)
         self.start(new)
         for service in self.old.services[:2]:

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import utils
-from nova.db import cell_move_steps
-from nova.db import instances
-from nova.db import instances_list
-from nova.db import mappings
-from nova.db import server_migrations
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.moves import cell_steps
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import instances
+from nova.db.servers import listing
+from nova.db.servers import mappings
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import cloud_rows
@@ -99,10 +99,10 @@ def test_any_order_and_page_is_that_of_one_big_cell(clouds, seed):
         elif 'vm_state' not in filters:
             filters['soft_deleted'] = False
         filters = {name: value for name, value in filters.items() if value is not None}
-        asked = instances_list.Query(nova_context.ALL_PROJECTS, filters=filters, rows=rows, several=True,
+        asked = listing.Query(nova_context.ALL_PROJECTS, filters=filters, rows=rows, several=True,
                                      sort=tuple(sort) or (('created_at', 'desc'),))
         with one.cell_db.reader() as conn:
-            expected = [row['uuid'] for row in instances_list.page(conn, asked, {'uuid'})]
+            expected = [row['uuid'] for row in listing.page(conn, asked, {'uuid'})]
         path = f'/servers?limit={limit}&' + '&'.join(query)
         found = [server['id'] for server in _walk(many.admin(), path, 'servers', limit)]
         assert found == expected, (path, len(found), len(expected))
@@ -129,12 +129,12 @@ def cells(tmp_path):
 def _leaving(cells, number):
     """A server of the default cell that is on its way to the second one: its row is in both."""
     row = server_rows.row(number, project_id=base.PROJECT, vm_state='building', task_state='scheduling', host=None,
-                          node=None, cell_move=cell_move_steps.LEAVING)
+                          node=None, cell_move=cell_steps.LEAVING)
     with cells.dbs['default'].writer() as conn:
         server_rows.insert(conn, [row])
     cells.map('default', row)
     with cells.dbs['second'].writer() as conn:
-        server_rows.insert(conn, [{**row, 'host': 'host2', 'node': 'host2', 'cell_move': cell_move_steps.COMING}])
+        server_rows.insert(conn, [{**row, 'host': 'host2', 'node': 'host2', 'cell_move': cell_steps.COMING}])
     return row['uuid']
 
 
@@ -204,7 +204,7 @@ def test_a_server_that_moves_while_it_is_looked_for_is_found(cells):
 def _copy(cells, uuid):
     """A server of the default cell stands in the second one, too."""
     with cells.dbs['default'].reader() as conn:
-        row = instances_list.by_uuid(conn, uuid)
+        row = listing.by_uuid(conn, uuid)
     with cells.dbs['second'].writer() as conn:
         server_rows.insert(conn, [{**{name: value for name, value in row.items() if name != 'id'}, 'host': 'host2'}])
 

@@ -91,7 +91,7 @@ def test_a_second_start_changes_nothing(tmp_path):
 
 def test_another_driver_is_refused(tmp_path):
     from nova import conf as nova_conf
-    from nova.embedded import drivers
+    from nova.cloud import drivers
     with cloud.running(tmp_path / 'state'):
         pass
     conf = nova_conf.new(files=[], state_path=str(tmp_path / 'state'))

@@ -8,9 +8,9 @@ import pytest
 import requests
 import sqlalchemy as sa
 
-from nova import wsgi
 from nova.api.metadata import app as metadata_app
-from nova.db import tables_network as t
+from nova.db.tables import network as t
+from nova.runtime import wsgi
 from nova.tests import image_corpus as corpus
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation

@@ -14,9 +14,9 @@ from nova import exception
 from nova import objects
 from nova import utils
 from nova.db import engine
-from nova.db import services
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.services import services
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import batch
 from nova.scheduler import filters
 from nova.scheduler import hosts as host_table

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova import utils
-from nova.db import history
-from nova.db import instances
+from nova.db.servers import history
+from nova.db.servers import instances
 from nova.tests import core
 
 

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from nova import states
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import instances
-from nova.db import services
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.servers import instances
+from nova.db.services import services
 from nova.tests import core
 from nova.tests import races
 

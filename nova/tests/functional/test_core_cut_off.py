@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from nova import exception
 from nova import objects
 from nova import states
-from nova.db import ports
-from nova.db import tables_network
+from nova.db.networks import ports
+from nova.db.tables import network as tables_network
 from nova.network import fake
 from nova.network import manager
 from nova.network import setup

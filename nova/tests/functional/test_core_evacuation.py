@@ -9,9 +9,9 @@ from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.api.resources import server_evacuate as api
-from nova.db import server_migrations
-from nova.db import tables_cell
+from nova.api.server_actions import evacuate as api
+from nova.db.moves import migrations as server_migrations
+from nova.db.tables import cell as tables_cell
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.virt import fake

@@ -5,7 +5,7 @@ import pytest
 
 from nova import exception
 from nova import states
-from nova.db import block_devices
+from nova.db.servers import block_devices
 from nova.tests import core
 
 VOLUME = '70a599e0-31e7-49b7-b260-868f441e8633'

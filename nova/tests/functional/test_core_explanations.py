@@ -3,10 +3,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
-from nova import faults
 from nova import states
-from nova.db import instance_actions
-from nova.db import tables_cell
+from nova.db.servers import instance_actions
+from nova.db.tables import cell as tables_cell
+from nova.objects import faults
 from nova.tests import core
 from nova.tests.functional import servers
 from nova.tests.functional import test_core_evacuation as evacuation

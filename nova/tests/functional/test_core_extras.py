@@ -3,10 +3,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import server_migrations
-from nova.db import tables_cell
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import claiming
 from nova.tests import core
 

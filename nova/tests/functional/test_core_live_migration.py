@@ -6,11 +6,11 @@ import pytest
 from nova import context as nova_context
 from nova import exception
 from nova import states
-from nova.api.resources import live_migrations as api
+from nova.api.server_actions import live_migrations as api
 from nova.conductor import manager as conductor_manager
 from nova.conductor import reconcile
-from nova.db import live_migrations
-from nova.db import server_migrations
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
 from nova.tests import core
 from nova.tests import races
 

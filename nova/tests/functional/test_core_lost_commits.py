@@ -4,10 +4,10 @@ import sqlalchemy as sa
 
 from nova import context
 from nova import exception
-from nova.db import block_devices
 from nova.db import engine
-from nova.db import instance_actions
-from nova.db import tables_volume
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.tables import volume as tables_volume
 from nova.tests import core
 from nova.tests import db_faults
 from nova.tests.functional import test_core_shelve as shelve

@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from nova import states
-from nova.db import claims
-from nova.db import instances
+from nova.db.placement import claims
+from nova.db.servers import instances
 from nova.tests import core
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves

@@ -10,11 +10,11 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.conductor import migrate
-from nova.db import quotas
-from nova.db import server_migrations
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tasks
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import quotas
+from nova.db.servers import tasks
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import core
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -331,7 +331,7 @@ CALLS = ('move_accepted', 'move_sent', 'move_finished', 'move_confirmed', 'move_
 @pytest.mark.parametrize('method', CALLS)
 def test_a_message_that_is_lost(cloud, method, monkeypatch):
     """The reconciler sends it again when its deadline has passed; a call that finds no conductor ends its task."""
-    monkeypatch.setattr('nova.rpc.patience.RETRIES', 1)
+    monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 1)
     uuid = cloud.boot()
     lost = []
 

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova.db import server_groups
-from nova.db import server_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import server_groups
 from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import test_core_moves as moves

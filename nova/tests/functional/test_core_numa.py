@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import instances
-from nova.db import tables_cell
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
 from nova.objects import numa
 from nova.scheduler import hosts as host_table
 from nova.scheduler import numa_request

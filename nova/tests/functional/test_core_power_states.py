@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from nova import states
 from nova.conductor import power_states
-from nova.db import instances
-from nova.db import tables_cell
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
 from nova.tests import core
 
 MANY = 100

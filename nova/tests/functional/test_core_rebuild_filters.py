@@ -104,7 +104,7 @@ def test_what_was_allowed_is_not_asked_again(cloud):
 
 
 def test_a_scheduler_that_is_away(cloud, monkeypatch):
-    monkeypatch.setattr('nova.rpc.patience.RETRIES', 2)
+    monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 2)
     uuid = cloud.boot()
     cloud.bus.lost = lambda topic, method, server: method == 'check_host'
     rebuild(cloud, uuid, BAD)

@@ -12,9 +12,9 @@ from nova import utils
 from nova.compute import recover
 from nova.conductor import manager as conductor_manager
 from nova.conductor import reconcile
-from nova.db import instance_actions
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.servers import instance_actions
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import core
 from nova.tests.waiting import settled
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova import utils
-from nova.db import tables_cell
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import filters
 from nova.scheduler.filters import busy
 from nova.scheduler.filters import hints

@@ -13,12 +13,12 @@ from nova import states
 from nova import utils
 from nova.compute import recover
 from nova.conductor import reconcile
-from nova.db import console_tokens
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tasks
+from nova.db.servers import console_tokens
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import tasks
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import hosts as host_table
 from nova.tests import core
 from nova.tests import waiting

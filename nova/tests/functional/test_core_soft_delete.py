@@ -6,9 +6,9 @@ import pytest
 from nova import exception
 from nova import states
 from nova import utils
-from nova.db import instances
-from nova.db import mappings
-from nova.db import quotas
+from nova.db.projects import quotas
+from nova.db.servers import instances
+from nova.db.servers import mappings
 from nova.tests import core
 from nova.tests.functional import test_core_shelve as shelve
 

@@ -12,9 +12,9 @@ from nova import states
 from nova import utils
 from nova.conductor import manager
 from nova.conductor import reconcile
-from nova.db import instance_actions
-from nova.db import quotas
-from nova.db import tables_cell
+from nova.db.projects import quotas
+from nova.db.servers import instance_actions
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
 from nova.tests.functional import test_core_shelve as shelve

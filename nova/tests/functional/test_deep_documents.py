@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from nova import json_text
 from nova.tests.functional import cloud as cloud_fixture
+from nova.web import json_text
 
 BRACKETS = 60000
 

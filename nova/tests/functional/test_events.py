@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import utils
-from nova.api.resources import events
+from nova.api.projects import events
 from nova.db import engine
-from nova.db import instances
-from nova.db import tables_api
+from nova.db.servers import instances
+from nova.db.tables import api as tables_api
 from nova.tests import schemas
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole

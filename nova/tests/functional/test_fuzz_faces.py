@@ -13,13 +13,13 @@ import uuid
 import pytest
 
 from nova.api import app as compute_app
-from nova.embedded.identity import handlers as identity_handlers
-from nova.embedded.image import app as image_app
-from nova.embedded.network import app as network_app
-from nova.embedded.volume import handlers as volume_handlers
+from nova.identity.face import handlers as identity_handlers
 from nova.image import fields as image_fields
+from nova.image.face import app as image_app
+from nova.network.face import app as network_app
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
+from nova.volume.face import handlers as volume_handlers
 
 ROUNDS = 20                  # requests of each route
 INTERNALS = re.compile(

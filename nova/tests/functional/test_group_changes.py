@@ -2,8 +2,8 @@
 import pytest
 import sqlalchemy as sa
 
-from nova.db import request_specs
-from nova.db import tables_api
+from nova.db.servers import request_specs
+from nova.db.tables import api as tables_api
 from nova.tests import races
 from nova.tests.functional import servers
 from nova.tests.functional import test_server_groups

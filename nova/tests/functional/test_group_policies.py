@@ -5,8 +5,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova import states
-from nova.db import server_groups
-from nova.db import tables_cell
+from nova.db.placement import server_groups
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
 from nova.tests import races

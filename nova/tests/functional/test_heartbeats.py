@@ -13,13 +13,13 @@ import pytest
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
-from nova import identity_file
 from nova import utils
 from nova.conductor import heartbeats
 from nova.db import engine
-from nova.db import heartbeats as heartbeats_db
-from nova.db import services
-from nova.db import tables_cell
+from nova.db.services import heartbeats as heartbeats_db
+from nova.db.services import services
+from nova.db.tables import cell as tables_cell
+from nova.runtime import host_identity
 from nova.tests import schemas
 from nova.tests.functional import cloud
 
@@ -181,7 +181,7 @@ def test_of_two_at_once_one_is_refused(db):
 
 def test_the_identity_of_a_host_is_kept_and_is_one_process_s(tmp_path):
     conf = nova_conf.new(files=[], state_path=str(tmp_path))
-    first, second = (identity_file.IdentityFile(conf, 'nova-compute', 'h') for _ in range(2))
+    first, second = (host_identity.IdentityFile(conf, 'nova-compute', 'h') for _ in range(2))
     first.take()
     with pytest.raises(exception.ServiceExists):
         second.take()
@@ -189,7 +189,7 @@ def test_the_identity_of_a_host_is_kept_and_is_one_process_s(tmp_path):
     second.take()
     assert second.text == first.text
     second.release()
-    other = identity_file.IdentityFile(conf, 'nova-compute', '../h')
+    other = host_identity.IdentityFile(conf, 'nova-compute', '../h')
     other.take()
     other.release()
     assert other.text != first.text and [path.parent for path in (tmp_path / 'services').iterdir()] == [
@@ -199,7 +199,7 @@ def test_the_identity_of_a_host_is_kept_and_is_one_process_s(tmp_path):
 @pytest.mark.parametrize('content', [b'\0' * 37, b'\xff\xfe', b'not an identity'])
 def test_a_broken_identity_is_a_sentence_and_never_another_one(tmp_path, content):
     conf = nova_conf.new(files=[], state_path=str(tmp_path))
-    mine = identity_file.IdentityFile(conf, 'nova-compute', 'h')
+    mine = host_identity.IdentityFile(conf, 'nova-compute', 'h')
     mine.take()
     mine.release()
     with open(mine.path, 'wb') as file:
@@ -213,13 +213,13 @@ def test_a_broken_identity_is_a_sentence_and_never_another_one(tmp_path, content
 def test_a_file_system_without_locks_is_not_another_service(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOLCK, 'No locks available')
-    monkeypatch.setattr(identity_file.fcntl, 'flock', refuse)
+    monkeypatch.setattr(host_identity.fcntl, 'flock', refuse)
     with pytest.raises(exception.InvalidInput, match='No locks'):
-        identity_file.IdentityFile(nova_conf.new(files=[], state_path=str(tmp_path)), 'nova-compute', 'h').take()
+        host_identity.IdentityFile(nova_conf.new(files=[], state_path=str(tmp_path)), 'nova-compute', 'h').take()
 
 
 def test_a_process_that_was_killed_leaves_its_name_at_once(tmp_path):
-    script = ('import sys; from nova import conf, identity_file; made = identity_file.IdentityFile('
+    script = ('import sys; from nova import conf; from nova.runtime import host_identity; made = host_identity.IdentityFile('
               'conf.new(files=[], state_path=sys.argv[1]), "nova-compute", "h"); made.take(); '
               'import subprocess; helper = subprocess.Popen(["sleep", "60"]); print(made.text, flush=True); '
               'helper.wait()')
@@ -229,10 +229,10 @@ def test_a_process_that_was_killed_leaves_its_name_at_once(tmp_path):
     try:
         text = held.stdout.readline().strip()
         with pytest.raises(exception.ServiceExists):
-            identity_file.IdentityFile(conf, 'nova-compute', 'h').take()
+            host_identity.IdentityFile(conf, 'nova-compute', 'h').take()
         held.kill()                      # what it has begun goes on, as helpers of guests do
         held.wait(10)
-        mine = identity_file.IdentityFile(conf, 'nova-compute', 'h')
+        mine = host_identity.IdentityFile(conf, 'nova-compute', 'h')
         mine.take()
         assert mine.text == text
         mine.release()

@@ -58,7 +58,7 @@ setuptools.setup(name='hook-plugin', version='1', py_modules=['hook_plugin'], en
 '''
 SCRIPT = '''
 import sys
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
 from nova.tests.functional import cloud as clouds
 with clouds.running(sys.argv[1], hosts=['host1', 'host2']) as cloud:

@@ -9,20 +9,20 @@ import sqlalchemy as sa
 
 from nova import context
 from nova import exception
-from nova import metrics
 from nova import objects
 from nova import states
 from nova.compute import interface as compute_interface
 from nova.conductor import authority
 from nova.conductor import interface as conductor_interface
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import ports
-from nova.db import tables_cell
+from nova.db.networks import ports
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
 from nova.network import authority as network_authority
 from nova.network import interface as network_interface
 from nova.rpc import admission
 from nova.rpc import interface as rpc_interface
+from nova.runtime import metrics
 from nova.scheduler import interface as scheduler_interface
 from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture

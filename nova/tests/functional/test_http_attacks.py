@@ -6,7 +6,7 @@ import time
 import pytest
 import requests
 
-from nova import wsgi
+from nova.runtime import wsgi
 from nova.tests.functional import cloud as cloud_fixture
 
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from nova import compose
+from nova.cloud import assembly
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import http_flood
 
@@ -45,7 +45,7 @@ def flood(cloud, **sizes):
 
 def flood_metadata(cloud, **sizes):
     """The same of guests, with the server that a host has for them."""
-    server = compose.metadata_server(cloud.conf, cloud.api_db, cloud.cells, '127.0.0.1', 0)
+    server = assembly.metadata_server(cloud.conf, cloud.api_db, cloud.cells, '127.0.0.1', 0)
     server.start()
     try:
         path = '/openstack/latest/meta_data.json'

@@ -8,12 +8,12 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
+from nova.api import casts
 from nova.api import idempotency
-from nova.api.resources import casts
-from nova.api.resources import server_create
+from nova.api.servers import create as server_create
 from nova.db import engine
-from nova.db import instances
-from nova.db import tables_api
+from nova.db.servers import instances
+from nova.db.tables import api as tables_api
 from nova.tests import db_faults
 from nova.tests.functional import servers
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from nova import exception
-from nova.embedded.identity import bootstrap
+from nova.identity.embedded import bootstrap
 from nova.tests import identity_fixture
 
 

@@ -15,10 +15,10 @@ from keystoneauth1 import loading
 from keystoneauth1 import session as keystone_session
 from keystonemiddleware import auth_token
 
-from nova.embedded.identity import bootstrap
-from nova.embedded.identity import catalog
 from nova.identity import auth
 from nova.identity import totp
+from nova.identity.embedded import bootstrap
+from nova.identity.embedded import catalog
 from nova.tests import identity_fixture
 
 

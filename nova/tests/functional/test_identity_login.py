@@ -8,9 +8,9 @@ import pytest
 
 from nova import exception
 from nova import utils
-from nova.db import identity as queries
-from nova.embedded.identity import bootstrap
+from nova.db.identity import directory as queries
 from nova.identity import passwords
+from nova.identity.embedded import bootstrap
 from nova.tests import identity_fixture
 
 password_auth = identity_fixture.password_auth

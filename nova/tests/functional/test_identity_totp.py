@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.db import identity as queries
-from nova.db import tables_identity as tables
-from nova.embedded.identity import credentials
+from nova.db.identity import directory as queries
+from nova.db.tables import identity as tables
 from nova.identity import tokens
 from nova.identity import totp
+from nova.identity.embedded import credentials
 from nova.tests import identity_fixture
 
 PASSWORD = 'pw-of-somebody'

@@ -9,14 +9,14 @@ import uuid
 
 import pytest
 
-from nova import compose
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
-from nova.db import images as db_images
-from nova.embedded.image.app import Application
+from nova.cloud import assembly
+from nova.db.images import images as db_images
 from nova.image import api
 from nova.image import glance
+from nova.image.face.app import Application
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
 
@@ -42,12 +42,12 @@ class Home:
 def home(request, tmp_path):
     store = service.store(tmp_path)
     if request.param == 'embedded':
-        yield Home(compose.images(nova_conf.new(files=[]), None, store), store)
+        yield Home(assembly.images(nova_conf.new(files=[]), None, store), store)
         return
     with service.listening(Application(store)) as address:
         conf = nova_conf.new(files=[], image__backend='glance', glance__endpoint_override=address,
                              glance__auth_type='none')
-        images = compose.remote_images(conf)
+        images = assembly.remote_images(conf)
         assert isinstance(images, glance.GlanceImages)
         yield Home(images, store)
 
@@ -157,7 +157,7 @@ def test_service_that_does_not_answer(tmp_path):
                          glance__auth_type='none')
     ctx = context.RequestContext(auth_token='canary-token', overwrite=False)
     with pytest.raises(exception.Unavailable) as caught:
-        compose.remote_images(conf).show(ctx, str(uuid.uuid4()))
+        assembly.remote_images(conf).show(ctx, str(uuid.uuid4()))
     assert 'canary' not in str(caught.value)
 
 

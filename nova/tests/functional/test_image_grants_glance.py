@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from nova import compose
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import utils
+from nova.cloud import assembly
 from nova.image import grants
 from nova.tests import image_service
 from nova.tests.functional import test_refused_tokens
@@ -49,7 +49,7 @@ def images(glance, tmp_path):
     (tmp_path / 'own.conf').write_text(
         f'[image]\nbackend = glance\n[glance]\nauth_type = password\nauth_url = {glance.address}/keystone/v3\n'
         f'username = nova\npassword = p\nuser_domain_id = default\nendpoint_override = {glance.address}/v2\n')
-    return grants.GrantedImages(compose.remote_images(nova_conf.new(files=[str(tmp_path / 'own.conf')])))
+    return grants.GrantedImages(assembly.remote_images(nova_conf.new(files=[str(tmp_path / 'own.conf')])))
 
 
 def task(token=USER, ended=False, lifetime_s=3600, is_admin=False):

@@ -3,7 +3,7 @@ import pytest
 
 from nova import context
 from nova.image import api as image_api
-from nova.image import embedded
+from nova.image.embedded import service as embedded
 from nova.tests.functional import base
 
 SERVER = '11111111-2222-3333-4444-555555555555'

@@ -5,8 +5,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova import context
-from nova.db import instance_actions
-from nova.db import tables_cell
+from nova.db.servers import instance_actions
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from nova import context
 from nova import exception
-from nova.db import tables_cell
-from nova.db import tables_network as t
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as t
 from nova.tests.functional import cloud
 
 
@@ -317,7 +317,7 @@ def test_more_and_fewer_addresses(user, server, network):
 
 def open_action(running, server, action, arguments, request_id):
     """As the API and the compute leave it when both end at once."""
-    from nova.db import instance_actions
+    from nova.db.servers import instance_actions
     caller = context.RequestContext(user_id='u', project_id='p', request_id=request_id, overwrite=False)
     with running.cells.default.db.writer() as conn:
         instance_actions.insert(conn, caller, [server], action, arguments=arguments)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography import x509
 
 from nova import exception
-from nova import keypair
+from nova.objects import keypair
 from nova.tests.functional import base
 
 

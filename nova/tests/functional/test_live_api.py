@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova import states
 from nova import utils
-from nova.db import block_devices
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import server_migrations
-from nova.db import tables_cell
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import base
 from nova.tests.functional import servers
 

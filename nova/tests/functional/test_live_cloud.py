@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from nova.db import claims
-from nova.db import ports
+from nova.db.networks import ports
+from nova.db.placement import claims
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 

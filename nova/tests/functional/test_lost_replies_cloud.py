@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db import ports
-from nova.db import tables_cell
+from nova.db.networks import ports
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional import test_live_cloud as live
 from nova.tests.functional import test_volumes as volumes

@@ -9,13 +9,13 @@ from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.db import aggregates
-from nova.db import maintenance
-from nova.db import server_migrations
-from nova.db import services
-from nova.db import tables_cell
-from nova.db import tables_maintenance
-from nova.db import tasks
+from nova.db.moves import maintenance
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import aggregates
+from nova.db.servers import tasks
+from nova.db.services import services
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import maintenance as tables_maintenance
 from nova.tests import core
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows

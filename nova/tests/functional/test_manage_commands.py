@@ -7,9 +7,9 @@ import types
 import pytest
 from oslo_messaging.notify import _impl_test
 
-from nova.cmd import manage
-from nova.cmd import manage_logs
-from nova.cmd import manage_shell
+from nova.cmd.manage import logs as manage_logs
+from nova.cmd.manage import main as manage
+from nova.cmd.manage import shell as manage_shell
 from nova.rpc import inprocess
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds

@@ -13,14 +13,14 @@ import pytest
 
 from nova import conf as nova_conf
 from nova import context
-from nova import enrolment
 from nova import exception
 from nova.compute import interface as compute_interface
 from nova.conductor import authority
 from nova.conductor import interface as conductor_interface
-from nova.db import message_keys
-from nova import trusted_keys
+from nova.conductor import trusted_keys
+from nova.db.services import message_keys
 from nova.rpc import bus as rpc_bus
+from nova.rpc import enrolment
 from nova.rpc import serializer
 from nova.rpc import signatures
 from nova.tests import core

@@ -9,9 +9,9 @@ import requests
 import sqlalchemy as sa
 from prometheus_client import parser
 
-from nova import health
-from nova import monitoring
 from nova.api import app
+from nova.runtime import health
+from nova.runtime import monitoring
 from nova.tests.functional import cloud
 
 

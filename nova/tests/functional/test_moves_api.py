@@ -7,12 +7,12 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova import utils
 from nova.db import engine
-from nova.db import flavors
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import server_migrations
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import flavors
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import races
 from nova.tests import server_rows
 from nova.tests.functional import base
@@ -399,7 +399,7 @@ def test_another_projects_server_has_no_moves(listed):
 
 
 def test_moves_go_with_the_history_of_their_server(cloud):
-    from nova.db import history
+    from nova.db.servers import history
     uuid, = cloud.add_servers({**server_rows.row(9), 'deleted_at': utils.utcnow() - datetime.timedelta(days=2),
                                'uuid': '70a599e0-31e7-49b7-b260-868f441e8620'}, deleted=True)
     with cloud.cell_db.writer() as conn:

@@ -5,9 +5,9 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
-from nova.db import claims
-from nova.db import tables_cell
-from nova.db import tables_network
+from nova.db.placement import claims
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as tables_network
 from nova.tests.functional import cloud
 
 HOSTS = ['host1', 'host2', 'host3']

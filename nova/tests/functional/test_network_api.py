@@ -14,7 +14,7 @@ from openstack import connection
 from openstack import exceptions as sdk_exceptions
 
 from nova import context
-from nova.embedded.network import app
+from nova.network.face import app
 from nova.tests.unit import test_network_manager as unit
 
 USERS = {'admin': {'project_id': 'admin-project', 'user_id': 'root', 'is_admin': True},

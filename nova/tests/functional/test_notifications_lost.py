@@ -7,9 +7,9 @@ from oslo_db import exception as db_exc
 from nova import exception
 from nova import notify
 from nova import utils
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import notices
+from nova.db.servers import event_facts
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
 from nova.tests import core
 from nova.tests.functional import servers
 from nova.tests.functional import test_core_moves as moves
@@ -75,7 +75,7 @@ def test_an_action_does_not_fail_with_what_is_told_of_it(cloud, monkeypatch):
     def broken(*_args):
         raise RuntimeError('canary')
     uuid = cloud.boot()
-    monkeypatch.setattr(notices, 'row', broken)
+    monkeypatch.setattr(event_facts, 'row', broken)
     cloud.act(uuid, 'pause')
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == 'paused'
@@ -144,7 +144,7 @@ def test_computes_tell_only_where_somebody_listens(tmp_path):
         cloud.close()
 
 
-@pytest.mark.parametrize('broken', [(instances, 'get'), (instances, 'get_many'), (notices, 'read_attached')],
+@pytest.mark.parametrize('broken', [(instances, 'get'), (instances, 'get_many'), (event_facts, 'read_attached')],
                          ids=['row', 'rows', 'attached'])
 def test_no_operation_fails_because_its_event_cannot_be_read(tmp_path, monkeypatch, broken):
     def away(*_args):

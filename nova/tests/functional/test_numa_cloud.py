@@ -6,16 +6,16 @@ from xml.etree import ElementTree as etree
 import pytest
 
 from nova import objects
-from nova.db import claims
-from nova.db import compute_nodes
-from nova.db import instances
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.servers import instances
+from nova.hardware import fit
 from nova.objects import numa
 from nova.tests import numa_seed
 from nova.tests.functional import cloud
 from nova.tests.unit import test_libvirt_xml
 from nova.tests.unit import test_numa_walks as walks
 from nova.virt import driver
-from nova.virt.hardware import fit
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml

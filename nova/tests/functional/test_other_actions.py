@@ -8,11 +8,11 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import quotas
-from nova.db import tables_cell
-from nova.db import tables_console
+from nova.db.projects import quotas
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import console as tables_console
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import cloud

@@ -6,17 +6,17 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import conf as nova_conf
 from nova import exception
 from nova.api import admission
 from nova.conductor import interface as conductor_interface
-from nova.db import instance_actions
-from nova.db import quotas
-from nova.db import tables_cell
+from nova.db.projects import quotas
+from nova.db.servers import instance_actions
+from nova.db.tables import cell as tables_cell
 from nova.rpc import bus
 from nova.rpc import inprocess
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
-from nova import conf as nova_conf
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers

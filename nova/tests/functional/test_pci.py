@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova.db import pci_devices
-from nova.db import services
 from nova.db import statements
-from nova.db import tables_cell
-from nova.db.tables_pci import pci_devices as table
+from nova.db.placement import pci_devices
+from nova.db.services import services
+from nova.db.tables import cell as tables_cell
+from nova.db.tables.pci import pci_devices as table
 from nova.objects import pci
 from nova.tests import core
 from nova.tests import races

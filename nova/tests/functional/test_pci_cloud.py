@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nova import exception
-from nova.db import instances
+from nova.db.servers import instances
 from nova.objects import pci
 from nova.tests.functional import cloud as fixture
 from nova.tests.functional import test_pci as devices

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from nova import states
-from nova.db import pci_devices
+from nova.db.placement import pci_devices
 from nova.objects import numa
 from nova.objects import pci
 from nova.tests import core

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.cmd import manage
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.cmd.manage import main as manage
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.scheduler import interface
 from nova.scheduler import manager
 from nova.tests import core

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
-from nova.db import quotas
-from nova.db import tables_api
-from nova.db import tables_network
+from nova.db.projects import quotas
+from nova.db.tables import api as tables_api
+from nova.db.tables import network as tables_network
 from nova.tests.functional import base
 
 OTHER = 'b' * 32

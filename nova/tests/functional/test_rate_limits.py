@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova.api import app
 from nova.api import rate_limits
-from nova.db import tables_api
+from nova.db.tables import api as tables_api
 from nova.tests.functional import base
 
 LINES = ['POST * .* 3 MINUTE', 'POST */os-keypairs ^/os-keypairs 2 MINUTE',

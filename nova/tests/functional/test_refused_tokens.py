@@ -7,11 +7,11 @@ import pytest
 import webob
 from keystonemiddleware import auth_token
 
-from nova import compose
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import utils
+from nova.cloud import assembly
 from nova.identity import auth
 from nova.tests import identity_fixture
 from nova.tests import image_service
@@ -70,8 +70,8 @@ class Cloud(servers.Servers):
         conf = nova_conf.new(
             files=[], image__backend='glance', glance__endpoint_override=address, glance__auth_type='none',
             volume__backend='cinder', cinder__endpoint_override=address + '/v3', cinder__auth_type='none')
-        self.services.images = compose.images(conf, self.api_db)
-        self.services.volumes = compose.volumes(conf, self.api_db, self.services.images)
+        self.services.images = assembly.images(conf, self.api_db)
+        self.services.volumes = assembly.volumes(conf, self.api_db, self.services.images)
         (directory / 'identity').mkdir()
         self.identity = identity_fixture.IdentityCloud(directory / 'identity')
         self.application = auth.EmbeddedAuth(self.application, self.identity.service, is_admin=self.policy.is_admin)
@@ -163,9 +163,9 @@ def ask_as_system(refusing, tmp_path, section):
         f'endpoint_override = {refusing.address}/v3\n')
     conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
     if section == 'glance':
-        images = compose.images(conf, None)
+        images = assembly.images(conf, None)
         return lambda: images.show(ctx, ABSENT)
-    volumes = compose.volumes(conf, None, None)
+    volumes = assembly.volumes(conf, None, None)
     return lambda: volumes.get(ctx, ABSENT)
 
 

@@ -4,8 +4,8 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from nova.db import tables_api
-from nova.db import tables_image
+from nova.db.tables import api as tables_api
+from nova.db.tables import image as tables_image
 from nova.tests.functional import cloud
 from nova.tests.integration import servers
 

@@ -6,11 +6,11 @@ import pytest
 import sqlalchemy as sa
 
 from nova import states
-from nova.db import instances
-from nova.db import quotas
-from nova.db import server_groups
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.placement import server_groups
+from nova.db.projects import quotas
+from nova.db.servers import instances
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import races
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole

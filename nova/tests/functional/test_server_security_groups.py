@@ -171,7 +171,7 @@ def test_who_is_told(running, user, image_id):
     change(user, second, 'add', inside)
     _used, state = filters(running, second)
     assert len(state.members[inside]) == 1
-    from nova.db import security_groups
+    from nova.db.networks import security_groups
     with running.api_db.reader() as conn:
         assert security_groups.hosts_to_tell(conn, [], inside) == ['host1']
         assert security_groups.hosts_to_tell(conn, [], outside) == []

@@ -1,9 +1,9 @@
 """Actions and sub-resources of one server: what is stored, sent, answered and refused."""
 import pytest
 
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import request_specs
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from nova import objects
 from nova import utils
 from nova.db import engine
-from nova.db import request_specs
-from nova.db import tables_api
+from nova.db.servers import request_specs
+from nova.db.tables import api as tables_api
 from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.functional import base

@@ -7,16 +7,16 @@ import pytest
 import sqlalchemy as sa
 
 from nova import utils
-from nova.db import block_devices
-from nova.db import flavors
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import key_pairs
-from nova.db import networks
-from nova.db import request_specs
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tables_network
+from nova.db.networks import networks
+from nova.db.projects import flavors
+from nova.db.projects import key_pairs
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as tables_network
 from nova.tests.functional import base
 from nova.tests.functional import servers
 

@@ -4,8 +4,8 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from nova.api.resources import server_schemas
-from nova.db import tables_cell
+from nova.api.servers import schemas as server_schemas
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import servers
 
 VALUES = (None, True, False, 0, 1, -1, 1.5, 10 ** 30, '', 'x', ' ', '\n', '0', 'True', 'é' * 300, 'x' * 70000,

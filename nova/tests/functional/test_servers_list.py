@@ -4,7 +4,7 @@ import urllib.parse
 
 import pytest
 
-from nova.db import instances_list
+from nova.db.servers import listing
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -203,7 +203,7 @@ def test_a_marker_that_is_not_listed(cloud, marker):
 
 
 def test_matching_ends_at_a_deadline(cloud, monkeypatch):
-    monkeypatch.setattr(instances_list, 'MATCH_S', -1)
+    monkeypatch.setattr(listing, 'MATCH_S', -1)
     assert cloud.client().get('/servers?name=%5Bs%5D').fault[:2] == ('badRequest', 400)
     assert names(cloud.client(), 'name=server') == [4, 3, 2, 1], 'plain text is no expression'
 

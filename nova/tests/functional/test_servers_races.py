@@ -2,9 +2,9 @@
 import pytest
 import sqlalchemy as sa
 
-from nova.db import instance_actions
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.servers import instance_actions
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import races
 from nova.tests.functional import servers
 

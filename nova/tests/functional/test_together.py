@@ -11,7 +11,7 @@ from oslo_db import exception as db_exc
 
 from nova import exception
 from nova.conductor import together
-from nova.db import instances
+from nova.db.servers import instances
 from nova.tests import core
 
 

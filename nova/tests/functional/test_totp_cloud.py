@@ -9,10 +9,10 @@ import pytest
 import requests
 import sqlalchemy as sa
 
-from nova.db import identity as queries
-from nova.embedded.identity import credentials
+from nova.db.identity import directory as queries
 from nova.identity import tokens
 from nova.identity import totp
+from nova.identity.embedded import credentials
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from nova import context
 from nova import utils
 from nova.conductor import manager as conductor_manager
-from nova.db import tables_cell
-from nova.db import task_log
+from nova.db.services import task_log
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import cloud_rows
@@ -205,13 +205,13 @@ def test_an_audit(cloud):
 
 def test_an_audit_that_died_is_done_again(cloud):
     manager, admin, now = conductor(cloud), context.admin_context(), utils.utcnow()
-    from nova import audit_period
+    from nova.conf import audit_period
     period = audit_period.last_completed('month', now)
     assert cloud.cell_db.run(task_log.begin, 'host1', period, now - DAY)
     assert manager.audit_instance_usage(admin, 'host1') is False
     running = cloud.admin().get(LOG).json['instance_usage_audit_logs']
     assert running['num_hosts_running'] == 1 and running['num_hosts_done'] == 0
-    from nova.db import tables_usage
+    from nova.db.tables import usage as tables_usage
     with cloud.cell_db.writer() as conn:
         conn.execute(sa.update(tables_usage.task_log).values(updated_at=now - DAY))
     assert manager.audit_instance_usage(admin, 'host1') is True
@@ -220,7 +220,7 @@ def test_an_audit_that_died_is_done_again(cloud):
 def test_the_history_keeps_what_reports_need(cloud):
     """A deleted server's row in the history has the times of its end."""
     uuid = cloud.add_server(1, launched_at=BEGIN)
-    from nova.db import instances
+    from nova.db.servers import instances
     with cloud.cell_db.writer() as conn:
         instances.destroy(conn, uuid, BEGIN + 2 * DAY)
     with cloud.cell_db.reader() as conn:

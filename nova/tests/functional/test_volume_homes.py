@@ -3,18 +3,18 @@ import json
 
 import pytest
 
-from nova import compose
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova.cloud import assembly
 from nova.db import engine
-from nova.db import tables_volume
-from nova.embedded.volume.app import Application
+from nova.db.tables import volume as tables_volume
 from nova.image import api as image_api
-from nova.image import embedded as image_store
+from nova.image.embedded import service as image_store
 from nova.tests import image_service as service
 from nova.volume import cinder
 from nova.volume import embedded
+from nova.volume.face.app import Application
 
 SERVER, OTHER = '11111111-2222-3333-4444-555555555555', '66666666-2222-3333-4444-555555555555'
 CONNECTOR = {'host': 'h1', 'ip': '192.0.2.1', 'initiator': 'iqn.x'}
@@ -46,7 +46,7 @@ def home(request, tmp_path):
     with service.listening(Application(store)) as address:
         conf = nova_conf.new(files=[], volume__backend='cinder', cinder__endpoint_override=address,
                              cinder__auth_type='none')
-        volumes = compose.volumes(conf, db, images)
+        volumes = assembly.volumes(conf, db, images)
         assert isinstance(volumes, cinder.CinderVolumes)
         volumes.made_images = images
         yield volumes

@@ -3,7 +3,7 @@ import concurrent.futures
 
 import pytest
 
-from nova.cmd import manage
+from nova.cmd.manage import main as manage
 from nova.tests.functional import cloud as cloud_fixture
 
 DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15}

@@ -4,17 +4,17 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from nova import compose
 from nova import context
 from nova import exception
 from nova import objects
 from nova import utils
-from nova.db import block_devices
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.rpc import patience
+from nova.cloud import assembly
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.rpc import retrying_client
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_volumes as volumes
 
@@ -24,7 +24,7 @@ class Half:
 
     def __init__(self, cloud):
         self.cloud, self.db = cloud, cloud.cells.default.db
-        self.volumes = compose.volumes(cloud.conf, cloud.api_db, cloud.images)
+        self.volumes = assembly.volumes(cloud.conf, cloud.api_db, cloud.images)
         self.system = context.admin_context()
 
     def open(self, server_id, action, **arguments):
@@ -179,7 +179,7 @@ def test_what_is_done_to_a_guest_is_recorded_when_the_block_storage_is_back(clou
     user, server_id, made = prepare(cloud)
     half = Half(cloud)
     conductor = half.conductor()
-    monkeypatch.setattr(patience, 'RELAYED_S', 0)
+    monkeypatch.setattr(retrying_client, 'RELAYED_S', 0)
     away = Away(conductor._volumes, 1000)
     monkeypatch.setattr(conductor, '_volumes', away)
     path = f'/servers/{server_id}/os-volume_attachments/'

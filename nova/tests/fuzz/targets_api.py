@@ -9,24 +9,24 @@ import webob
 from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception
-from nova import json_text
 from nova import policy
 from nova.api import app
 from nova.api import params
 from nova.api import request as api_request
-from nova.api.resources import server_list
-from nova.api.resources import server_schemas
-from nova.db import instances_list
-from nova.db import tables_api
-from nova.db import tables_cell
-from nova.db import tables_volume
-from nova.embedded.network import networks
-from nova.embedded.network import ports
-from nova.embedded.volume import listing as volume_listing
+from nova.api.servers import listing as server_list
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import listing as instances_list
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import volume as tables_volume
+from nova.network.face import networks
+from nova.network.face import ports
 from nova.tests import server_rows
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import Target
 from nova.tests.unit import test_metadata
+from nova.volume.face import listing as volume_listing
+from nova.web import json_text
 
 VERSIONS = (1, 26, 75, 104)
 

@@ -6,11 +6,11 @@ import struct
 import orjson
 
 from nova import exception
-from nova.embedded.image import patch
+from nova.api import params
 from nova.image import fields
 from nova.image import inspector
-from nova.image import search
-from nova.api import params
+from nova.image.embedded import search
+from nova.image.face import patch
 from nova.tests import image_corpus as corpus
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import REFUSALS

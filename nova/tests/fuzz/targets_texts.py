@@ -14,21 +14,21 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nova import exception
-from nova import json_text
-from nova import keypair
 from nova import objects
-from nova.api import extra_specs
-from nova.api import group_xml
 from nova.api import versions
+from nova.api.flavors import extra_spec_values
+from nova.api.groups import xml as group_xml
 from nova.api.metadata import tokens as metadata_tokens
-from nova.db import audit
+from nova.db.audit import records
+from nova.hardware import guest_request
+from nova.hardware import pci_spec
 from nova.identity import tokens
+from nova.objects import keypair
 from nova.rpc import serializer
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import REFUSALS
 from nova.tests.fuzz.engine import Target
-from nova.virt.hardware import pci_spec
-from nova.virt.hardware import wanted
+from nova.web import json_text
 
 NOW = datetime.datetime(2026, 11, 22, 6, 30, 0, 123456)
 
@@ -169,7 +169,7 @@ def make_extra_specs(_directory):
         specs = _json(data, dict)
         if not all(isinstance(value, str) and len(value) <= 255 and len(key) <= 255 for key, value in specs.items()):
             raise exception.BadRequest('No texts.')
-        extra_specs.check(specs)
+        extra_spec_values.check(specs)
     return run
 
 
@@ -185,7 +185,7 @@ def make_topologies(_directory):
         for vcpus, memory in ((4, 1024), (1, 1), (16, 4096)):
             flavor = {'vcpus': vcpus, 'memory_mb': memory, 'extra_specs': specs}
             try:
-                topology = wanted.topology(flavor, properties)
+                topology = guest_request.topology(flavor, properties)
                 requests = pci_spec.requests(known, flavor, properties)
             except exception.InvalidInput:
                 continue
@@ -244,8 +244,8 @@ def make_words(_directory):
             assert versions.MIN_VERSION <= minor <= versions.MAX_VERSION
         except (exception.BadRequest, exception.NotAcceptable):
             pass
-        seal = audit.Seal.parse(text)
-        assert audit.Seal.parse(str(seal)) == seal and seal.seq >= 0
+        seal = records.Seal.parse(text)
+        assert records.Seal.parse(str(seal)) == seal and seal.seq >= 0
     return run
 
 

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 
-from nova.db import message_keys
+from nova.db.services import message_keys
 from nova.tests import loaded
 from nova.tests.integration import prepared
 from nova.tests.integration import servers

@@ -5,12 +5,12 @@ import pathlib
 import subprocess
 import sys
 
-from nova import compose
 from nova import conf as nova_conf
 from nova import context
+from nova.cloud import assembly
+from nova.cloud import first_start
 from nova.db import engine
-from nova.embedded import bootstrap
-from nova.embedded.identity import bootstrap as identity_bootstrap
+from nova.identity.embedded import bootstrap as identity_bootstrap
 
 BIN = pathlib.Path(sys.executable).parent
 # of a compute, which has no database: servers boot from images that the fake driver does not fetch
@@ -58,11 +58,11 @@ def prepare(config, url):
         subprocess.run([BIN / 'nova-manage', command, 'sync', '--config-file', config], check=True,
                        stdout=subprocess.DEVNULL)
     conf = nova_conf.new(files=[str(config)])
-    api_db, cell_db = compose.open_databases(conf)
-    identity = compose.identity(conf, api_db, url)
+    api_db, cell_db = assembly.open_databases(conf)
+    identity = assembly.identity(conf, api_db, url)
     passwords = identity_bootstrap.bootstrap(identity)
-    bootstrap.bootstrap(conf, api_db)
-    store, ctx = compose.image_store(conf, api_db), context.admin_context()
+    first_start.bootstrap(conf, api_db)
+    store, ctx = assembly.image_store(conf, api_db), context.admin_context()
     image = store.create(ctx, {'name': 'small', 'disk_format': 'raw', 'container_format': 'bare',
                                'visibility': 'public'})['id']
     store.upload(ctx, image, [bytes(4096)])

@@ -4,9 +4,9 @@ import uuid
 
 from nova import context
 from nova import states
-from nova.db import block_devices
-from nova.db import instances
-from nova.db import tables_cell
+from nova.db.servers import block_devices
+from nova.db.servers import instances
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import servers as fixture
 from nova.tests.integration.racing import Race
 from nova.tests.integration.racing import THREADS

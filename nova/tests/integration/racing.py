@@ -9,8 +9,8 @@ import uuid
 import sqlalchemy as sa
 
 from nova import states
-from nova.db import quotas
-from nova.db import tables_api
+from nova.db.projects import quotas
+from nova.db.tables import api as tables_api
 from nova.tests import server_rows
 from nova.tests.functional import servers as fixture
 

@@ -331,7 +331,7 @@ def virtual_host():
 def databases(kind):
     """function(name, branch) -> migrated Database, on one of the servers of SHARED."""
     from nova.db import engine               # scripts import this module before they choose a thread model
-    from nova.db import migration
+    from nova.db import schema as migration
 
     with SHARED[kind]() as url_of:
         made = []

@@ -1,9 +1,9 @@
 """The archive of deleted servers on the databases that let two work at once."""
 import pytest
 
-from nova.db import archive
 from nova.db import engine
-from nova.db import migration
+from nova.db import schema as migration
+from nova.db.servers import archive
 from nova.tests.integration import servers
 from nova.tests.unit import test_archive
 

@@ -6,12 +6,12 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
-from nova import audit as recorder
 from nova import notify
 from nova import utils
-from nova.db import audit
-from nova.db import migration
-from nova.db.tables_audit import records
+from nova.db import schema as migration
+from nova.db.audit import log as recorder
+from nova.db.audit import records as audit
+from nova.db.tables.audit import records
 from nova.tests.integration import servers
 
 KEY = b'k' * 32

@@ -1,7 +1,7 @@
 """Servers that go to the cell of their host, on the databases that deployments have."""
 import pytest
 
-from nova.db import cell_transfer
+from nova.db.moves import cell_transfer
 from nova.tests import many_cells
 from nova.tests.functional import test_cell_transfer
 from nova.tests.integration import servers

@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from nova import context
 from nova import exception
 from nova import utils
-from nova.db import compute_nodes
 from nova.db import engine
-from nova.db import heartbeats
-from nova.db import instance_actions
-from nova.db import migration
-from nova.db import services
-from nova.db import tables_cell
-from nova.db import task_log
-from nova.db import usage
+from nova.db import schema as migration
+from nova.db.placement import compute_nodes
+from nova.db.servers import instance_actions
+from nova.db.servers import usage
+from nova.db.services import heartbeats
+from nova.db.services import services
+from nova.db.services import task_log
+from nova.db.tables import cell as tables_cell
 from nova.tests import older
 from nova.tests import races
 from nova.tests import server_rows

@@ -3,8 +3,8 @@ import amqp
 import pytest
 
 from nova import conf as nova_conf
-from nova import service
 from nova.rpc import bus
+from nova.runtime import service
 from nova.tests import waiting
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT

@@ -4,8 +4,8 @@ import threading
 import pytest
 
 from nova import exception
-from nova.embedded.identity import credentials
 from nova.identity import totp
+from nova.identity.embedded import credentials
 from nova.tests import identity_fixture
 from nova.tests.integration import servers
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from nova import diskspace
+from nova.runtime import disk_space
 from nova.tests.functional import cloud as cloud_fixture
 
 MIB = 2 ** 20
@@ -43,7 +43,7 @@ def test_uploads_leave_the_reserve_to_the_databases(small):
         def fill(image_id):
             def chunks():
                 for _ in range(3 * SIZE):
-                    least.append(diskspace.free_bytes(str(small)))
+                    least.append(disk_space.free_bytes(str(small)))
                     yield os.urandom(MIB // 4)
             codes[image_id] = send(user, image_id, chunks())
         threads = [threading.Thread(target=fill, args=(image_id,)) for image_id in images]
@@ -61,7 +61,7 @@ def test_uploads_leave_the_reserve_to_the_databases(small):
         while send(user, kept.append(queued(user)) or kept[-1], os.urandom(2 * MIB)) == 204:
             assert len(kept) < SIZE
         assert send(user, kept[-1], os.urandom(8 * MIB)) == 507
-        assert diskspace.free_bytes(str(small)) >= (RESERVE - 1) * MIB          # databases have grown since
+        assert disk_space.free_bytes(str(small)) >= (RESERVE - 1) * MIB          # databases have grown since
         server = user.boot(base)
         user.wait_for(server['id'])
         user.post(f'/servers/{server["id"]}/action', {'createImage': {'name': 'copy'}})

@@ -509,7 +509,7 @@ def test_foreign_guests_are_left_alone(rig):
 
 CHILD = '''
 import sys
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
 from nova.tests.integration import test_libvirt as t
 made = t.make_driver(sys.argv[1], t.Images())

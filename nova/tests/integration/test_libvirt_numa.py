@@ -6,12 +6,12 @@ from xml.etree import ElementTree as etree
 import pytest
 
 from nova import exception
+from nova.hardware import cpus
+from nova.hardware import fit
+from nova.hardware import guest_request
 from nova.objects import numa
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
-from nova.virt.hardware import cpus
-from nova.virt.hardware import fit
-from nova.virt.hardware import wanted
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -30,7 +30,7 @@ def place(rig, instance, **specs):
     """Give it the topology that a scheduler would choose on this machine."""
     flavor = {'name': 'numa', 'swap': 0, 'vcpus': instance.vcpus, 'memory_mb': instance.memory_mb,
               'extra_specs': {'hw:' + name: value for name, value in specs.items()}}
-    found = fit.fit(numa.load_host(rig.driver.resources()[0].numa_topology), wanted.topology(flavor, {}))
+    found = fit.fit(numa.load_host(rig.driver.resources()[0].numa_topology), guest_request.topology(flavor, {}))
     assert found.topology, found.reason
     instance.flavor, instance.numa_topology = flavor, numa.text_of_guest(found.topology)
     return found.topology

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import core
 from nova.tests.functional import servers as fixture
 from nova.tests.integration import servers

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nova.db import claims
+from nova.db.placement import claims
 from nova.rpc import bus
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import prepared

@@ -13,16 +13,16 @@ import uuid
 import pytest
 
 from nova import exception
-from nova import privileges
-from nova.db import networks
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.tables import network as t
 from nova.network import manager
-from nova.network import model
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import driver
 from nova.network.linux import remote
 from nova.network.linux import runner
+from nova.objects import network_info
+from nova.runtime import privileges
 from nova.tests.unit import test_network_manager as unit
 
 _MISSING = [command for command in (*driver.COMMANDS, 'busybox') if not shutil.which(command)]
@@ -448,7 +448,7 @@ def test_deleted_server_loses_its_filters_and_lease(host):
     a = host.boot()
     assert a.dhcp()
     host.deallocate(a.instance)
-    assert 'from_' + model.devname(a.vif['id']) not in run(
+    assert 'from_' + network_info.devname(a.vif['id']) not in run(
         'nft', 'list', 'table', 'bridge', host.driver.table
     )
     assert not a.dhcp(tries=3)

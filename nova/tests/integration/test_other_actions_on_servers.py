@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from nova.db import quotas
+from nova.db.projects import quotas
 from nova.tests.functional import cloud as fixture
 from nova.tests.integration import servers
 

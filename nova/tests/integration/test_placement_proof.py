@@ -7,8 +7,8 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 from nova.tests.integration import servers
 

@@ -12,15 +12,15 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import states
-from nova.db import aggregates
-from nova.db import console_tokens
-from nova.db import flavors
-from nova.db import instance_actions
-from nova.db import instances
-from nova.db import server_migrations
-from nova.db import tables_aggregates
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import aggregates
+from nova.db.projects import flavors
+from nova.db.servers import console_tokens
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables import aggregates as tables_aggregates
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 from nova.tests.functional import servers as fixture
 from nova.tests.functional import test_categories

@@ -21,9 +21,10 @@ from nova.tests.older_release import tree
 WORK = Interface('work', '1.0', Method('job', ('number',)))
 WORKER = '''
 import sys, time
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
-from nova import conf, log, service
+from nova import conf
+from nova.runtime import log, service
 from nova.rpc import bus
 from nova.tests.integration import test_reload_and_stop as test
 class Manager:

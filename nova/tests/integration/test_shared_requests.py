@@ -8,10 +8,10 @@ from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import instances_list
-from nova.db import quotas
-from nova.db import rate_limits
-from nova.db import tables_api
+from nova.db.projects import quotas
+from nova.db.projects import rate_limits
+from nova.db.servers import listing
+from nova.db.tables import api as tables_api
 from nova.tests import server_rows
 from nova.tests.integration import servers
 
@@ -102,9 +102,9 @@ def test_plain_text_is_compared_exactly(make):
 
     def found(pattern):
         with db.reader() as conn:
-            query = instances_list.Query(nova_context.ALL_PROJECTS, matches={'display_name': pattern},
+            query = listing.Query(nova_context.ALL_PROJECTS, matches={'display_name': pattern},
                                          sort=(('created_at', 'asc'),))
-            return [row['display_name'] for row in instances_list.page(conn, query, ('display_name',))]
+            return [row['display_name'] for row in listing.page(conn, query, ('display_name',))]
     assert found('^web$') == ['web'] == found('^we[b]$')
     assert found('^web') == ['web', 'web ', 'web1'] == found('^we[b]')
     assert found('web') == ['web', 'web ', 'web1', 'aweb'] == found('we[b]')
@@ -125,16 +125,16 @@ def test_pages_join_over_cells(make, sort):
             server_rows.insert(conn, [row])
 
     def page(limit, marker):
-        query = instances_list.Query(nova_context.ALL_PROJECTS, sort=sort, limit=limit, marker=marker, several=True)
+        query = listing.Query(nova_context.ALL_PROJECTS, sort=sort, limit=limit, marker=marker, several=True)
         place = None
         pages = []
         for db in cells:
             with db.reader() as conn:
-                place = place or (instances_list.place_of(conn, query) if marker else None)
+                place = place or (listing.place_of(conn, query) if marker else None)
         for db in cells:
             with db.reader() as conn:
-                pages.append(instances_list.page(conn, query, ('uuid',), place))
-        return [row['uuid'] for row in instances_list.merge(pages, query)]
+                pages.append(listing.page(conn, query, ('uuid',), place))
+        return [row['uuid'] for row in listing.merge(pages, query)]
     whole, found = page(None, None), []
     while part := page(5, found[-1] if found else None):
         found += part

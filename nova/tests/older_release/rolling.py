@@ -358,11 +358,11 @@ class Fleet:
 
     def _check(self):
         """Rows, claims and guests of every server that was kept; nothing else is there."""
-        from nova import compose
-        from nova.db import claims
+        from nova.cloud import assembly
+        from nova.db.placement import claims
 
         conf = nova_conf.new(files=[str(self._config('manage', 'manage'))])
-        api_db, cell_db = compose.open_databases(conf)
+        api_db, cell_db = assembly.open_databases(conf)
         answer = self._ask('GET', '/servers/detail?limit=1000')
         found = {server['id']: server['status'] for server in answer.json()['servers']}
         failures = self.result.failures

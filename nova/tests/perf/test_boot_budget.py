@@ -6,7 +6,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from nova.db import cells
+from nova.db.cells import cells
 from nova.rpc import inprocess
 from nova.scheduler import hosts
 from nova.tests.functional import cloud

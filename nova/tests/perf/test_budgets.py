@@ -5,7 +5,7 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from nova.db import flavors
+from nova.db.projects import flavors
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 SCRIPT = pathlib.Path(__file__).parents[3] / 'tools' / 'bench' / 'rpc.py'
 MEDIAN_MS = 1                    # generous: an idle machine needs a third of it

@@ -5,11 +5,11 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from nova.db import archive
 from nova.db import engine
-from nova.db import tables_cell
-from nova.db import tables_usage
-from nova.db.tables_shadow import SHADOWS
+from nova.db.servers import archive
+from nova.db.tables import cell as tables_cell
+from nova.db.tables import usage as tables_usage
+from nova.db.tables.shadow import SHADOWS
 from nova.tests import server_rows
 from nova.tests.unit.test_manage import run
 

@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova import utils
-from nova.db import audit
 from nova.db import engine
-from nova.db.tables_audit import chain
-from nova.db.tables_audit import records
+from nova.db.audit import records as audit
+from nova.db.tables.audit import chain
+from nova.db.tables.audit import records
 from nova.tests import schemas
 
 KEYS = (b'', b'k' * 32)

@@ -3,7 +3,7 @@ import datetime
 
 import pytest
 
-from nova import audit_period
+from nova.conf import audit_period
 
 NOW = datetime.datetime(2026, 3, 10, 17, 30, 5, 7)
 

@@ -9,10 +9,10 @@ from oslo_db import exception as db_exc
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.db import cells
 from nova.db import engine
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db.cells import cells
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.rpc import clients
 from nova.rpc.interface import Interface
 from nova.tests import schemas

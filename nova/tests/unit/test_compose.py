@@ -3,8 +3,8 @@ import types
 
 import pytest
 
-from nova import compose
 from nova import conf as nova_conf
+from nova.cloud import assembly
 from nova.db import engine
 from nova.tests import schemas
 from nova.virt import fake
@@ -32,8 +32,8 @@ class Bus:
     ('libvirt', 'linux', {'server': 'host1'}), ('libvirt', 'fake', {}), ('fake', 'linux', {})])
 def test_the_plumbing_of_real_guests_is_their_hosts(monkeypatch, driver, network, server):
     conf, bus = nova_conf.new(files=[], compute_driver=driver, network__driver=network), Bus()
-    monkeypatch.setattr(compose, 'virt_driver', fake.FakeDriver)
-    manager = compose.compute(conf, bus, 'host1', None).manager
+    monkeypatch.setattr(assembly, 'virt_driver', fake.FakeDriver)
+    manager = assembly.compute(conf, bus, 'host1', None).manager
     manager.network.network_info(None, instance_uuid='u')
     assert bus.asked == [('network', {'instance_uuid': 'u', **server})]
 
@@ -42,7 +42,7 @@ def test_a_network_service_looks_after_what_it_has_just_given(tmp_path, monkeypa
     conf, given = nova_conf.new(files=[], network__driver='fake'), []
     api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     schemas.create(api_db, 'api')
-    made = compose.network(conf, Bus(), 'host1', api_db, api_db)
+    made = assembly.network(conf, Bus(), 'host1', api_db, api_db)
     monkeypatch.setattr(made.manager, 'audit', lambda *arguments: given.append(arguments))
     task, = [function for name, _seconds, function in made._tasks if name == 'audit_late']
     task()

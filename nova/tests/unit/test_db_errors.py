@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova import exception
-from nova.cmd import manage
+from nova.cmd.manage import main as manage
 from nova.db import engine
 from nova.rpc import bus
 from nova.tests.unit import test_rpc

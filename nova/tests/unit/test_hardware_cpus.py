@@ -4,10 +4,10 @@ import pytest
 from hypothesis import strategies as st
 
 from nova import exception
+from nova.hardware import cpu_topology
+from nova.hardware import cpus
+from nova.hardware import host
 from nova.objects import numa
-from nova.virt.hardware import cpu_topology
-from nova.virt.hardware import cpus
-from nova.virt.hardware import host
 
 
 @pytest.mark.parametrize('text, expected', [

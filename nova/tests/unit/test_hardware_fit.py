@@ -6,13 +6,13 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from nova.hardware import fit
+from nova.hardware import guest_request
+from nova.hardware import pinning
+from nova.hardware import usage
 from nova.objects import numa
 from nova.objects import pci
 from nova.tests import numa_seed
-from nova.virt.hardware import fit
-from nova.virt.hardware import pinning
-from nova.virt.hardware import usage
-from nova.virt.hardware import wanted
 
 
 def cell(number=0, first=0, count=8, threads=1, memory=4096, **values):
@@ -28,7 +28,7 @@ def host(*cells):
 
 
 def guest(vcpus=4, memory_mb=1024, **specs):
-    return wanted.topology({'vcpus': vcpus, 'memory_mb': memory_mb, 'extra_specs': {
+    return guest_request.topology({'vcpus': vcpus, 'memory_mb': memory_mb, 'extra_specs': {
         'hw:' + name: value for name, value in specs.items()}}, {})
 
 

@@ -3,12 +3,12 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
+from nova.hardware import fit
+from nova.hardware import guest_request
+from nova.hardware import host as hosts
+from nova.hardware import usage
 from nova.objects import numa
 from nova.tests import numa_seed
-from nova.virt.hardware import fit
-from nova.virt.hardware import host as hosts
-from nova.virt.hardware import usage
-from nova.virt.hardware import wanted
 
 
 def configured(**options):
@@ -54,7 +54,7 @@ def test_cells_as_text():
 
 
 def test_nobody_is_there():
-    asked = wanted.topology({'vcpus': 2, 'memory_mb': 512, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}, {})
+    asked = guest_request.topology({'vcpus': 2, 'memory_mb': 512, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}, {})
     host = numa_seed.host()
     taken = usage.claim(host, fit.fit(host, asked).topology)
     assert taken != host and hosts.unused(taken) == host

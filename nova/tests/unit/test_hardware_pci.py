@@ -8,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 
 from nova import exception
+from nova.hardware import pci_pools
+from nova.hardware import pci_spec
 from nova.objects import numa
 from nova.objects import pci
-from nova.virt.hardware import pci_pools
-from nova.virt.hardware import pci_spec
 
 PF = pci.Device('0000:0a:00.0', '8086', '154d', pci.PHYSICAL, 0, devname='eth1')
 VFS = [pci.Device(f'0000:0a:00.{number}', '8086', '10ed', pci.VIRTUAL, 0, PF.address, 'eth1') for number in (1, 2, 3)]

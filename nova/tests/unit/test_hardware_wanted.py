@@ -2,7 +2,7 @@
 import pytest
 
 from nova import exception
-from nova.virt.hardware import wanted
+from nova.hardware import guest_request
 
 
 def flavor(vcpus=4, memory_mb=1024, **specs):
@@ -24,7 +24,7 @@ def cells(topology):
     ({'emulator_threads_policy': 'share'}, {}), ({'cpu_realtime': 'no', 'cpu_realtime_mask': '^0'}, {}),
     ({'numa_nodes': ''}, {'cpu_policy': ' '})])
 def test_nothing_is_asked_for(specs, properties):
-    assert wanted.topology(flavor(**specs), image(**properties)) is None
+    assert guest_request.topology(flavor(**specs), image(**properties)) is None
 
 
 @pytest.mark.parametrize('specs, properties, expected', [
@@ -40,7 +40,7 @@ def test_nothing_is_asked_for(specs, properties):
     ({'mem_page_size': 'large'}, {}, [([0, 1, 2, 3], 1024)]),
     ({'cpu_policy': 'dedicated'}, {}, [([0, 1, 2, 3], 1024)])])
 def test_cells(specs, properties, expected):
-    assert cells(wanted.topology(flavor(**specs), image(**properties))) == expected
+    assert cells(guest_request.topology(flavor(**specs), image(**properties))) == expected
 
 
 GIVEN = {'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3', 'numa_mem__0': '512', 'numa_mem__1': '512'}
@@ -66,12 +66,12 @@ GIVEN = {'numa_nodes': '2', 'numa_cpus__0': '0,1', 'numa_cpus__1': '2,3', 'numa_
     (GIVEN, {'numa_cpus__0': '0,1'}, 'override'), (GIVEN, {'numa_mem__0': '512'}, 'override')])
 def test_cells_that_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
-        wanted.topology(flavor(**specs), image(**properties))
+        guest_request.topology(flavor(**specs), image(**properties))
 
 
 def test_memory_must_divide_evenly():
     with pytest.raises(exception.InvalidInput):
-        wanted.topology(flavor(memory_mb=1025, numa_nodes='2'), {})
+        guest_request.topology(flavor(memory_mb=1025, numa_nodes='2'), {})
 
 
 # ---- policies ----------------------------------------------------------------
@@ -88,9 +88,9 @@ def test_cpu_policy_of_both(ours, theirs):
         specs['cpu_dedicated_mask'] = '0'
     if ours and theirs and ours != theirs:
         with pytest.raises(exception.InvalidInput):
-            wanted.topology(flavor(**specs), image(cpu_policy=theirs))
+            guest_request.topology(flavor(**specs), image(cpu_policy=theirs))
     else:
-        found = wanted.topology(flavor(**specs), image(cpu_policy=theirs))
+        found = guest_request.topology(flavor(**specs), image(cpu_policy=theirs))
         assert found.cpu_policy == (ours or theirs or 'shared')
         assert len(found.cells[0].pcpuset) == {'shared': 0, 'dedicated': 4, 'mixed': 1}[found.cpu_policy]
 
@@ -99,14 +99,14 @@ def test_cpu_policy_of_both(ours, theirs):
     ({'cpu_thread_policy': 'isolate'}, {}, 'isolate'), ({}, {'cpu_thread_policy': 'require'}, 'require'),
     ({'cpu_thread_policy': 'prefer'}, {'cpu_thread_policy': 'prefer'}, 'prefer'), ({}, {}, None)])
 def test_thread_policy(specs, properties, expected):
-    found = wanted.topology(flavor(cpu_policy='dedicated', **specs), image(**properties))
+    found = guest_request.topology(flavor(cpu_policy='dedicated', **specs), image(**properties))
     assert found.cpu_thread_policy == expected
 
 
 @pytest.mark.parametrize('mask, nodes, expected', [
     ('2-3', '1', [[2, 3]]), ('^0', '2', [[1], [2, 3]]), ('0', '2', [[0], []])])
 def test_mixed(mask, nodes, expected):
-    found = wanted.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask=mask, numa_nodes=nodes), {})
+    found = guest_request.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask=mask, numa_nodes=nodes), {})
     assert [sorted(cell.pcpuset) for cell in found.cells] == expected
     assert [cell.shared for cell in found.cells] == [cell.cpuset - cell.pcpuset for cell in found.cells]
 
@@ -119,7 +119,7 @@ def test_mixed(mask, nodes, expected):
     ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '1-3'}, {}, {1, 2, 3}, {1, 2, 3}),
     ({'cpu_policy': 'mixed', 'cpu_realtime_mask': '3'}, {}, {3}, {3})])
 def test_realtime(specs, properties, realtime, pinned):
-    found = wanted.topology(flavor(cpu_realtime='yes', **specs), image(**properties))
+    found = guest_request.topology(flavor(cpu_realtime='yes', **specs), image(**properties))
     assert found.realtime == realtime and found.cells[0].pcpuset == pinned
 
 
@@ -148,11 +148,11 @@ def test_realtime(specs, properties, realtime, pinned):
      'exclude each other')])
 def test_policies_that_are_refused(specs, properties, words):
     with pytest.raises(exception.InvalidInput, match=words):
-        wanted.topology(flavor(**specs), image(**properties))
+        guest_request.topology(flavor(**specs), image(**properties))
 
 
 def test_thread_policy_of_mixed():
-    found = wanted.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask='0', cpu_thread_policy='isolate'), {})
+    found = guest_request.topology(flavor(cpu_policy='mixed', cpu_dedicated_mask='0', cpu_thread_policy='isolate'), {})
     assert found.cpu_thread_policy == 'isolate'
 
 
@@ -161,22 +161,22 @@ def test_thread_policy_of_mixed():
     ('4', {'cpu_policy': 'dedicated'}, {}, 'exclude'), ('4', {}, {'cpu_policy': 'dedicated'}, 'exclude')])
 def test_dedicated_cpus_as_a_resource(number, specs, properties, words):
     asked = flavor(**specs)
-    asked['extra_specs'][wanted.DEDICATED] = number
-    assert wanted.concerns(asked, {})
+    asked['extra_specs'][guest_request.DEDICATED] = number
+    assert guest_request.concerns(asked, {})
     if words is None:
-        found = wanted.topology(asked, {})
+        found = guest_request.topology(asked, {})
         assert found.cpu_policy == 'dedicated' and found.cells[0].pcpuset == {0, 1, 2, 3}
     else:
         with pytest.raises(exception.InvalidInput, match=words):
-            wanted.topology(asked, image(**properties))
+            guest_request.topology(asked, image(**properties))
 
 
 @pytest.mark.parametrize('specs, properties', [
     ({'numa_nodes': '1'}, {}), ({}, {'numa_nodes': '1'}), ({'cpu_policy': 'dedicated'}, {}),
     ({'mem_page_size': 'any'}, {}), ({}, {'mem_page_size': 'any'}), ({'emulator_threads_policy': 'share'}, {})])
 def test_what_may_ask_for_a_topology(specs, properties):
-    assert wanted.concerns(flavor(**specs), image(**properties))
-    assert not wanted.concerns(flavor(watchdog_action='reset'), image(disk_bus='virtio'))
+    assert guest_request.concerns(flavor(**specs), image(**properties))
+    assert not guest_request.concerns(flavor(watchdog_action='reset'), image(disk_bus='virtio'))
 
 
 # ---- pages and devices -------------------------------------------------------
@@ -185,7 +185,7 @@ def test_what_may_ask_for_a_topology(specs, properties):
     ('large', None, 'large'), ('small', None, 'small'), ('any', None, 'any'), ('2MB', None, 2048),
     ('2048', None, 2048), ('large', '1GB', 1048576), ('any', '2048', 2048), ('any', 'small', 'small')])
 def test_page_size(ours, theirs, expected):
-    found = wanted.topology(flavor(numa_nodes='2', mem_page_size=ours), image(mem_page_size=theirs))
+    found = guest_request.topology(flavor(numa_nodes='2', mem_page_size=ours), image(mem_page_size=theirs))
     assert [cell.pagesize for cell in found.cells] == [expected] * 2
 
 
@@ -193,29 +193,30 @@ def test_page_size(ours, theirs, expected):
     (None, '2048'), ('small', '2048'), ('2048', '1GB'), ('2048', '2048'), ('large', 'x'), ('0', None), ('huge', None)])
 def test_page_sizes_that_are_refused(ours, theirs):
     with pytest.raises(exception.InvalidInput, match='mem_page_size'):
-        wanted.topology(flavor(mem_page_size=ours), image(mem_page_size=theirs))
+        guest_request.topology(flavor(mem_page_size=ours), image(mem_page_size=theirs))
 
 
 @pytest.mark.parametrize('ours, theirs, expected', [
     (None, None, None), ('socket', None, 'socket'), (None, 'required', 'required'), ('legacy', 'legacy', 'legacy')])
 def test_pci_policy(ours, theirs, expected):
-    assert wanted.pci_policy(flavor(pci_numa_affinity_policy=ours), image(pci_numa_affinity_policy=theirs)) == expected
+    assert guest_request.pci_policy(flavor(pci_numa_affinity_policy=ours),
+                                    image(pci_numa_affinity_policy=theirs)) == expected
 
 
 @pytest.mark.parametrize('ours, theirs', [('required', 'preferred'), ('x', None), (None, 'x')])
 def test_pci_policies_that_are_refused(ours, theirs):
     with pytest.raises(exception.InvalidInput, match='pci_numa_affinity_policy'):
-        wanted.pci_policy(flavor(pci_numa_affinity_policy=ours), image(pci_numa_affinity_policy=theirs))
+        guest_request.pci_policy(flavor(pci_numa_affinity_policy=ours), image(pci_numa_affinity_policy=theirs))
 
 
 def test_a_hostile_value_is_quoted_and_refused():
     with pytest.raises(exception.InvalidInput):
-        wanted.topology(flavor(numa_nodes={'a': 1}), {})
+        guest_request.topology(flavor(numa_nodes={'a': 1}), {})
 
 
 @pytest.mark.parametrize('specs', [{'numa_nodes': '1'}, {'cpu_policy': 'dedicated'}, {'mem_page_size': 'any'}, {
     'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0'}, {'cpu_realtime': '1', 'cpu_policy': 'dedicated'}])
 def test_a_flavor_of_absurd_size_is_refused_and_not_written_out(specs):
     with pytest.raises(exception.InvalidInput, match='more than 8192'):
-        wanted.topology(flavor(vcpus=2 ** 31 - 1, memory_mb=2 ** 31 - 1, **specs), {})
-    assert wanted.topology(flavor(vcpus=2 ** 31 - 1), {}) is None
+        guest_request.topology(flavor(vcpus=2 ** 31 - 1, memory_mb=2 ** 31 - 1, **specs), {})
+    assert guest_request.topology(flavor(vcpus=2 ** 31 - 1), {}) is None

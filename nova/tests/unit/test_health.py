@@ -13,11 +13,11 @@ import pytest
 
 from nova import conf as nova_conf
 from nova import exception
-from nova import health
-from nova import metrics
-from nova import monitoring
-from nova import wsgi
 from nova.api import health as healthcheck
+from nova.runtime import health
+from nova.runtime import metrics
+from nova.runtime import monitoring
+from nova.runtime import wsgi
 
 
 def ask(application, path, method='GET', **environ):
@@ -202,10 +202,11 @@ def test_a_stopping_server_answers_while_it_drains():
 # ---- systemd's watchdog
 
 SCRIPT = '''
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
 import sys, threading, time
-from nova import conf, context, health, log, monitoring, service
+from nova import conf, context
+from nova.runtime import health, log, monitoring, service
 from nova.rpc import bus
 from nova.rpc.interface import Interface, Method
 stuck, health.STUCK_S, health.HEARTBEAT_STUCK_S = sys.argv[1], 4, 6

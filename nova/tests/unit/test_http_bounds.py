@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from nova import health
-from nova import wsgi
+from nova.runtime import health
+from nova.runtime import wsgi
 from nova.runtime.http import addresses
-from nova.runtime.http import lanes
 from nova.runtime.http import limits as http_limits
+from nova.runtime.http import priorities
 
 QUICK = http_limits.Limits(silent_s=0.6, headers_s=0.6, body_s=0.6, idle_s=30, linger_s=0.5, window_s=0.6, sweep_s=0.1,
                            spare_s=0.3)
@@ -210,7 +210,7 @@ def test_bytes_of_bodies_that_wait_are_bounded(served):
         assert ask(server, body=b'b' * 300_000) == (200, b'300000')
 
 
-PLAN = lanes.Plan(4, 1, [lanes.Lane('login', 1, 2)], [lanes.Face(b'[A-Z]+ /wait/login', 'login')])
+PLAN = priorities.Plan(4, 1, [priorities.Lane('login', 1, 2)], [priorities.Face(b'[A-Z]+ /wait/login', 'login')])
 
 
 def test_a_face_has_threads_of_its_own(served):

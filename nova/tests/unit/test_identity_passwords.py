@@ -4,8 +4,8 @@ import time
 import pytest
 
 from nova import exception
-from nova.embedded.identity import ratelimit
 from nova.identity import passwords
+from nova.identity.embedded import ratelimit
 from nova.runtime.http import addresses
 
 

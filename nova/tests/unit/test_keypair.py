@@ -2,7 +2,7 @@
 import pytest
 
 from nova import exception
-from nova import keypair
+from nova.objects import keypair
 
 
 def test_a_compressed_point_is_a_damaged_key():

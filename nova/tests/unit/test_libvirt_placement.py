@@ -7,13 +7,13 @@ from xml.etree import ElementTree as etree
 import pytest
 
 from nova import exception
+from nova.hardware import cpu_topology
+from nova.hardware import fit
+from nova.hardware import guest_request
 from nova.objects import numa
 from nova.objects import pci
 from nova.tests import numa_seed
 from nova.tests.unit import test_libvirt_xml
-from nova.virt.hardware import cpu_topology
-from nova.virt.hardware import fit
-from nova.virt.hardware import wanted
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import placement
@@ -38,7 +38,7 @@ def host(parted=True):
 def placed(parted=True, vcpus=4, **specs):
     flavor = {'vcpus': vcpus, 'memory_mb': 2048, 'extra_specs': {f'hw:{k}': v for k, v in specs.items()}}
     here = host(parted)
-    guest = fit.fit(here, wanted.topology(flavor, {})).topology
+    guest = fit.fit(here, guest_request.topology(flavor, {})).topology
     assert guest is not None
     return here, guest, cpu_topology.choose(flavor, {}, guest)
 
@@ -175,7 +175,7 @@ def test_where_a_guest_floats(vcpus, memory_mb, there, cell, expected):
 def test_a_floating_guest_keeps_off_pinned_cpus():
     flavor = {'vcpus': 1, 'memory_mb': 512, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
     seed = numa_seed.host()
-    guest = fit.fit(seed, wanted.topology(flavor, {}), pack=True).topology
+    guest = fit.fit(seed, guest_request.topology(flavor, {}), pack=True).topology
     pinned = {'numa': numa.text_of_guest(guest), 'vcpus': 1, 'memory_mb': 512}
     cpu, = guest.cells[0].cpu_pinning.values()
     made = test_libvirt_xml.guest(vcpus=6)

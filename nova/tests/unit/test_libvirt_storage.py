@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from nova import diskspace
 from nova import exception
+from nova.runtime import disk_space
 from nova.tests.contract import driver_contract
 from nova.virt import driver
 from nova.virt.libvirt import configdrive
@@ -443,9 +443,9 @@ def test_a_snapshot_leaves_the_reserve(images, tmp_path):
     uuid, source = '8d1b9a1c-3c5f-4d55-9c53-3f3a4b1f2a01', tmp_path / 'disk'
     source.write_bytes(b'x' * MIB)
     directory = tmp_path / 'instances'
-    for reserve, sources, refused in ((0, [source], False), (diskspace.free_bytes(str(tmp_path)) * 2, [], True),
-                                      (diskspace.free_bytes(str(tmp_path)) - 512 * 1024, [source], True)):
-        made = storage.Storage(str(directory), images, qemu_img.QemuImg(60), reserve=diskspace.Reserve(reserve))
+    for reserve, sources, refused in ((0, [source], False), (disk_space.free_bytes(str(tmp_path)) * 2, [], True),
+                                      (disk_space.free_bytes(str(tmp_path)) - 512 * 1024, [source], True)):
+        made = storage.Storage(str(directory), images, qemu_img.QemuImg(60), reserve=disk_space.Reserve(reserve))
         made.prepare()
         (directory / uuid).mkdir(exist_ok=True)
         if refused:

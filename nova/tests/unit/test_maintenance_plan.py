@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nova.conductor import maintenance as conductor
-from nova.db import maintenance
+from nova.db.moves import maintenance
 from nova.scheduler.filters import members
 
 BOTH = {'live_migration': True, 'resize': True}

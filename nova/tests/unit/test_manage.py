@@ -2,12 +2,12 @@
 import sqlalchemy as sa
 import yaml
 
-from nova.cmd import manage
 from nova.cmd import samples
+from nova.cmd.manage import main as manage
 from nova.db import engine
-from nova.db import migration
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db import schema as migration
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 
 

@@ -5,13 +5,13 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
-from nova.cmd import manage
-from nova.db import cell_urls
-from nova.db import cells
+from nova.cmd.manage import main as manage
 from nova.db import engine
-from nova.db import migration
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db import schema as migration
+from nova.db.cells import cells
+from nova.db.cells import urls as cell_urls
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.functional import cloud_rows

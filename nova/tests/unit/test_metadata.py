@@ -10,22 +10,22 @@ import uuid
 import pytest
 import webob
 
-from nova import compose
 from nova import conf as nova_conf
-from nova import health
 from nova import objects
 from nova.api.metadata import app
+from nova.cloud import assembly
 from nova.cmd import api_metadata
-from nova.db import cells
 from nova.db import engine
-from nova.db import instances
-from nova.db import migration
-from nova.db import request_specs
-from nova.db import tables_network
+from nova.db import schema as migration
+from nova.db.cells import cells
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.db.tables import network as tables_network
+from nova.hardware import guest_request
 from nova.objects import numa
+from nova.runtime import health
 from nova.tests import schemas
 from nova.virt import metadata
-from nova.virt.hardware import wanted
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)
 KEY = 'ssh-ed25519 AAAA me@home'
@@ -62,7 +62,7 @@ def make_instance(**values):
 
 def test_a_guest_is_told_which_of_its_vcpus_are_dedicated():
     asked = {'vcpus': 4, 'memory_mb': 64, 'extra_specs': {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '1,3'}}
-    topology = numa.text_of_guest(wanted.topology(asked, {}))
+    topology = numa.text_of_guest(guest_request.topology(asked, {}))
     assert metadata.meta_data(make_instance(numa_topology=topology))['dedicated_cpus'] == [1, 3]
     assert metadata.meta_data(make_instance())['dedicated_cpus'] == []
 
@@ -201,7 +201,7 @@ def test_a_password_is_left_once(service):
 
 def test_the_daemon_for_proxies_is_ready_while_its_databases_are_there(tmp_path):
     conf = nova_conf.new(files=[], state_path=str(tmp_path), metadata__shared_secret='proxy secret')
-    for database, branch in zip(compose.open_databases(conf), ('api', 'cell')):
+    for database, branch in zip(assembly.open_databases(conf), ('api', 'cell')):
         migration.sync(database, branch)
         database.dispose()
     parts = api_metadata.parts(conf)

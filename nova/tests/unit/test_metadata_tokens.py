@@ -9,14 +9,14 @@ import requests
 
 from nova import conf as nova_conf
 from nova import exception
-from nova import wsgi
 from nova.api.metadata import app
 from nova.api.metadata import limits
 from nova.api.metadata import tokens
-from nova.db import cells
 from nova.db import engine
-from nova.db import instances
-from nova.db import tables_network
+from nova.db.cells import cells
+from nova.db.servers import instances
+from nova.db.tables import network as tables_network
+from nova.runtime import wsgi
 from nova.tests import schemas
 from nova.tests.unit import test_metadata
 

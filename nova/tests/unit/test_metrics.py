@@ -11,15 +11,15 @@ import pytest
 import yaml
 from prometheus_client import parser
 
-import nova
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
-from nova import metrics
+import nova
 from nova.db import engine
 from nova.rpc import bus
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
+from nova.runtime import metrics
 
 WORK = Interface('counted', '1.0', Method('job', ('what',), call=True))
 

@@ -6,7 +6,7 @@ import pytest
 
 from nova import exception
 from nova.db import engine
-from nova.db import migration
+from nova.db import schema as migration
 from nova.tests import older
 
 

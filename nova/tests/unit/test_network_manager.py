@@ -10,17 +10,17 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova.db import engine
-from nova.db import networks
-from nova.db import ports
-from nova.db import security_groups
-from nova.db import tables_network as t
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
 from nova.network import fake
 from nova.network import host_state
 from nova.network import interface
 from nova.network import ipam
 from nova.network import manager
-from nova.network import model
 from nova.network import setup
+from nova.objects import network_info
 from nova.tests import schemas
 
 PROJECT = 'p1'
@@ -80,7 +80,7 @@ def rig(tmp_path):
 
 
 def address(vif):
-    return model.fixed_ips(vif)[0][0]
+    return network_info.fixed_ips(vif)[0][0]
 
 
 def test_manager_has_every_row_of_the_interface(rig):
@@ -452,11 +452,11 @@ def test_one_more_address_and_one_less(rig):
         rig.manager.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.network_id, known=[first],
                                 host='host1')
     vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
-    assert len(model.fixed_ips(vif)) == 2
+    assert len(network_info.fixed_ips(vif)) == 2
     for _ in range(2):
         rig.manager.remove_address(rig.context, instance_uuid=instance.uuid, address=first, host='host1')
     vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
-    assert len(model.fixed_ips(vif)) == 1 and address(vif) != first
+    assert len(network_info.fixed_ips(vif)) == 1 and address(vif) != first
     with pytest.raises(exception.NetworkNotFound):
         rig.manager.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.add_network(), known=[],
                                 host='host1')
@@ -485,4 +485,4 @@ def test_a_server_about_to_arrive_is_plumbed_at_both_ends(rig):
 def _ports(rig, host):
     """Ids of the ports that a host has plumbed."""
     with rig.db.reader() as conn:
-        return [port.id for port in host_state.load(conn, host, model.devname).ports]
+        return [port.id for port in host_state.load(conn, host, network_info.devname).ports]

@@ -4,12 +4,12 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova.hardware import cpu_topology
+from nova.hardware import fit
+from nova.hardware import guest_request
+from nova.hardware import usage
 from nova.objects import numa
 from nova.tests import numa_seed
-from nova.virt.hardware import cpu_topology
-from nova.virt.hardware import fit
-from nova.virt.hardware import usage
-from nova.virt.hardware import wanted
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import placement
 
@@ -97,7 +97,7 @@ def test_other_writers_forms_are_read():
 
 def test_without_topology_the_guest_is_kept_on_the_third_node():
     asked = {'vcpus': 1, 'memory_mb': 512, 'extra_specs': {}}
-    assert wanted.topology(asked, {}) is None
+    assert guest_request.topology(asked, {}) is None
     cell = usage.floating_cell(numa_seed.host(), 1, 512)
     assert text(placement.vcpu(1, usage.shared_cpus(cell))) == '<vcpu placement="static" cpuset="6-7">1</vcpu>'
     assert text(placement.cpu(cpu_topology.choose(asked, {}))) == (
@@ -112,10 +112,10 @@ def test_with_topology(nodes, expected, stored, before, pack, ratio):
     """The same whether or not the guest of the walk before is still there."""
     host, limits = numa_seed.host(), fit.Limits(cpu_ratio=ratio)
     for other in before:
-        there = wanted.topology(flavor(numa_nodes=other), {})
+        there = guest_request.topology(flavor(numa_nodes=other), {})
         host = usage.claim(host, fit.fit(host, there, limits, pack=pack).topology, limits)
     asked = flavor(numa_nodes=nodes)
-    guest = fit.fit(host, wanted.topology(asked, {}), limits, pack=pack).topology
+    guest = fit.fit(host, guest_request.topology(asked, {}), limits, pack=pack).topology
     host = usage.claim(host, guest, limits)
     made = {'vcpu': placement.vcpu(4), 'cputune': placement.cputune(host, guest),
             'cpu': placement.cpu(cpu_topology.choose(asked, {}, guest), guest), 'numatune': placement.numatune(guest)}

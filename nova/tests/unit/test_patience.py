@@ -2,7 +2,7 @@
 import pytest
 
 from nova import exception
-from nova.rpc import patience
+from nova.rpc import retrying_client
 
 
 class Clock:
@@ -33,10 +33,10 @@ class Service:
 def ask(monkeypatch, errors, answers_s=0):
     """(how often it was asked, seconds that took, what came of it)."""
     clock = Clock(answers_s)
-    monkeypatch.setattr(patience, 'time', clock)
+    monkeypatch.setattr(retrying_client, 'time', clock)
     service = Service(clock, errors)
     try:
-        result = patience.Patient(service, 'conductor').method()
+        result = retrying_client.Patient(service, 'conductor').method()
     except exception.Unavailable as error:
         result = type(error)
     return service.asked, clock.now, result
@@ -71,5 +71,6 @@ def test_one_server_may_be_meant():
     class Client:
         def method(self, **arguments):
             return arguments
-    assert patience.Patient(Client(), 'network', 'host1').method(host='host1') == {'server': 'host1', 'host': 'host1'}
-    assert patience.Patient(Client(), 'network').method(host='host1') == {'host': 'host1'}
+    client = retrying_client.Patient(Client(), 'network', 'host1')
+    assert client.method(host='host1') == {'server': 'host1', 'host': 'host1'}
+    assert retrying_client.Patient(Client(), 'network').method(host='host1') == {'host': 'host1'}

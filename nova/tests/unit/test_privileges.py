@@ -9,9 +9,10 @@ import pytest
 
 PROLOGUE = '''
 import json, os, sys
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
-from nova import exception, privileges
+from nova import exception
+from nova.runtime import privileges
 
 def who(): return [os.geteuid(), os.getpid()]
 def make(name):

@@ -2,7 +2,7 @@
 import types
 
 from nova import conf as nova_conf
-from nova import report
+from nova.runtime import report
 
 
 class Broken:

@@ -9,8 +9,8 @@ import uuid as uuidlib
 import numpy as np
 import pytest
 
-from nova import gathering
 from nova import utils
+from nova.runtime import batching
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights
@@ -134,7 +134,7 @@ def test_consumption_is_seen_by_what_was_computed_before():
 
 # ---- gathering ---------------------------------------------------------------
 
-class Number(gathering.Item):
+class Number(batching.Item):
     def __init__(self, number):
         super().__init__()
         self.number, self.result = number, None
@@ -169,7 +169,7 @@ def test_what_waits_is_handled_together_by_one_at_a_time():
         for item in items:
             item.result = item.number * 2
         busy.release()
-    made = gathering.Gathering(work, 10)
+    made = batching.Gathering(work, 10)
     items, _ = run(made, range(40))
     assert [item.result for item in items] == [number * 2 for number in range(40)]
     assert sum(sizes) == 40 and max(sizes) == 10 and len(sizes) < 12
@@ -187,7 +187,7 @@ def _together():
     def work(items):
         sizes.append(len(items))
         time.sleep(0.005)
-    made = gathering.Gathering(work, 64)
+    made = batching.Gathering(work, 64)
 
     def caller():
         here.wait(20)
@@ -218,7 +218,7 @@ def test_nobody_waits_for_a_thread_that_was_ended_while_it_let_others_come(monke
         assert go.wait(10)
         for item in items:
             item.result = item.number
-    made, items = gathering.Gathering(work, 5), [Number(number) for number in range(4)]
+    made, items = batching.Gathering(work, 5), [Number(number) for number in range(4)]
 
     def bring(item):
         with contextlib.suppress(Ended):
@@ -231,7 +231,7 @@ def test_nobody_waits_for_a_thread_that_was_ended_while_it_let_others_come(monke
     deadline = time.monotonic() + 10
     while len(made._waiting) < 3 and time.monotonic() < deadline:
         time.sleep(0.001)
-    monkeypatch.setattr(gathering.time, 'sleep', sleep)
+    monkeypatch.setattr(batching.time, 'sleep', sleep)
     go.set()
     for thread in threads:
         thread.join(10)
@@ -250,7 +250,7 @@ def test_one_bad_item_fails_alone_and_bad_work_fails_its_own_items_only():
                 item.error = ValueError('seven')
         if len(calls) == 2:
             raise ValueError('all')
-    _, failed = run(gathering.Gathering(work, 5), range(20))
+    _, failed = run(batching.Gathering(work, 5), range(20))
     assert failed[7] in ('seven', 'all')
     assert {number for number, text in failed.items() if text == 'all'} == set(calls[1])
     assert failed.keys() == {7, *calls[1]}
@@ -266,7 +266,7 @@ def test_nobody_waits_for_a_thread_that_was_ended():
             first.append(items[0].number)
             time.sleep(0.05)
             raise Ended
-    made, ended = gathering.Gathering(work, 5), []
+    made, ended = batching.Gathering(work, 5), []
 
     def bring(number):
         try:
@@ -310,7 +310,7 @@ def test_nobody_waits_for_a_thread_that_was_ended_while_it_waited(chosen):
         assert go.wait(10)
         for item in items:
             item.result = item.number
-    made, items, ended = gathering.Gathering(work, 2), [Number(number) for number in range(5)], []
+    made, items, ended = batching.Gathering(work, 2), [Number(number) for number in range(5)], []
     items[1]._woken = Lock()
 
     def bring(item):

@@ -6,13 +6,13 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from nova.hardware import fit
+from nova.hardware import host as hardware_host
+from nova.hardware import usage
 from nova.objects import numa
 from nova.scheduler import numa as cells
 from nova.tests import numa_seed
 from nova.tests.unit import test_hardware_fit
-from nova.virt.hardware import fit
-from nova.virt.hardware import host as hardware_host
-from nova.virt.hardware import usage
 
 guest, pinned, cell, host = (test_hardware_fit.guest, test_hardware_fit.pinned, test_hardware_fit.cell,
                              test_hardware_fit.host)

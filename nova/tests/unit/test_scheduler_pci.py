@@ -4,12 +4,12 @@ import types
 import numpy as np
 import pytest
 
+from nova.hardware import pci_pools
 from nova.objects import pci
 from nova.scheduler import host_view
 from nova.scheduler import pci as placement
 from nova.scheduler import weights
 from nova.scheduler.filters import pci as filters
-from nova.virt.hardware import pci_pools
 
 
 def stats(count, vendor='10de', node=None):

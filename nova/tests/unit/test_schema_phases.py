@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova.db import engine
-from nova.db import migration
+from nova.db import schema as migration
 
 # Landed before the rule, at a moment when nothing older had ever run.
 LANDED = {('api_0002', 'drop_index')}

@@ -7,11 +7,11 @@ import pytest
 
 from nova import context as nova_context
 from nova.db import engine
-from nova.db import instances_list
-from nova.db import tables_cell
+from nova.db.servers import listing
+from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
 
-Query = functools.partial(instances_list.Query, nova_context.ALL_PROJECTS)
+Query = functools.partial(listing.Query, nova_context.ALL_PROJECTS)
 
 
 @pytest.fixture(scope='module')
@@ -34,7 +34,7 @@ def conn(tmp_path_factory):
 
 
 def names(conn, **query):
-    return [row['display_name'] for row in instances_list.page(conn, Query(**query), ('display_name',))]
+    return [row['display_name'] for row in listing.page(conn, Query(**query), ('display_name',))]
 
 
 def numbers(*values):
@@ -50,10 +50,10 @@ def test_newest_first(conn):
     (('created_at', 'desc'),), (('availability_zone', 'asc'), ('display_name', 'desc')),
     (('availability_zone', 'desc'), ('created_at', 'asc')), (('host', 'asc'),), (('locked', 'desc'),)])
 def test_pages_join_to_the_whole_list(conn, rows, count, sort):
-    whole = instances_list.page(conn, Query(sort=sort, rows=rows), ('uuid',))
+    whole = listing.page(conn, Query(sort=sort, rows=rows), ('uuid',))
     marker, found = None, []
     while True:
-        part = instances_list.page(conn, Query(sort=sort, rows=rows, marker=marker, limit=3), ('uuid',))
+        part = listing.page(conn, Query(sort=sort, rows=rows, marker=marker, limit=3), ('uuid',))
         if not part:
             break
         found += [row['uuid'] for row in part]
@@ -63,19 +63,19 @@ def test_pages_join_to_the_whole_list(conn, rows, count, sort):
 
 
 def test_only_the_columns_asked_for(conn):
-    row, = instances_list.page(conn, Query(limit=1), ('uuid', 'metadata'))
+    row, = listing.page(conn, Query(limit=1), ('uuid', 'metadata'))
     assert set(row) == {'uuid', 'metadata', 'created_at', 'id'}
     assert row['metadata'] == {'role': 'web'}
 
 
 def test_unknown_marker(conn):
-    with pytest.raises(instances_list.MarkerNotFound):
+    with pytest.raises(listing.MarkerNotFound):
         names(conn, marker='nothing')
 
 
 def test_marker_of_another_project_is_unknown(conn):
-    marker = instances_list.page(conn, Query(limit=1), ('uuid',))[0]['uuid']
-    with pytest.raises(instances_list.MarkerNotFound):
+    marker = listing.page(conn, Query(limit=1), ('uuid',))[0]['uuid']
+    with pytest.raises(listing.MarkerNotFound):
         names(conn, marker=marker, filters={'project_id': 'other'})
 
 
@@ -88,19 +88,19 @@ def test_name_is_a_regular_expression(conn, pattern, expected):
 
 
 def test_matched_rows_are_paged(conn):
-    marker = instances_list.page(conn, Query(matches={'display_name': '^server-1[789]$'}, limit=1), ('uuid',))
+    marker = listing.page(conn, Query(matches={'display_name': '^server-1[789]$'}, limit=1), ('uuid',))
     found = names(conn, matches={'display_name': '^server-1[789]'}, marker=marker[0]['uuid'], limit=1)
     assert found == numbers(18)
 
 
 def test_matching_reads_on_past_a_batch(conn, monkeypatch):
-    monkeypatch.setattr(instances_list, 'BATCH', 4)
+    monkeypatch.setattr(listing, 'BATCH', 4)
     assert names(conn, matches={'display_name': '-[24]$'}) == numbers(4, 2)
 
 
 @pytest.mark.parametrize('pattern', ['(', '*a', '(a)\\1', 'a{1000000}'])
 def test_bad_pattern(conn, pattern):
-    with pytest.raises(instances_list.BadPattern):
+    with pytest.raises(listing.BadPattern):
         names(conn, matches={'display_name': pattern})
 
 
@@ -137,14 +137,14 @@ def test_every_status_shows_each_server_once(conn):
 def test_merge_keeps_the_order(conn):
     sort = (('availability_zone', 'desc'), ('created_at', 'asc'))
     query = Query(sort=sort, several=True)
-    whole = instances_list.page(conn, query, ('uuid',))
+    whole = listing.page(conn, query, ('uuid',))
     assert len(whole) == 20
-    assert instances_list.merge([whole[::2], whole[1::2]], dataclasses.replace(query, limit=7)) == whole[:7]
+    assert listing.merge([whole[::2], whole[1::2]], dataclasses.replace(query, limit=7)) == whole[:7]
 
 
 def test_merge_shows_a_server_once_that_moved_while_the_cells_were_asked(conn):
     query = Query(several=True)
-    whole = instances_list.page(conn, query, ('uuid', 'host'))
+    whole = listing.page(conn, query, ('uuid', 'host'))
     arrived = {**whole[3], 'host': 'its own now'}
-    merged = instances_list.merge([whole, [arrived]], query)
+    merged = listing.merge([whole, [arrived]], query)
     assert [row['uuid'] for row in merged] == [row['uuid'] for row in whole] and merged[3]['host'] == 'its own now'

@@ -2,8 +2,8 @@
 import pytest
 
 from nova import exception
-from nova.api.resources import server_devices
-from nova.api.resources import server_spec
+from nova.api.servers import devices as server_devices
+from nova.api.servers import spec as server_spec
 
 IMAGE = {'id': 'image', 'properties': {}}
 FLAVOR = {'memory_mb': 512, 'root_gb': 1, 'ephemeral_gb': 2, 'swap': 64}

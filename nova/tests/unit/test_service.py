@@ -15,10 +15,10 @@ from oslo_context import context
 from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception
-from nova import service
 from nova.rpc import bus
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
+from nova.runtime import service
 
 WORK = Interface('work', '1.0', Method('job', ('seconds',)))
 
@@ -193,10 +193,11 @@ def test_stop_gives_up_after_its_time():
 # ---- a process of its own, and its signals
 
 SCRIPT = '''
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
 import logging, sys, threading, time
-from nova import conf, log, service
+from nova import conf
+from nova.runtime import log, service
 made = conf.new(files=[sys.argv[1]])
 log.setup(made, 'nova-test')
 class Part:
@@ -304,10 +305,11 @@ def test_systemd_hears_of_start_and_stop(process, tmp_path):
 
 
 HEART_SCRIPT = '''
-from nova import concurrency
+from nova.runtime import concurrency
 concurrency.setup()
 import sys, tempfile
-from nova import conf, exception, log, service
+from nova import conf, exception
+from nova.runtime import log, service
 from nova.rpc import bus
 from nova.rpc.interface import Interface, Method
 made = conf.new(files=[], state_path=tempfile.mkdtemp(dir=sys.argv[2]), report_interval=1)

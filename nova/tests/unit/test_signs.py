@@ -8,7 +8,7 @@ import pytest
 from oslo_messaging._drivers import common
 
 from nova.rpc import bus
-from nova.rpc import signs
+from nova.rpc import keepalive
 
 class Incoming:
     """A message of a call, as the driver hands it to a dispatcher."""
@@ -36,9 +36,9 @@ class Endpoint:
 
 @pytest.fixture
 def served(monkeypatch):
-    monkeypatch.setattr(signs, 'LOOK_S', 0.05)
+    monkeypatch.setattr(keepalive, 'LOOK_S', 0.05)
     endpoint = Endpoint()
-    yield signs.Dispatcher([endpoint], None), endpoint
+    yield keepalive.Dispatcher([endpoint], None), endpoint
     endpoint.go_on.set()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.cmd import manage
+from nova.cmd.manage import main as manage
 from nova.runtime import certificates
 from nova.runtime import tls
 

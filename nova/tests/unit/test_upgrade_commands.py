@@ -6,18 +6,18 @@ import shutil
 import pytest
 import sqlalchemy as sa
 
-from nova import compose
 from nova import conf as nova_conf
 from nova import utils
-from nova.cmd import manage
+from nova.cloud import assembly
 from nova.cmd import status
+from nova.cmd.manage import main as manage
 from nova.conductor import upgrade
-from nova.db import cells as db_cells
-from nova.db import migration
-from nova.db import online
-from nova.db import services
-from nova.db import tables_api
-from nova.db import tables_cell
+from nova.db import online_migrations
+from nova.db import schema as migration
+from nova.db.cells import cells as db_cells
+from nova.db.services import services
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
 from nova.rpc import bus
 from nova.rpc import versions
 from nova.tests import server_rows
@@ -34,7 +34,7 @@ class Deployment:
         self.config = path / 'nova.conf'
         self.config.write_text('')
         self.conf = nova_conf.new(['--state-path', str(path)], files=[str(self.config)])
-        self.api_db, self.db = compose.open_databases(self.conf)
+        self.api_db, self.db = assembly.open_databases(self.conf)
         self.cells = db_cells.Cells(self.conf, self.api_db, self.db)
 
     def run(self, main, *words):
@@ -78,7 +78,7 @@ def migrated(tmp_path_factory):
     """A directory with databases that have a schema, to be copied."""
     path = tmp_path_factory.mktemp('migrated')
     conf = nova_conf.new(['--state-path', str(path)], files=[])
-    for branch, db in zip(('api', 'cell'), compose.open_databases(conf)):
+    for branch, db in zip(('api', 'cell'), assembly.open_databases(conf)):
         migration.sync(db, branch)
         db.dispose()
     return path
@@ -134,7 +134,8 @@ def test_a_wrong_count_is_refused(deployment, count):
 def test_one_that_fails_does_not_stop_the_others(deployment, monkeypatch):
     def fail(api_db, cells, limit):
         raise ValueError('broken')
-    monkeypatch.setattr(online, 'ROWS', (online.Migration('broken', fail, None), *online.ROWS))
+    broken = online_migrations.Migration('broken', fail, None)
+    monkeypatch.setattr(online_migrations, 'ROWS', (broken, *online_migrations.ROWS))
     deployment.report('host1')
     code, _out, err = deployment.run(manage.main, 'db', 'online_data_migrations')
     assert code == 2 and 'broken failed: broken' in err        # the last batch got nowhere
@@ -144,11 +145,11 @@ def test_one_that_fails_does_not_stop_the_others(deployment, monkeypatch):
 
 
 def test_conductors_do_it_by_themselves_and_rest(deployment, monkeypatch):
-    monkeypatch.setattr(online, 'BATCH', 2)
+    monkeypatch.setattr(online_migrations, 'BATCH', 2)
     for number in range(3):
         deployment.report(f'host{number}')
     conductor = upgrade.Upgrader()
-    conductor._data_migrations = background = online.Background(deployment.api_db, deployment.cells)
+    conductor._data_migrations = background = online_migrations.Background(deployment.api_db, deployment.cells)
     lefts = []
     for _ in range(3):
         conductor.migrate_data()
@@ -263,7 +264,7 @@ def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):
     second.run(services.report, 'old', 'nova-conductor', 'conductor', 'z', versions.VERSION - 1)
     transport = bus.Bus(deployment.conf, f'nova-inprocess:///{tmp_path}')
     transport.pins = versions.Pins(deployment.conf)
-    compose.follow_versions(deployment.conf, transport, deployment.cells)
+    assembly.follow_versions(deployment.conf, transport, deployment.cells)
     older = versions.pin_of('conductor', versions.VERSION - 1)
     assert older != versions.NEWEST and transport.pins.of('conductor') == older
     assert transport.pins.lowest() == {'conductor': versions.VERSION - 1}

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from nova import exception
-from nova import wsgi
+from nova.runtime import wsgi
 from nova.runtime.http import limits
 
 

@@ -16,6 +16,8 @@ import orjson
 
 from nova import exception
 from nova import states
+from nova.hardware import cpus
+from nova.hardware import host as hardware_host
 from nova.objects import numa
 from nova.virt import driver
 from nova.virt import monitors
@@ -29,8 +31,6 @@ from nova.virt.fake import rescue
 from nova.virt.fake import resize
 from nova.virt.fake import shares
 from nova.virt.fake import volumes
-from nova.virt.hardware import cpus
-from nova.virt.hardware import host as hardware_host
 
 
 # what a guest's console shows of a boot

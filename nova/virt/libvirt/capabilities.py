@@ -2,9 +2,9 @@
 
 https://libvirt.org/formatcaps.html and https://libvirt.org/formatnode.html describe the elements.
 """
+from nova.hardware import cpus
 from nova.objects import numa
 from nova.objects import pci
-from nova.virt.hardware import cpus
 
 
 def topology(capabilities):

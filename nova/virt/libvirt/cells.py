@@ -4,8 +4,8 @@ It is kept within one NUMA node, where least is used, so that its memory is near
 each host chooses by itself, anew whenever the guest starts.
 """
 from nova import exception
+from nova.hardware import usage
 from nova.objects import numa
-from nova.virt.hardware import usage
 
 
 def floating(host, guest, others, limits):

@@ -5,16 +5,16 @@ import os
 import threading
 import time
 
-from nova import diskspace
 from nova import exception
-from nova import metrics
 from nova import states
+from nova.hardware import cpus
+from nova.hardware import fit
+from nova.hardware import host as hardware_host
 from nova.objects import numa
+from nova.runtime import disk_space
+from nova.runtime import metrics
 from nova.virt import driver
 from nova.virt import traits
-from nova.virt.hardware import cpus
-from nova.virt.hardware import fit
-from nova.virt.hardware import host as hardware_host
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import console
@@ -51,7 +51,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.storage = storage.Storage(
             storage.instances_directory(conf.state_path), images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
-            diskspace.Reserve(conf.image.free_disk_reserve * diskspace.MIB))
+            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB))
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.virt_type = self.topology = None
         self._placing = threading.Lock()

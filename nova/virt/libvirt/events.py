@@ -6,7 +6,7 @@ import threading
 
 import libvirt
 
-from nova import concurrency
+from nova.runtime import concurrency
 
 _lock = threading.Lock()
 _started = False

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as etree
 
 import libvirt
 
-from nova import concurrency
 from nova import exception
 from nova import states
+from nova.runtime import concurrency
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import events
 from nova.virt.libvirt import xml

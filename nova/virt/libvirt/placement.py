@@ -6,7 +6,7 @@ not needed.
 import re
 from xml.etree import ElementTree as etree
 
-from nova.virt.hardware import cpus
+from nova.hardware import cpus
 
 REALTIME_PRIORITY = 1              # the lowest above ordinary threads; the host's own real-time work stays ahead
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')

@@ -1,7 +1,7 @@
 """From what the compute service knows to what libvirt is told, and back: pure functions."""
 from nova import exception
+from nova.hardware import cpu_topology
 from nova.objects import numa
-from nova.virt.hardware import cpu_topology
 from nova.virt.libvirt import xml
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
@@ -42,7 +42,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files):
 
 
 def interfaces(network_info, model):
-    """[Interface] of VIFs (nova/network/model.py).
+    """[Interface] of VIFs (nova/objects/network_info.py).
 
     :raises VirtError: a VIF is of a type that this driver cannot plug
     """

@@ -20,8 +20,8 @@ import shutil
 import subprocess
 import tempfile
 
-from nova import diskspace
 from nova import exception
+from nova.runtime import disk_space
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
@@ -57,11 +57,11 @@ class Storage:
     :param inspect: see ImageCache
     :param images_type: 'qcow2' or 'raw': form of the root disks
     :param max_age: seconds; see ImageCache
-    :param reserve: nova.diskspace.Reserve that snapshots leave
+    :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
     """
 
     def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
-                 reserve=diskspace.Reserve()):
+                 reserve=disk_space.Reserve()):
         self.directory, self._reserve = directory, reserve
         self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
         self._base = os.path.join(directory, BASE)
@@ -131,7 +131,7 @@ class Storage:
 
     def check_room(self, sources=()):
         """:raises InsufficientStorage: copies of these files would use up the reserve"""
-        self._reserve.check(self.directory, sum(map(diskspace.used_bytes, sources)))
+        self._reserve.check(self.directory, sum(map(disk_space.used_bytes, sources)))
 
     @contextlib.contextmanager
     def snapshot_path(self, uuid, sources=()):

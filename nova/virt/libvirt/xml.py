@@ -7,8 +7,8 @@ import dataclasses
 import re
 from xml.etree import ElementTree as etree
 
+from nova.hardware import cpus
 from nova.objects import pci
-from nova.virt.hardware import cpus
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import placement
 

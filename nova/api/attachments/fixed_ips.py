@@ -1,0 +1,53 @@
+"""The actions addFixedIp and removeFixedIp, until 2.43: addresses of the ports that a server has."""
+import ipaddress
+
+from nova import exception
+from nova import states
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+
+LAST = 43
+_NETWORK = {'type': ['string', 'number'], 'minLength': 1, 'maxLength': 36}
+_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
+
+
+def add(req, id):
+    wanted = str(req.body['addFixedIp']['networkId'])
+
+    def check(row):
+        if wanted not in {vif['network']['id'] for vif in row['network_info']}:
+            raise exception.BadRequest(f'The server has no port in network {wanted}.')
+    _change(req, id, 'addFixedIp', check, network_id=wanted)
+
+
+def remove(req, id):
+    wanted = str(ipaddress.ip_address(req.body['removeFixedIp']['address']))
+
+    def check(row):
+        if wanted not in {ip['address'] for vif in row['network_info'] for subnet in vif['network']['subnets']
+                          for ip in subnet['ips']}:
+            raise exception.BadRequest(f'The server has no fixed IP {wanted}.')
+    _change(req, id, 'removeFixedIp', check, address=wanted)
+
+
+def _change(req, server_id, name, check, **arguments):
+    cell, action = server_lookup.cell_of(req, server_id), states.ACTIONS[name]
+    with cell.db.reader() as conn:
+        check(server_actions.find_for(req, conn, server_id, action))
+    row = server_actions.begin(req, cell, server_id, action, arguments)
+    server_actions.cast(req, cell, row, action, **arguments)
+
+
+def _row(name, handler, inner):
+    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name,
+                 until=LAST, status=202, errors=(400, 401, 403, 404, 409),
+                 body=Object(Param(name, Object(inner), required=True)))
+
+
+ROUTES = (
+    _row('addFixedIp', add, Param('networkId', _NETWORK, required=True)),
+    _row('removeFixedIp', remove, Param('address', _ADDRESS, required=True)),
+)

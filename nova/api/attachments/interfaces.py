@@ -1,0 +1,130 @@
+"""/servers/{id}/os-interface: the ports of a server; attached while the caller waits, detached in the background."""
+import uuid
+
+from nova import exception
+from nova import states
+from nova.api import casts
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Array
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import UUID
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+
+_RULE = 'os_compute_api:os-attach-interfaces:'
+_NOTHING = Query(closed=102)
+
+_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
+_TAG = string(1, 60, '^[^,/]*$')
+ATTACH = Object(Param('interfaceAttachment', Object(
+    Param('net_id', UUID), Param('port_id', UUID),
+    Param('fixed_ips', Array(Object(Param('ip_address', _ADDRESS, required=True)), minItems=1, maxItems=1)),
+    Param('tag', _TAG, since=49))))
+
+VIEW = Fields(
+    Field('port_state', 'port_state'), Field('fixed_ips', 'fixed_ips'), Field('port_id', 'port_id'),
+    Field('net_id', 'net_id'), Field('mac_addr', 'mac_addr'), Field('tag', 'tag', since=70))
+
+
+def _of_port(port):
+    """What VIEW shows, of a port (nova/network/api.py)."""
+    return {'port_state': port['status'], 'fixed_ips': port['fixed_ips'], 'port_id': port['id'],
+            'net_id': port['network_id'], 'mac_addr': port['mac_address'], 'tag': port['tag']}
+
+
+def _of_vif(vif):
+    """The same, of a VIF (nova/objects/network_info.py)."""
+    network = vif['network']
+    return {'port_state': 'ACTIVE' if vif['active'] else 'DOWN', 'port_id': vif['id'], 'net_id': network['id'],
+            'mac_addr': vif['address'], 'tag': vif['tag'],
+            'fixed_ips': [{'subnet_id': subnet['id'], 'ip_address': ip['address']}
+                          for subnet in network['subnets'] for ip in subnet['ips']]}
+
+
+def _port(req, server_id, port_id):
+    """A port of the server.
+
+    :raises PortNotFound: there is none, or it is another one's
+    """
+    for port in req.services.networks.ports_of(req.context, server_id):
+        if port['id'] == port_id:
+            return port
+    raise exception.PortNotFound(port_id=port_id[:80])
+
+
+def index(req, server_id):
+    server_lookup.get(req, server_id, _RULE + 'list')
+    build = VIEW.builder(req)
+    return {'interfaceAttachments': [build(_of_port(port))
+                                     for port in req.services.networks.ports_of(req.context, server_id)]}
+
+
+def show(req, server_id, id):
+    server_lookup.get(req, server_id, _RULE + 'show')
+    return {'interfaceAttachment': VIEW.builder(req)(_of_port(_port(req, server_id, id)))}
+
+
+def attach(req, server_id):
+    given = req.body.get('interfaceAttachment', {})
+    if given.get('net_id') and given.get('port_id'):
+        raise exception.BadRequest('Must not input both network_id and port_id')
+    if given.get('fixed_ips') and not given.get('net_id'):
+        raise exception.BadRequest('Must input network_id when request IP address')
+    addresses = [entry['ip_address'] for entry in given.get('fixed_ips', [])]
+    vif = attach_port(req, server_id, {
+        'port_id': given.get('port_id'), 'network_id': given.get('net_id'), 'tag': given.get('tag'),
+        'fixed_ip': addresses[0] if addresses else None}, states.ACTIONS['attach_interface'])
+    return {'interfaceAttachment': VIEW.builder(req)(_of_vif(vif))}
+
+
+def attach_port(req, server_id, request, action):
+    """Attach a port to a server and wait for it; its VIF.
+
+    :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
+    :param action: the row of states.ACTIONS, with the policy rule of the operation
+    """
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, server_id, action)
+    inside = {vif['network']['id'] for vif in row['network_info']}
+    try:
+        request = req.services.networks.check_attach(row['project_id'], inside, request)
+        # the id of a new port is chosen here, so that what is begun can be found again
+        request['port_id'] = request['port_id'] or str(uuid.uuid4())
+        row = server_actions.begin(req, cell, server_id, action, request)
+        return cell.rpc.compute.attach_interface(req.context, server=row['host'],
+                                                 instance=server_lookup.to_object(row), **request)
+    except (exception.NetworkAmbiguous, exception.NoMoreFixedIps) as error:
+        raise exception.BadRequest(error.message) from None
+    except exception.GuestNotFound:                # it was only said to be active, or was deleted meanwhile
+        raise exception.InstanceNotReady(instance_id=server_id) from None
+
+
+def detach(req, server_id, id):
+    detach_port(req, server_id, id, states.ACTIONS['detach_interface'])
+
+
+def detach_port(req, server_id, port_id, action):
+    """Begin to detach a port of a server."""
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        server_actions.find_for(req, conn, server_id, action)
+    port = _port(req, server_id, port_id)
+    row = server_actions.begin(req, cell, server_id, action, {'port_id': port['id']})
+    casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port['id'])
+
+
+_PATH = '/servers/{server_id}/os-interface'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'list', query=_NOTHING, errors=(401, 403, 404, 501)),
+    Route('POST', _PATH, attach, policy=_RULE + 'create', body=ATTACH,
+          errors=(400, 401, 403, 404, 409, 500, 501)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', query=_NOTHING, errors=(401, 403, 404)),
+    Route('DELETE', _PATH + '/{id}', detach, policy=_RULE + 'delete', status=202,
+          errors=(400, 401, 403, 404, 409, 501)),
+)

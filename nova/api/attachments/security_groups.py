@@ -1,0 +1,117 @@
+"""The security groups of a server: shown with their rules, added and removed."""
+import logging
+
+from nova import exception
+from nova import states
+from nova.api import cell_queries
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.api.servers import lookup as server_lookup
+from nova.db.servers import instances
+
+LOG = logging.getLogger(__name__)
+
+_RULE = 'os_compute_api:os-security-groups:'
+_GROUP = Object(Param('name', string(1), required=True), closed=False)
+
+
+# ---- views -------------------------------------------------------------------
+
+def rule_view(rule, groups):
+    """A rule for incoming packets.
+
+    :param rule: a row of security_group_rules
+    :param groups: {id: row} of the groups that rules let in
+    """
+    low, high = rule['port_range_min'], rule['port_range_max']
+    if rule['protocol'] is not None:             # -1: any port, any ICMP type or code
+        low, high = -1 if low is None else low, -1 if high is None else high
+    group, addresses = {}, {}
+    if rule['remote_group_id']:
+        source = groups.get(rule['remote_group_id'])
+        group = {'name': source['name'], 'tenant_id': source['project_id']} if source else {}
+    else:
+        everybody = '0.0.0.0/0' if rule['ethertype'] == 'IPv4' else '::/0'
+        addresses = {'cidr': rule['remote_ip_prefix'] or everybody}
+    return {'id': rule['id'], 'parent_group_id': rule['security_group_id'], 'ip_protocol': rule['protocol'],
+            'from_port': low, 'to_port': high, 'group': group, 'ip_range': addresses}
+
+
+def group_views(req, rows):
+    """Groups with their rules for incoming packets; this API knows no others."""
+    rules = req.services.networks.security_group_rules(req.context, [row['id'] for row in rows])
+    incoming = {ident: [rule for rule in found if rule['direction'] == 'ingress']
+                for ident, found in rules.items()}
+    sources = req.services.networks.security_groups_by_id(
+        {rule['remote_group_id'] for found in incoming.values() for rule in found} - {None})
+    return [{'id': row['id'], 'name': row['name'], 'description': row['description'],
+             'tenant_id': row['project_id'],
+             'rules': [rule_view(rule, sources) for rule in sorted(incoming[row['id']], key=lambda rule: rule['id'])]}
+            for row in rows]
+
+
+# ---- operations --------------------------------------------------------------
+
+def index(req, server_id):
+    server_lookup.get(req, server_id, _RULE + 'list')
+    rows = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])
+    return {'security_groups': group_views(req, rows)}
+
+
+def add(req, id):
+    try:
+        _change(req, id, 'addSecurityGroup', _RULE + 'add', req.services.networks.add_security_group)
+    except exception.SecurityGroupAmbiguous as error:
+        raise exception.BadRequest(error.message) from None
+
+
+def remove(req, id):
+    try:
+        _change(req, id, 'removeSecurityGroup', _RULE + 'remove', req.services.networks.remove_security_group)
+    except exception.SecurityGroupAmbiguous as error:
+        raise exception.BadRequest(error.message) from None
+
+
+def _change(req, server_id, name, rule, change):
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, server_id, rule)
+    if row['locked'] and not req.context.is_admin:
+        raise exception.InstanceIsLocked(instance_id=server_id)
+    if row['vm_state'] == states.BUILDING or row['task_state'] == states.DELETING:
+        attr = 'vm_state' if row['vm_state'] == states.BUILDING else 'task_state'
+        raise exception.InstanceInvalidState(attr=attr, instance_id=server_id, method=name, state=row[attr])
+    hosts = change(row['project_id'], server_id, req.body[name]['name'])
+    cell.db.run(_show_names, req, server_id)
+    tell(req, hosts)
+
+
+def _show_names(conn, req, server_id):
+    """What the server shows of its groups; the last one who holds the row has read what is there in the end."""
+    instances.lock(conn, server_id)
+    groups = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])
+    instances.set_where(conn, server_id, {'security_groups': [group['name'] for group in groups]})
+
+
+def tell(req, hosts):
+    """The network services of these hosts load their filters anew; who does not hear it does so periodically."""
+    for cell, host in cell_queries.of_hosts(req, hosts):
+        try:
+            cell.rpc.network.refresh_security(req.context, server=host, port_ids=[])
+        except exception.Unavailable as error:
+            LOG.warning('The network service of %s was not told of changed groups: %s', host, error)
+
+
+_PATH = '/servers/{id}/action'
+_ERRORS = (400, 401, 403, 404, 409)
+ROUTES = (
+    Route('GET', '/servers/{server_id}/os-security-groups', index, policy=_RULE + 'list', query=Query(closed=102),
+          errors=(401, 403, 404)),
+    Route('POST', _PATH, add, policy=_RULE + 'add', action='addSecurityGroup', status=202, errors=_ERRORS,
+          body=Object(Param('addSecurityGroup', _GROUP, required=True), closed=False)),
+    Route('POST', _PATH, remove, policy=_RULE + 'remove', action='removeSecurityGroup', status=202, errors=_ERRORS,
+          body=Object(Param('removeSecurityGroup', _GROUP, required=True), closed=False)),
+)

@@ -1,0 +1,121 @@
+"""/servers/{id}/shares, since 2.97: shared file systems of a server, which must be stopped while they come and go."""
+from nova import exception
+from nova import states
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+from nova.db.servers import instances
+from nova.db.servers import shares
+from nova.db.servers import tasks
+
+_RULE = 'os_compute_api:os-server-shares:'
+ATTACH, DETACH = states.ACTIONS['attach_share'], states.ACTIONS['detach_share']
+# of a server in one of these a share that is attached is not used
+_OFF = (states.STOPPED, states.SHELVED, states.SHELVED_OFFLOADED, states.ERROR)
+
+CREATE = Object(Param('share', Object(
+    Param('share_id', params.UUID, required=True),
+    Param('tag', string(1, 255, '^[a-zA-Z0-9-]*$')),
+), required=True))
+LIST = Query(closed=97)
+
+
+def _status(row, server):
+    if row['status'] != 'attached':
+        return row['status']
+    return 'inactive' if server['vm_state'] in _OFF else 'active'
+
+
+# `view` is the server's row
+SUMMARY = Fields(Field('share_id', 'share_id'), Field('status', _status), Field('tag', 'tag'))
+WHOLE = SUMMARY + Fields(Field('uuid', 'uuid'), Field('export_location', 'export_location'))
+
+
+def _shown(req, row, server):
+    """Administrators see where the share comes from."""
+    return (WHOLE if req.context.is_admin else SUMMARY).builder(req, server)(row)
+
+
+def _attached(conn, server_id, share_id):
+    """:raises ShareNotFound: the server has no such share"""
+    row = shares.get(conn, server_id, share_id)
+    if row is None:
+        raise exception.ShareNotFound(share_id=share_id[:80])
+    return row
+
+
+def index(req, server_id):
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        server = server_lookup.find(req, conn, server_id, _RULE + 'index')
+        build = SUMMARY.builder(req, server)
+        return {'shares': [build(row) for row in shares.by_instance(conn, server_id)]}
+
+
+def show(req, server_id, id):
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        server = server_lookup.find(req, conn, server_id, _RULE + 'show')
+        return {'share': _shown(req, _attached(conn, server_id, id), server)}
+
+
+def create(req, server_id):
+    given, cell = req.body['share'], server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, server_id, ATTACH)
+    server_actions.check_state(row, ATTACH)
+    share = req.services.shares.get(req.context, given['share_id'])
+    if share['status'] != 'available':
+        raise exception.Conflict(f'Share {share["id"]} is in status {share["status"]}, not available.')
+    values = {'instance_uuid': server_id, 'share_id': share['id'], 'status': 'attaching',
+              'tag': given.get('tag') or share['id'], 'export_location': share['export_location'],
+              'protocol': share['protocol']}
+    row, mapping = cell.db.run(_begin_attach, req, server_id, values)
+    server_actions.cast(req, cell, row, ATTACH, share_id=share['id'])
+    return {'share': _shown(req, mapping, row)}
+
+
+def _begin_attach(conn, req, server_id, values):
+    instances.lock(conn, server_id)
+    for present in shares.by_instance(conn, server_id):
+        if values['share_id'] == present['share_id'] or values['tag'] == present['tag']:
+            raise exception.Conflict(f'Share {values["share_id"]} is attached to the server already, or its tag is '
+                                     'taken.')
+    row = tasks.begin(conn, req.context, server_id, ATTACH, {'share_id': values['share_id']},
+                      admin=req.context.is_admin)
+    return row, shares.insert(conn, values)
+
+
+def delete(req, server_id, id):
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, server_id, DETACH)
+        _attached(conn, server_id, id)
+    server_actions.check_state(row, DETACH)
+    row = cell.db.run(_begin_detach, req, server_id, id)
+    server_actions.cast(req, cell, row, DETACH, share_id=id)
+
+
+def _begin_detach(conn, req, server_id, share_id):
+    instances.lock(conn, server_id)
+    mapping = _attached(conn, server_id, share_id)
+    if mapping['status'] in ('attaching', 'detaching'):
+        raise exception.Conflict(f'Share {share_id} is {mapping["status"]}.')
+    row = tasks.begin(conn, req.context, server_id, DETACH, {'share_id': share_id}, admin=req.context.is_admin)
+    shares.update(conn, mapping['uuid'], {'status': 'detaching'})
+    return row
+
+
+_PATH = '/servers/{server_id}/shares'
+_READ = (400, 401, 403, 404)
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'index', since=97, query=LIST, errors=_READ),
+    Route('POST', _PATH, create, policy=_RULE + 'create', since=97, status=201, body=CREATE, errors=(*_READ, 409)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', since=97, query=LIST, errors=_READ),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', since=97, errors=(*_READ, 409)),
+)

@@ -1,0 +1,328 @@
+"""/servers/{id}/os-volume_attachments: the volumes of a server.
+
+A mapping and the open record of the action are written first, the volume is reserved by the block storage, which
+lets one of several requests have it, and the host is told. A server without a host has its volumes reserved.
+"""
+import dataclasses
+import uuid
+
+from nova import exception
+from nova import states
+from nova.api import notifications
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.request import Response
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import devices as server_devices
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import tasks
+
+_RULE = 'os_compute_api:os-volumes-attachments:'
+ATTACH, DETACH, SWAP = (states.ACTIONS[name] for name in ('attach_volume', 'detach_volume', 'swap_volume'))
+_SHELVED = (states.SHELVED, states.SHELVED_OFFLOADED)
+
+VIEW = Fields(
+    Field('id', 'volume_id', until=88),
+    Field('serverId', 'instance_uuid'),
+    Field('volumeId', 'volume_id'),
+    Field('device', 'device_name'),
+    Field('tag', 'tag', since=70),
+    Field('delete_on_termination', 'delete_on_termination', since=79),
+    Field('attachment_id', 'attachment_id', since=89),
+    Field('bdm_uuid', 'uuid', since=89),
+)
+
+_DEVICE = {'type': ['string', 'null'], 'pattern': r'(^/dev/x{0,1}[a-z]{0,1}d{0,1})([a-z]+)[0-9]*$', 'maxLength': 255}
+LIST = Query(Param('limit', params.LIMIT), Param('offset', params.LIMIT), closed=75)
+CREATE = Object(Param('volumeAttachment', Object(
+    Param('volumeId', params.UUID, required=True),
+    Param('device', _DEVICE),
+    Param('tag', server_schemas.TAG, since=49),
+    Param('delete_on_termination', params.BOOLEAN, since=79),
+), required=True))
+UPDATE = Object(Param('volumeAttachment', Object(
+    Param('volumeId', params.UUID, required=True),
+    Param('device', _DEVICE, since=85),
+    Param('tag', string(1, 60, '^[^,/]*$'), since=85),
+    Param('delete_on_termination', params.BOOLEAN, since=85),
+    Param('serverId', params.UUID, since=85),
+    Param('id', params.UUID, since=85),
+), required=True))
+
+
+# ---- reading -----------------------------------------------------------------
+
+def _volumes(conn, server_id):
+    return [row for row in block_devices.by_instance(conn, server_id) if row['volume_id']]
+
+
+def _attached(conn, server_id, volume_id):
+    """The mapping of a volume of the server.
+
+    :raises VolumeNotFound: the server has no such volume
+    """
+    for row in _volumes(conn, server_id):
+        if row['volume_id'] == volume_id:
+            return row
+    raise exception.VolumeNotFound(f'Volume {volume_id[:80]} is not attached to server {server_id}.')
+
+
+def index(req, server_id):
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        server_lookup.find(req, conn, server_id, _RULE + 'index')
+        rows = _volumes(conn, server_id)
+    most = req.services.conf.api.max_limit
+    start = req.query.one('offset', 0)
+    limit = min(req.query.one('limit', most), most)
+    build = VIEW.builder(req)
+    return {'volumeAttachments': [build(row) for row in rows[start:start + limit]]}
+
+
+def show(req, server_id, id):
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        server_lookup.find(req, conn, server_id, _RULE + 'show')
+        row = _attached(conn, server_id, id)
+    return {'volumeAttachment': VIEW.builder(req)(row)}
+
+
+# ---- what all changes ask ----------------------------------------------------
+
+def _find(req, conn, server_id, action):
+    """The server's row, when policy, lock, state and driver let the action begin."""
+    row = server_actions.find_for(req, conn, server_id, action)
+    if row['vm_state'] in _SHELVED and not req.has('volumes_on_shelved'):
+        raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, method=action.name,
+                                             state=row['vm_state'])
+    server_actions.check_state(row, action)
+    return row
+
+
+def _begin(conn, req, server_id, action, arguments, change):
+    """Begin the action and ``change(conn)`` the server's devices, while nobody else does; (row, what it returned).
+
+    Without a host nothing is left to be done afterwards: the record is closed at once.
+    """
+    instances.lock(conn, server_id)
+    current = instances.get(conn, server_id)
+    if current['host'] is None:
+        action = dataclasses.replace(action, method=None, beside=False)
+    row = tasks.begin(conn, req.context, server_id, action, arguments, admin=req.context.is_admin)
+    return row, change(conn)
+
+
+def _arguments(req, device):
+    """What is needed to do it again, and to tell of it."""
+    return {'bdm_uuid': device['uuid'], **notifications.told(req, volume_id=device['volume_id'])}
+
+
+def _forget(conn, req, server_id, bdm_uuid=None):
+    """Take back what ``_begin`` wrote."""
+    instance_actions.forget(conn, server_id, req.context.request_id)
+    if bdm_uuid:
+        block_devices.delete(conn, bdm_uuid)
+
+
+# ---- attach ------------------------------------------------------------------
+
+def create(req, server_id):
+    given = req.body['volumeAttachment']
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = _find(req, conn, server_id, ATTACH)
+    volume = req.services.volumes.get(req.context, given['volumeId'])
+    server_devices.check_multiattach(req, volume)
+    if volume['multiattach'] and row['vm_state'] == states.SHELVED_OFFLOADED:
+        raise exception.BadRequest('Attaching multiattach volumes is not supported for shelved-offloaded instances.')
+    if given.get('tag') and row['vm_state'] == states.SHELVED_OFFLOADED:
+        raise exception.BadRequest('Tagged volume attachment is not supported for shelved-offloaded instances.')
+    device = {'uuid': str(uuid.uuid4()), **server_devices.row('volume', destination_type='volume',
+              volume_id=volume['id'], volume_size=volume['size'], device_name=given.get('device'), tag=given.get('tag'),
+              delete_on_termination=given.get('delete_on_termination', False))}
+    row, device = cell.db.run(_begin, req, server_id, ATTACH, _arguments(req, device),
+                              lambda conn: _add(conn, req, row, device))
+    device = _reserve(req, cell, server_id, device, complete=not row['host'])
+    if row['host']:
+        server_actions.cast(req, cell, row, ATTACH, bdm_uuid=device['uuid'])
+    else:
+        cell.db.run(block_devices.show_volumes, server_id)
+    if req.has('async_attach'):
+        return Response(status=202)
+    return {'volumeAttachment': CREATED.builder(req)({**device, 'instance_uuid': server_id})}
+
+
+CREATED = Fields(Field('id', 'volume_id'), *(field for field in VIEW.rows if field.until is None and field.since < 89))
+
+
+def _add(conn, req, row, device):
+    """Store the mapping under a device name that is free."""
+    present = block_devices.by_instance(conn, row['uuid'])
+    if any(each['volume_id'] == device['volume_id'] for each in present):
+        raise exception.InvalidVolume(reason=f'volume {device["volume_id"]} is already attached to {row["uuid"]}')
+    local = local_disks(row)
+    if local + len(present) >= req.services.conf.volume.max_devices:
+        raise exception.TooManyDiskDevices(maximum=req.services.conf.volume.max_devices)
+    root = row['root_device_name'] or server_devices.ROOT
+    taken = {each['device_name'] for each in present}
+    taken |= {root[:-1] + chr(ord('a') + number) for number in range(local)}
+    if device['device_name'] in taken:
+        raise exception.DevicePathInUse(path=device['device_name'])
+    device = {**device, 'device_name': device['device_name'] or server_devices.next_name(taken | {root}, root)}
+    block_devices.insert(conn, row['uuid'], [device])
+    return device
+
+
+def local_disks(row):
+    """How many disks a server has that are no volumes: root, ephemeral, swap."""
+    return sum((bool(row['image_id']), bool(row['ephemeral_gb']), bool((row['flavor'] or {}).get('swap'))))
+
+
+def _reserve(req, cell, server_id, device, complete):
+    """Let the block storage decide who has the volume; the device with its attachment.
+
+    :param complete: no host will attach it now: the volume is the server's, and in use, without one
+    """
+    volumes, attachment_id = req.services.volumes, None
+    try:
+        attachment_id = volumes.attach(req.context, device['volume_id'], server_id)
+        if complete:
+            volumes.complete(req.context, attachment_id)
+    except Exception:
+        if attachment_id is not None:
+            volumes.detach(req.context, attachment_id)
+        cell.db.run(_forget, req, server_id, device['uuid'])
+        raise
+    if not cell.db.run(block_devices.update, device['uuid'], {'attachment_id': attachment_id}):
+        req.services.volumes.detach(req.context, attachment_id)
+        raise exception.InstanceNotFound(instance_id=server_id)        # deleted meanwhile
+    return {**device, 'attachment_id': attachment_id}
+
+
+# ---- detach ------------------------------------------------------------------
+
+def delete(req, server_id, id):
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = _find(req, conn, server_id, DETACH)
+        device = _attached(conn, server_id, id)
+    if device['boot_index'] == 0:
+        raise exception.Forbidden('Cannot detach a root device volume')
+    reserved = row['host'] is None            # by the server, without a host: nothing to be detached from
+    if not reserved:
+        req.services.volumes.begin_detaching(req.context, id)
+    try:
+        row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
+                             lambda conn: _still(conn, server_id, id))
+    except Exception:
+        if not reserved:
+            req.services.volumes.roll_detaching(req.context, id)
+        raise
+    if row['host']:
+        server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
+    else:
+        if device['attachment_id']:
+            req.services.volumes.detach(req.context, device['attachment_id'])
+        cell.db.run(_drop, server_id, device['uuid'])
+
+
+def _still(conn, server_id, volume_id):
+    return _attached(conn, server_id, volume_id)
+
+
+def _drop(conn, server_id, bdm_uuid):
+    block_devices.delete(conn, bdm_uuid)
+    block_devices.show_volumes(conn, server_id)
+
+
+# ---- update and swap ---------------------------------------------------------
+
+def update(req, server_id, id):
+    """Until 2.84 another volume in the place of this one; from 2.85 also its delete_on_termination."""
+    given = req.body['volumeAttachment']
+    if req.has('volume_attachment_update') and given['volumeId'] == id:
+        return _change(req, server_id, id, given)
+    return _swap(req, server_id, id, given['volumeId'])
+
+
+def _change(req, server_id, volume_id, given):
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        server_lookup.find(req, conn, server_id, _RULE + 'update')
+        device = _attached(conn, server_id, volume_id)
+    same = {'device': device['device_name'], 'tag': device['tag'], 'serverId': server_id, 'id': volume_id}
+    for name, value in same.items():
+        if name in given and given[name] != value:
+            raise exception.BadRequest(f'The volume attachment field {name} cannot be updated.')
+    if 'delete_on_termination' in given:
+        cell.db.run(_rewrite, server_id, device['uuid'], given['delete_on_termination'])
+
+
+def _rewrite(conn, server_id, bdm_uuid, value):
+    instances.lock(conn, server_id)
+    block_devices.update(conn, bdm_uuid, {'delete_on_termination': value})
+    block_devices.show_volumes(conn, server_id)
+
+
+def _swap(req, server_id, old_id, new_id):
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = _find(req, conn, server_id, SWAP)
+        device = _attached(conn, server_id, old_id)
+    old = req.services.volumes.get(req.context, old_id)
+    new = _replacement(req, old, new_id)
+    volumes = req.services.volumes
+    volumes.begin_detaching(req.context, old_id)
+    attachment_id = None
+    try:
+        attachment_id = volumes.attach(req.context, new['id'], server_id)
+        arguments = {'bdm_uuid': device['uuid'], 'new_volume_id': new['id'], 'new_attachment_id': attachment_id}
+        row, _ = cell.db.run(_begin, req, server_id, SWAP, {**_arguments(req, device), **arguments},
+                             lambda conn: _still(conn, server_id, old_id))
+    except Exception:
+        if attachment_id:
+            volumes.detach(req.context, attachment_id)
+        volumes.roll_detaching(req.context, old_id)
+        raise
+    server_actions.cast(req, cell, row, SWAP, **arguments)
+
+
+def _replacement(req, old, new_id):
+    """:raises BadRequest: the volume is not there, or cannot take the place of the other"""
+    try:
+        new = req.services.volumes.get(req.context, new_id)
+    except exception.VolumeNotFound as error:
+        raise exception.BadRequest(error.message) from None
+    if new['id'] == old['id']:
+        raise exception.InvalidVolume(reason='old and new volume are the same')
+    if new['status'] != 'available':
+        raise exception.InvalidVolume(reason=f"volume '{new['id']}' status must be 'available'. Currently in "
+                                             f"'{new['status']}'")
+    if new['size'] < old['size']:
+        raise exception.InvalidVolume(reason='New volume must be the same size or larger.')
+    if old['multiattach'] and len(old['attachments']) > 1:
+        raise exception.BadRequest('Swapping multi-attach volumes with more than one attachment is not supported.')
+    return new
+
+
+# ---- rows --------------------------------------------------------------------
+
+_PATH = '/servers/{server_id}/os-volume_attachments'
+_READ = (401, 403, 404)
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'index', query=LIST, errors=_READ),
+    Route('POST', _PATH, create, policy=_RULE + 'create', body=CREATE, status={1: 200, 101: 202},
+          errors=(400, *_READ, 409)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', errors=_READ),
+    Route('PUT', _PATH + '/{id}', update, policy=None, checks=(_RULE + 'update', SWAP.policy), body=UPDATE,
+          status=202, errors=(400, *_READ, 409)),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', status=202, errors=(400, *_READ, 409)),
+)

@@ -1,0 +1,52 @@
+"""What is recorded of the requests to the compute API: every one of a caller for an operation that is no GET."""
+from nova.db.audit import log
+
+_PROJECT = 'tenant_id'           # the part of a path that says whose, not what
+REPLAYED = 'IdempotentReplay'    # reason of an answer that was given before
+
+
+def begin(req, parts, code):
+    """Make the record of a request whose route is known.
+
+    :param parts: {name: value} of the path's parts, in their order
+    :param code: of success
+    """
+    row = req.route
+    if row.method not in log.WRITES or req.context is None:
+        return
+    ids = [value for name, value in parts.items() if name != _PROJECT]
+    req.record = log.Record(
+        row.method, f'{row.path}:{row.action}' if row.action else row.path, action_of(row), target_type=target_of(row),
+        target_id=ids[0] if ids else None, target_part='/'.join(ids[1:]) or None, context=req.context,
+        request_id=req.request_id,
+        remote_address=req.environ.get('REMOTE_ADDR'), code=code)
+
+
+def action_of(row):
+    """What an operation is called in the log: the rule that guards it, or the first that its handler asks."""
+    if row.policy or row.checks:
+        return row.policy or row.checks[0]
+    return f'compute:{row.method.lower()} {row.path}' + (f':{row.action}' if row.action else '')
+
+
+def target_of(row):
+    """The nouns of a path: ``servers``, ``servers/os-volume_attachments``."""
+    return '/'.join(part for part in row.path.strip('/').split('/')
+                    if part[:1] != '{' and part not in ('action', 'v3.0'))
+
+
+def recorded(req, work):
+    """``work`` as a function in whose first write transaction the record is."""
+    def run():
+        with log.recording(req.record):
+            return work()
+    return run
+
+
+def finish(req, code, error=None, headers=()):
+    """The request is answered."""
+    if req.record is None:
+        return
+    if ('Idempotency-Replayed', 'true') in headers:
+        req.record.values['reason'] = REPLAYED
+    req.services.auditor.finish(req.record, code, error)

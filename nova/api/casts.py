@@ -1,0 +1,40 @@
+"""Messages about what was accepted. Where no broker takes one, a reconciler finds the open action row."""
+import logging
+
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova.api.servers import lookup as server_lookup
+from nova.db.servers import instance_actions
+
+LOG = logging.getLogger(__name__)
+
+
+def send(cell, method, context, **arguments):
+    """Cast ``method(context, **arguments)``.
+
+    :param cell: which has the open action rows: its reconciler sends at its next look what nobody took. None: another
+        one looks after what the message is about
+    """
+    try:
+        method(context, **arguments)
+    except exception.Unavailable as error:
+        LOG.warning('A request that was accepted waits for a reconciler: %s', error.message)
+        if cell is not None:
+            _hasten(cell, context)
+
+
+def _hasten(cell, context):
+    try:
+        cell.db.run(instance_actions.unsent, context.request_id)
+    except db_exc.DBError as error:              # the request stays accepted; its deadline comes
+        LOG.warning('The reconciler could not be told: %s', error)
+
+
+def to_host(req, cell, row, method, **arguments):
+    """Tell the host of a server.
+
+    :param row: the server's
+    :param method: of the compute clients of its cell
+    """
+    send(cell, method, req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)

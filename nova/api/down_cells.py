@@ -1,0 +1,83 @@
+"""Servers and hosts of a cell that does not answer: what the API database knows of them, from 2.69 on."""
+from nova import exception
+from nova.api import fields
+from nova.api import params
+from nova.api.servers import category as server_category
+from nova.api.servers import fields as server_fields
+from nova.db.servers import mappings
+from nova.db.servers import request_specs
+
+STATUS = 'UNKNOWN'
+COMPUTE = 'nova-compute'
+# Whoever filters, sorts or pages by something else gets the servers of the cells that answer.
+KNOWN_OF = frozenset({'all_tenants', 'deleted', 'project_id', 'tenant_id'})
+
+Field = fields.Field
+
+_INDEX = fields.Fields(
+    Field('id', 'uuid'), Field('status', lambda row, view: STATUS), Field('links', server_fields.links))
+_DETAIL = _INDEX + fields.Fields(
+    Field('tenant_id', 'project_id'), Field('created', lambda row, view: server_fields.time(row['created_at'])))
+_SHOW = _DETAIL + fields.Fields(
+    Field('user_id', 'user_id'),
+    *(row for row in server_fields.SHOW.rows if row.name in (
+        'flavor', 'image', 'server_groups', server_category.KEY)),
+    Field('OS-EXT-AZ:availability_zone', 'availability_zone'),
+    Field('OS-EXT-STS:power_state', lambda row, view: 0))
+
+
+def listed(req, table, cells, query, view, limit):
+    """Minimal records of the servers of these cells for a list, newest first.
+
+    :param table: the table of server_fields that the list shows
+    :param query: instances_list.Query
+    :param limit: records at most
+    """
+    if not req.has('down_cells') or limit < 1 or not _whole(req.query):
+        return []
+    minimal = _INDEX if table is server_fields.INDEX else _DETAIL
+    with req.services.api_db.reader() as conn:
+        rows = mappings.of_cells(conn, [cell.uuid for cell in cells], query.project_id, limit,
+                                 query.filters.get('category'))
+    build = minimal.compiled(req.version)
+    return [build(row, view) for row in rows]
+
+
+def _whole(query):
+    """Whether a list is one of everything that is there."""
+    deleted = query.one('deleted')
+    return query.keys() <= KNOWN_OF and (deleted is None or deleted in params.FALSE)
+
+
+def shown(req, server_id, rule):
+    """The minimal record of one server.
+
+    :raises Unavailable: this version does not know of cells that are down
+    :raises InstanceNotFound: no cell has it, it belongs to another project, or is an administrative one
+    """
+    if not req.has('down_cells'):
+        raise exception.ServiceUnavailable(service='database')
+    with req.services.api_db.reader() as conn:
+        row = mappings.get(conn, server_id)
+        if row is None or (row['project_id'] != req.project_id and not req.context.is_admin):
+            raise exception.InstanceNotFound(instance_id=server_id)
+        server_category.check_seen(req, row)
+        req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
+        spec = request_specs.get(conn, server_id)
+    image, group = spec.image or {}, (spec.hints or {}).get('group') or [None]
+    row.update(flavor=spec.flavor, flavor_id=spec.flavor['flavor_id'], image_id=image.get('id'),
+               image_properties=image.get('properties') or {}, server_group_id=group[0],
+               availability_zone=spec.availability_zone or STATUS)
+    return _SHOW.compiled(req.version)(row, server_fields.View(req))
+
+
+def services(req, cells, host=None, binary=COMPUTE):
+    """Minimal records of the compute services of these cells.
+
+    :param host, binary: filters of the list
+    """
+    if not req.has('down_cells') or binary != COMPUTE:
+        return []
+    with req.services.api_db.reader() as conn:
+        hosts = mappings.hosts_of_cells(conn, [cell.uuid for cell in cells])
+    return [{'binary': COMPUTE, 'host': name, 'status': STATUS} for name in hosts if host in (None, name)]

@@ -1,0 +1,80 @@
+"""Extra specs of flavors."""
+import re
+
+from nova import context as nova_context
+from nova import exception
+from nova.api import notifications
+from nova.api import params
+from nova.api.flavors import extra_spec_values
+from nova.api.flavors import flavors as flavors_api
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.routes import Route
+from nova.db.projects import flavors
+
+_RULE = 'os_compute_api:os-flavor-extra-specs:'
+_VALUE = Type({'type': ['string', 'number'], 'maxLength': 255})
+_SPECS = Object(Param(None, _VALUE, pattern=params.METADATA_KEY))
+CREATE = Object(Param('extra_specs', _SPECS, required=True))
+_KEY = re.compile(params.METADATA_KEY)
+
+
+def _texts(req, specs):
+    specs = {key: value if isinstance(value, str) else str(value) for key, value in specs.items()}
+    if req.has('extra_spec_validation'):
+        extra_spec_values.check(specs)
+    return specs
+
+
+def index(req, flavor_id):
+    with req.services.api_db.reader() as conn:
+        return {'extra_specs': flavors_api.find(req, conn, flavor_id)['extra_specs']}
+
+
+def show(req, flavor_id, id):
+    with req.services.api_db.reader() as conn:
+        specs = flavors_api.find(req, conn, flavor_id)['extra_specs']
+    if id not in specs:
+        raise exception.FlavorExtraSpecsNotFound(flavor_id=flavor_id, key=id)
+    return {id: specs[id]}
+
+
+def create(req, flavor_id):
+    given = _texts(req, req.body['extra_specs'])
+    _change(req, flavor_id, lambda specs: {**specs, **given})
+    return {'extra_specs': given}
+
+
+def update(req, flavor_id, id):
+    if not _KEY.match(id) or list(req.body) != [id]:
+        raise exception.BadRequest('Request body and URI mismatch')
+    given = _texts(req, req.body)
+    _change(req, flavor_id, lambda specs: {**specs, **given})
+    return given
+
+
+def delete(req, flavor_id, id):
+    def without(specs):
+        if id not in specs:
+            raise exception.FlavorExtraSpecsNotFound(flavor_id=flavor_id, key=id)
+        del specs[id]
+        return specs
+    _change(req, flavor_id, without)
+
+
+def _change(req, flavor_id, change):
+    req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
+    notifications.tell(req, 'flavor.update', notifications.read(req, req.services.api_db, flavors.get, flavor_id,
+                                                    nova_context.ALL_PROJECTS))
+
+
+_PATH = '/flavors/{flavor_id}/os-extra_specs'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'index', query=Query(closed=102), errors=(404,)),
+    Route('POST', _PATH, create, policy=_RULE + 'create', body=CREATE, errors=(400, 404, 409)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', query=Query(closed=102), errors=(404,)),
+    Route('PUT', _PATH + '/{id}', update, policy=_RULE + 'update', body=_SPECS, errors=(400, 404, 409)),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', errors=(404,)),
+)

@@ -1,0 +1,191 @@
+"""Flavors: list, show, create, describe, delete."""
+import uuid
+
+from oslo_utils import strutils
+
+from nova import context as nova_context
+from nova import exception
+from nova.api import notifications
+from nova.api import paging
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.routes import Route
+from nova.db.audit import log
+from nova.db.projects import flavors
+
+_MANAGE = 'os_compute_api:os-flavor-manage:'
+EXTRA_SPECS = 'os_compute_api:os-flavor-extra-specs:index'
+
+
+def _links(row, req):
+    return req.links('flavors', row['flavor_id'])
+
+
+SUMMARY = Fields(
+    Field('id', 'flavor_id'),
+    Field('name', 'name'),
+    Field('links', _links),
+    Field('description', 'description', since=55),
+)
+VIEW = SUMMARY + Fields(
+    Field('ram', 'memory_mb'),
+    Field('disk', 'root_gb'),
+    Field('vcpus', 'vcpus'),
+    Field('swap', lambda row, req: row['swap'] or '', until=74),
+    Field('swap', 'swap', since=75),
+    Field('OS-FLV-EXT-DATA:ephemeral', 'ephemeral_gb'),
+    Field('OS-FLV-DISABLED:disabled', 'disabled', until=101),
+    Field('rxtx_factor', 'rxtx_factor', until=101),
+    Field('os-flavor-access:is_public', 'is_public'),
+    Field('extra_specs', 'extra_specs', since=61, rule=EXTRA_SPECS),
+)
+
+# ---- what may come in --------------------------------------------------------
+
+_ID = Type({'type': ['string', 'number', 'null'], 'minLength': 1, 'maxLength': 255,
+            'pattern': r'^(?! )[a-zA-Z0-9. _-]+(?<! )$'},
+           convert=lambda value: None if value is None else str(value))
+_FACTOR = Type({'type': ['number', 'string'], 'pattern': r'^[0-9]+(\.[0-9]+)?$', 'minimum': 0,
+                'exclusiveMinimum': 0, 'maximum': 3.40282e+38}, convert=float)
+
+CREATE = Object(Param('flavor', Object(
+    Param('name', params.NAME, required=True),
+    Param('id', _ID),
+    Param('ram', params.POSITIVE, required=True),
+    Param('vcpus', params.POSITIVE, required=True),
+    Param('disk', params.NON_NEGATIVE, required=True),
+    Param('OS-FLV-EXT-DATA:ephemeral', params.NON_NEGATIVE),
+    Param('swap', params.NON_NEGATIVE),
+    Param('rxtx_factor', _FACTOR, until=101),
+    Param('os-flavor-access:is_public', params.BOOLEAN),
+    Param('description', params.DESCRIPTION, since=55),
+), required=True))
+UPDATE = Object(Param('flavor', Object(Param('description', params.DESCRIPTION, required=True)), required=True))
+
+_BEFORE_102 = {'type': 'string', 'enum': sorted(flavors.SORT_KEYS)}
+_FROM_102 = {'type': 'string', 'enum': sorted(flavors.SORT_KEYS.keys() - {'rxtx_factor'})}
+LIST = Query(
+    Param('limit', params.LIMIT),
+    Param('marker', params.STRING),
+    Param('is_public', params.STRING),
+    Param('minRam', params.STRING),
+    Param('minDisk', params.STRING),
+    Param('sort_key', _BEFORE_102, until=101),
+    Param('sort_key', _FROM_102, since=102),
+    Param('sort_dir', {'type': 'string', 'enum': ['asc', 'desc']}),
+    Param('name', params.STRING, since=102),
+    closed=75)
+
+# parameter of a create -> column
+_COLUMNS = {'name': 'name', 'ram': 'memory_mb', 'vcpus': 'vcpus', 'disk': 'root_gb', 'swap': 'swap',
+            'OS-FLV-EXT-DATA:ephemeral': 'ephemeral_gb', 'rxtx_factor': 'rxtx_factor',
+            'os-flavor-access:is_public': 'is_public', 'description': 'description'}
+
+
+# ---- handlers ----------------------------------------------------------------
+
+def find(req, conn, flavor_id):
+    """A flavor that the caller may see.
+
+    :raises FlavorNotFound: it is not there, or private to others
+    """
+    return flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS if req.context.is_admin else _own(req))
+
+
+def _own(req):
+    """Who looks; a token without a project sees what everybody may use."""
+    return req.project_id or nova_context.NO_PROJECT
+
+
+def index(req):
+    return _list(req, SUMMARY, 'flavors')
+
+
+def detail(req):
+    return _list(req, VIEW, 'flavors/detail')
+
+
+def _list(req, view, path):
+    query, limit = req.query, paging.limit(req)
+    with req.services.api_db.reader() as conn:
+        rows = flavors.page(
+            conn, **_visibility(req), min_memory_mb=_whole(query, 'minRam'), min_root_gb=_whole(query, 'minDisk'),
+            name=query.one('name'), sort_key=query.one('sort_key', 'flavorid'),
+            descending=query.one('sort_dir') == 'desc', marker=paging.marker(req), limit=limit + 1)
+    build = view.builder(req)
+    body = {'flavors': [build(row) for row in rows[:limit]]}
+    return paging.add_links(body, req, path, 'flavors', rows[limit - 1]['flavor_id'] if limit else None,
+                            len(rows) > limit) if len(rows) > limit else body
+
+
+def _visibility(req):
+    """What the caller sees: its own project's; administrators may ask for the private ones or for all."""
+    asked = req.query.one('is_public')
+    if not req.context.is_admin or asked is None:
+        return {'project_id': _own(req)}
+    if asked.lower() == 'none':
+        return {'project_id': nova_context.ALL_PROJECTS}
+    try:
+        public = strutils.bool_from_string(asked, strict=True)
+    except ValueError:
+        raise exception.BadRequest(f'Invalid is_public filter [{asked[:40]}]') from None
+    return {'project_id': _own(req)} if public else {'project_id': nova_context.ALL_PROJECTS, 'is_public': False}
+
+
+def _whole(query, name):
+    text = query.one(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text[:11]) > params.MAX_INT:
+        raise exception.BadRequest(f'Invalid {name} filter [{text[:40]}]')
+    return int(text)
+
+
+def show(req, id):
+    with req.services.api_db.reader() as conn:
+        return _one(req, find(req, conn, id))
+
+
+def _one(req, row):
+    return {'flavor': VIEW.builder(req)(row)}
+
+
+def create(req):
+    given = req.body['flavor']
+    values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
+    flavor_id = given.get('id')
+    values['flavor_id'] = str(uuid.uuid4()) if flavor_id in (None, 'auto') else flavor_id
+    row = req.services.api_db.run(log.naming(flavors.create, 'flavor_id'), values)
+    notifications.tell(req, 'flavor.create', row)
+    return _one(req, row)
+
+
+def update(req, id):
+    values = {'description': req.body['flavor']['description']}
+    row = req.services.api_db.run(flavors.update, id, values)
+    notifications.tell(req, 'flavor.update', row)
+    return _one(req, row)
+
+
+def delete(req, id):
+    row = notifications.read(req, req.services.api_db, flavors.get, id, nova_context.ALL_PROJECTS)
+    req.services.api_db.run(flavors.delete, id)
+    notifications.tell(req, 'flavor.delete', row)
+
+
+ROUTES = (
+    Route('GET', '/flavors', index, query=LIST, errors=(400,), any_scope=True),
+    Route('POST', '/flavors', create, policy=_MANAGE + 'create', checks=(EXTRA_SPECS,), body=CREATE,
+          errors=(400, 409)),
+    Route('GET', '/flavors/detail', detail, checks=(EXTRA_SPECS,), query=LIST, errors=(400,), any_scope=True),
+    Route('GET', '/flavors/{id}', show, checks=(EXTRA_SPECS,), query=Query(closed=102), errors=(404,),
+          any_scope=True),
+    Route('PUT', '/flavors/{id}', update, policy=_MANAGE + 'update', checks=(EXTRA_SPECS,), since=55,
+          body=UPDATE, errors=(400, 404)),
+    Route('DELETE', '/flavors/{id}', delete, policy=_MANAGE + 'delete', status=202, errors=(404,)),
+)

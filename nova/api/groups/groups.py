@@ -1,0 +1,166 @@
+"""/v3.0/{tenant_id}/groups: server groups as the design of instance groups had them, in JSON and in XML.
+
+The same groups as those of os-server-groups, here with every attribute: any number of policies at once, and metadata.
+``nova.api.groups.xml`` makes XML of the JSON that is answered here.
+"""
+from nova import exception
+from nova.api import notifications
+from nova.api import paging
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.groups import metadata as server_group_metadata
+from nova.api.groups import server_groups as resource
+from nova.api.params import Array
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.request import Response
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.api.servers import spec as server_spec
+from nova.db.audit import log
+from nova.db.placement import server_groups
+from nova.db.projects import quotas
+
+ANY_PROJECT = 'nova:groups:any_project'
+
+VIEW = Fields(
+    Field('id', 'uuid'),
+    Field('name', lambda row, req: row['name'] or None),
+    Field('tenant_id', 'project_id'),
+    Field('policies', 'policies'),
+    Field('metadata', 'metadata'),
+    Field('members', server_category.seen_members),
+)
+
+_NAME = Type({**params.NAME.schema(1), 'type': ['string', 'null']}, convert=lambda text: text or '')
+_METADATA = Object(*params.METADATA.params, nullable=True)
+_FIELDS = (
+    Param('name', _NAME),
+    Param('tenant_id', params.string(1, 255, '^[a-zA-Z0-9-]*$')),
+    Param('policies', Array({'enum': list(server_groups.POLICIES)}, maxItems=len(server_groups.POLICIES),
+                            uniqueItems=True)),
+    Param('metadata', _METADATA),
+)
+CREATE = Object(Param('group', Object(Param('id', params.UUID), *_FIELDS), required=True))
+UPDATE = Object(Param('group', Object(*_FIELDS, minProperties=1), required=True))
+LIST = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE), closed=1)
+
+
+def _check_tenant(req, tenant_id):
+    """:raises NotFound: the path names a project that is not the caller's"""
+    if tenant_id != req.project_id and not req.allows(ANY_PROJECT):
+        raise exception.NotFound()
+
+
+def _of_tenant(tenant_id):
+    """``get(conn, id)`` of a group below its project's path.
+
+    :raises ServerGroupNotFound: it is another project's
+    """
+    def get(conn, id):
+        return _checked(server_groups.get(conn, id), tenant_id)
+    return get
+
+
+def _checked(row, tenant_id):
+    if row['project_id'] != tenant_id:
+        raise exception.ServerGroupNotFound(group_id=row['uuid'])
+    return row
+
+
+def index(req, tenant_id):
+    _check_tenant(req, tenant_id)
+    with req.services.api_db.reader() as conn:
+        rows = server_groups.page(conn, tenant_id, limit=paging.limit(req), offset=req.query.one('offset', 0))
+    build = VIEW.builder(req)
+    return {'groups': [build(row) for row in rows]}
+
+
+def show(req, tenant_id, id):
+    _check_tenant(req, tenant_id)
+    with req.services.api_db.reader() as conn:
+        return _one(req, resource.find(req, conn, id, resource.SHOW, _of_tenant(tenant_id)))
+
+
+def _one(req, row):
+    return {'group': VIEW.builder(req)(row)}
+
+
+def _values(given):
+    """Columns of what a body has; ``id`` and ``policies`` apart."""
+    values = {column: given[name] for name, column in (('name', 'name'), ('tenant_id', 'project_id')) if name in given}
+    if 'metadata' in given:
+        values['metadata'] = given['metadata'] or {}
+    return values
+
+
+def create(req, tenant_id):
+    _check_tenant(req, tenant_id)
+    given = req.body['group']
+    values = {'project_id': tenant_id, 'user_id': req.user_id, 'name': '', **_values(given),
+              'policies': given.get('policies', [])}
+    if values['project_id'] != req.project_id:
+        req.authorize(ANY_PROJECT)
+    if 'id' in given:
+        values['uuid'] = _uuid(given['id'])
+    resource.check_policies(values['policies'], {})
+
+    def run(conn):
+        limits = quotas.limits_of(conn, req.services.conf, values['project_id'])
+        server_spec.check_metadata(values.get('metadata', {}), limits)
+        return server_groups.create(conn, limits, values)
+    row = req.services.api_db.run(log.naming(run, 'uuid'))
+    notifications.tell(req, 'server_group.create', row)
+    where = f'{req.host_url}/v3.0/{row["project_id"]}/groups/{row["uuid"]}'
+    return Response(_one(req, row), headers=(('Location', where),))
+
+
+def _uuid(text):
+    """:raises BadRequest: it is a UUID in another spelling than ids have"""
+    if len(text) != 36 or text != text.lower():
+        raise exception.BadRequest('The id of a group is a UUID of lower-case digits and hyphens.')
+    return text
+
+
+def update(req, tenant_id, id):
+    """Another name, other metadata; other policies, or another project, while the group has no members."""
+    _check_tenant(req, tenant_id)
+    given = req.body['group']
+
+    def run(conn, row):
+        _checked(row, tenant_id)
+        values, limits = _values(given), None
+        if values.get('project_id', tenant_id) != tenant_id:
+            req.authorize(ANY_PROJECT)
+            limits = quotas.limits_of(conn, req.services.conf, values['project_id'])
+        if 'policies' in given:
+            values |= resource.with_policies(row, given['policies'])
+        if 'metadata' in values:
+            server_group_metadata.check(req, conn, row, values['metadata'])
+        return server_groups.update(conn, row, values, limits)
+    return _one(req, resource.change(req, id, resource.UPDATE_RULE, run))
+
+
+def delete(req, tenant_id, id):
+    _check_tenant(req, tenant_id)
+    with req.services.api_db.reader() as conn:
+        resource.find(req, conn, id, resource.DELETE, _of_tenant(tenant_id))
+    resource.remove(req, id)
+
+
+_PATH = '/v3.0/{tenant_id}/groups'
+_ERRORS = (400, 401, 403, 404, 409)
+ROUTES = (
+    Route('GET', _PATH, index, policy=resource.INDEX, checks=(ANY_PROJECT,), query=LIST, api=False,
+          errors=(400, 401, 403, 404)),
+    Route('POST', _PATH, create, policy=resource.CREATE_RULE, checks=(ANY_PROJECT,), body=CREATE, status=201, api=False,
+          errors=_ERRORS),
+    Route('GET', _PATH + '/{id}', show, checks=(resource.SHOW, ANY_PROJECT), api=False, errors=(401, 403, 404)),
+    Route('PUT', _PATH + '/{id}', update, checks=(resource.UPDATE_RULE, ANY_PROJECT), body=UPDATE, api=False,
+          errors=_ERRORS),
+    Route('DELETE', _PATH + '/{id}', delete, checks=(resource.DELETE, ANY_PROJECT), status=204, api=False,
+          errors=(401, 403, 404)),
+)

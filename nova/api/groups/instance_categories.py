@@ -1,0 +1,135 @@
+"""Instance categories, an addition of this product: what servers are for, and what they ask of hosts.
+
+A category is named by its id or by its name; no name looks like an id.
+"""
+from nova import context as nova_context
+from nova import exception
+from nova.api import paging
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.fields import moment
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.params import nullable
+from nova.api.params import string
+from nova.api.request import Response
+from nova.api.routes import Route
+from nova.db.audit import log
+from nova.db.placement import categories
+from nova.db.projects import flavors
+
+_RULE = 'nova:instance-categories:'
+MAX_REQUIREMENTS = 64
+
+# given -> column
+_COLUMNS = {'name': 'name', 'description': 'description', 'default_image': 'image_id',
+            'default_flavor': 'flavor_id', 'requirements': 'requirements'}
+
+
+VIEW = Fields(
+    Field('id', 'uuid'),
+    Field('name', 'name'),
+    Field('description', 'description'),
+    Field('default_image', 'image_id'),
+    Field('default_flavor', 'flavor_id'),
+    Field('requirements', 'requirements'),
+    Field('created_at', moment('created_at')),
+    Field('updated_at', moment('updated_at')),
+    Field('deleted', lambda row, req: bool(row['deleted'])),
+    Field('deleted_at', moment('deleted_at')),
+)
+
+# ---- what may come in --------------------------------------------------------
+
+# Small letters alone: databases differ in whether case counts. Nothing that looks like an id.
+NAME = string(1, 255, '^(?!([0-9a-f]+-){4}[0-9a-f]+$)[a-z0-9][a-z0-9._-]*$', format='name')
+_FLAVOR = Type({'type': ['string', 'integer', 'null'], 'minLength': 1, 'maxLength': 255},
+               convert=lambda value: None if value is None else str(value))
+_COMMON = (
+    Param('description', params.DESCRIPTION),
+    Param('default_image', nullable(params.UUID)),
+    Param('default_flavor', _FLAVOR),
+    Param('requirements', Object(Param(None, string(1, 255), pattern=params.METADATA_KEY),
+                                 maxProperties=MAX_REQUIREMENTS)),
+)
+CREATE = Object(Param('instance_category', Object(Param('name', NAME, required=True), *_COMMON), required=True))
+UPDATE = Object(Param('instance_category', Object(Param('name', NAME), *_COMMON, minProperties=1), required=True))
+PURGE = Object(Param('purge', {'type': 'null'}, required=True))
+SHOW = Query(Param('deleted', params.BOOLEAN), closed=1)
+LIST = Query(Param('deleted', params.BOOLEAN), Param('name', params.STRING), Param('limit', params.LIMIT),
+             Param('marker', params.STRING), closed=1)
+
+
+def _values(req):
+    """The columns of what the body gives.
+
+    :raises BadRequest: the image or the flavor is not there
+    """
+    given = req.body['instance_category']
+    values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
+    if values.get('image_id'):
+        try:
+            values['image_id'] = req.services.images.show(req.context, values['image_id'])['id']
+        except exception.ImageNotFound as error:
+            raise exception.BadRequest(error.message) from None
+    if values.get('flavor_id'):
+        with req.services.api_db.reader() as conn:
+            try:
+                flavors.get(conn, values['flavor_id'], nova_context.ALL_PROJECTS)
+            except exception.FlavorNotFound as error:
+                raise exception.BadRequest(error.message) from None
+    return values
+
+
+# ---- handlers ----------------------------------------------------------------
+
+def _one(req, row):
+    return {'instance_category': VIEW.builder(req)(row)}
+
+
+def index(req):
+    with req.services.api_db.reader() as conn:
+        found = categories.page(conn, name=req.query.one('name'), deleted=req.query.one('deleted', False))
+    rows, more = paging.page(found, req, 'uuid')
+    build = VIEW.builder(req)
+    body = {'instance_categories': [build(row) for row in rows]}
+    return paging.add_links(body, req, 'os-instance-categories', 'instance_categories',
+                            rows[-1]['uuid'] if rows else None, more)
+
+
+def show(req, category):
+    with req.services.api_db.reader() as conn:
+        return _one(req, categories.get(conn, category[:255], deleted=req.query.one('deleted', False)))
+
+
+def create(req):
+    row = req.services.api_db.run(log.naming(categories.create, 'uuid'), _values(req))
+    return Response(_one(req, row), headers=(('Location', req.url('os-instance-categories', row['uuid'])),))
+
+
+def update(req, category):
+    return _one(req, req.services.api_db.run(categories.update, category[:255], _values(req)))
+
+
+def delete(req, category):
+    req.services.api_db.run(categories.delete, category[:255])
+
+
+def purge(req, category):
+    req.services.api_db.run(categories.purge, category[:255])
+
+
+_PATH = '/os-instance-categories'
+_ONE = _PATH + '/{category}'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'index', query=LIST, errors=(400, 401, 403)),
+    Route('POST', _PATH, create, policy=_RULE + 'create', status=201, body=CREATE, errors=(400, 401, 403, 409)),
+    Route('GET', _ONE, show, policy=_RULE + 'show', query=SHOW, errors=(400, 401, 403, 404)),
+    Route('PUT', _ONE, update, policy=_RULE + 'update', body=UPDATE, errors=(400, 401, 403, 404, 409)),
+    Route('DELETE', _ONE, delete, policy=_RULE + 'delete', status=204, errors=(401, 403, 404, 409)),
+    Route('POST', _ONE + '/action', purge, action='purge', policy=_RULE + 'purge', status=204, body=PURGE,
+          errors=(400, 401, 403, 404, 409)),
+)

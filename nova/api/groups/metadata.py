@@ -1,0 +1,87 @@
+"""/os-server-groups/{id}/metadata: items that a group's project keeps on it.
+
+Those whose keys begin with ``capabilities:`` say what the hosts of a group with the policy host-capabilities must have;
+they change only while it has no members.
+"""
+from nova import exception
+from nova.api.groups import server_groups
+from nova.api.routes import Route
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
+from nova.db.placement import server_groups as db
+from nova.db.projects import quotas
+
+SHOW = 'nova:os-server-groups:metadata:show'
+CHANGE = 'nova:os-server-groups:metadata:update'
+
+
+def _metadata(req, id):
+    with req.services.api_db.reader() as conn:
+        return server_groups.find(req, conn, id, SHOW)['metadata']
+
+
+def index(req, id):
+    return {'metadata': _metadata(req, id)}
+
+
+def show(req, id, key):
+    metadata = _metadata(req, id)
+    if key not in metadata:
+        raise exception.MetadataItemNotFound(key=key[:80])
+    return {'meta': {key: metadata[key]}}
+
+
+def create(req, id):
+    """Add items and change those that are there."""
+    given = req.body['metadata']
+    return {'metadata': _change(req, id, lambda metadata: {**metadata, **given})}
+
+
+def update_all(req, id):
+    """Replace all of it."""
+    given = req.body['metadata']
+    return {'metadata': _change(req, id, lambda metadata: given)}
+
+
+def update(req, id, key):
+    given = req.body['meta']
+    if list(given) != [key]:
+        raise exception.BadRequest('Request body and URI mismatch' if len(given) == 1 else
+                                   'Request body contains too many items')
+    _change(req, id, lambda metadata: {**metadata, **given})
+    return {'meta': given}
+
+
+def delete(req, id, key):
+    def without(metadata):
+        if key not in metadata:
+            raise exception.MetadataItemNotFound(key=key[:80])
+        return {name: value for name, value in metadata.items() if name != key}
+    _change(req, id, without)
+
+
+def _change(req, id, changed):
+    """Metadata after ``changed(metadata)``, written in the transaction that reads it."""
+    def run(conn, row):
+        metadata = changed(row['metadata'])
+        check(req, conn, row, metadata)
+        return db.update(conn, row, {'metadata': metadata})['metadata']
+    return server_groups.change(req, id, CHANGE, run)
+
+
+def check(req, conn, row, metadata):
+    """:raises LimitExceeded: more items than a group of the project may have, and more than there were"""
+    if len(metadata) > len(row['metadata']):
+        server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, row['project_id']))
+
+
+_PATH = '/os-server-groups/{id}/metadata'
+_ERRORS = (400, 401, 403, 404, 409)
+ROUTES = (
+    Route('GET', _PATH, index, checks=(SHOW,), errors=(401, 403, 404)),
+    Route('POST', _PATH, create, checks=(CHANGE,), body=server_schemas.METADATA_BODY, errors=_ERRORS),
+    Route('PUT', _PATH, update_all, checks=(CHANGE,), body=server_schemas.METADATA_BODY, errors=_ERRORS),
+    Route('GET', _PATH + '/{key}', show, checks=(SHOW,), errors=(401, 403, 404)),
+    Route('PUT', _PATH + '/{key}', update, checks=(CHANGE,), body=server_schemas.META_BODY, errors=_ERRORS),
+    Route('DELETE', _PATH + '/{key}', delete, checks=(CHANGE,), status=204, errors=_ERRORS),
+)

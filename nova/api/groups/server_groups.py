@@ -1,0 +1,191 @@
+"""Server groups: servers that are to stand together, apart, near each other, or on hosts of a kind.
+
+A group may have several policies, or none (``nova.api.groups.groups``). Here it is shown with the first of them, as
+clients of this resource expect; ``nova:policies`` has all of them where they are not one.
+"""
+from nova import context as nova_context
+from nova import exception
+from nova.api import formats
+from nova.api import notifications
+from nova.api import paging
+from nova.api import params
+from nova.api.fields import ABSENT
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.db.audit import log
+from nova.db.placement import server_groups
+from nova.db.placement.server_groups import ANTI_AFFINITY
+from nova.db.projects import quotas
+
+_RULE = 'os_compute_api:os-server-groups:'
+INDEX, SHOW, CREATE_RULE, DELETE = (_RULE + name for name in ('index', 'show', 'create', 'delete'))
+ALL_PROJECTS = INDEX + ':all_projects'
+UPDATE_RULE = 'nova:os-server-groups:update'
+
+_ADDED = [server_groups.PROXIMITY, server_groups.CAPABILITIES]        # at every version
+_OLD = [ANTI_AFFINITY, server_groups.AFFINITY]
+_POLICIES = [*_OLD, server_groups.SOFT_ANTI_AFFINITY, server_groups.SOFT_AFFINITY]
+
+VIEW = Fields(
+    Field('id', 'uuid'),
+    Field('name', 'name'),
+    Field('policies', lambda row, req: row['policies'][:1], until=63),
+    Field('policy', lambda row, req: row['policies'][0] if row['policies'] else '', since=64),
+    Field('rules', 'rules', since=64),
+    Field('members', server_category.seen_members),
+    Field('metadata', lambda row, req: {}, until=63),
+    Field('project_id', 'project_id', since=13),
+    Field('user_id', 'user_id', since=13),
+    Field('nova:policies', lambda row, req: row['policies'] if len(row['policies']) != 1 else ABSENT, optional=True),
+)
+
+
+def _policies(names):
+    return Type({'type': 'array', 'prefixItems': [{'enum': [*names, *_ADDED]}], 'minItems': 1, 'maxItems': 1,
+                 'uniqueItems': True})
+
+
+def _fields(required):
+    return (
+        Param('name', params.NAME, required=required),
+        Param('policies', _policies(_OLD), until=14, required=required),
+        Param('policies', _policies(_POLICIES), since=15, until=63, required=required),
+        Param('policy', {'enum': [*_POLICIES, *_ADDED]}, since=64, required=required),
+        Param('rules', Object(Param(server_groups.MOST, params.POSITIVE)), since=64),
+    )
+
+
+CREATE = Object(Param('server_group', Object(*_fields(True)), required=True))
+UPDATE = Object(Param('server_group', Object(*_fields(False), minProperties=1), required=True))
+LIST = Query(Param('all_projects', params.STRING), Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE),
+             closed=75)
+
+
+# ---- of one group --------------------------------------------------------------
+
+def find(req, conn, id, rule, get=server_groups.get):
+    """A group that the caller may see, as server_groups.get gives it.
+
+    :raises ServerGroupNotFound: there is none, or it belongs to another project
+    """
+    if len(id) != 36 or not formats.is_uuid(id):
+        raise exception.ServerGroupNotFound(group_id=id[:80])
+    row = get(conn, id)
+    if row['project_id'] != req.project_id and not req.context.is_admin:
+        raise exception.ServerGroupNotFound(group_id=id)
+    req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
+    return row
+
+
+def change(req, id, rule, work):
+    """What ``work(conn, row)`` gives, in a transaction in which nobody else changes the group or joins it."""
+    def run(conn):
+        find(req, conn, id, rule)                # who may not do it, holds up nobody
+        return work(conn, find(req, conn, id, rule, server_groups.get_locked))
+    return req.services.api_db.run(run)
+
+
+def check_policies(policies, rules):
+    """:raises BadRequest: policies exclude each other, or the rules are of a policy that is not among them"""
+    for pair in server_groups.OPPOSITES:
+        if pair <= set(policies):
+            raise exception.BadRequest(f'The policies {" and ".join(sorted(pair))} exclude each other.')
+    if rules and ANTI_AFFINITY not in policies:
+        raise exception.BadRequest('Only the anti-affinity policy supports rules.')
+
+
+def remove(req, id):
+    """Remove a group: its members go on without it."""
+    row = notifications.read(req, req.services.api_db, server_groups.get, id)
+    req.services.api_db.run(server_groups.delete, id)
+    notifications.tell(req, 'server_group.delete', row)
+    req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # a conductor does the rest
+
+
+# ---- operations ----------------------------------------------------------------
+
+def index(req):
+    everything = 'all_projects' in req.query and req.allows(ALL_PROJECTS)
+    limit, offset = paging.limit(req), req.query.one('offset', 0)
+    project_id = nova_context.ALL_PROJECTS if everything else req.project_id
+    with req.services.api_db.reader() as conn:
+        rows = server_groups.page(conn, project_id, limit=limit, offset=offset)
+    build = VIEW.builder(req)
+    return {'server_groups': [build(row) for row in rows]}
+
+
+def show(req, id):
+    with req.services.api_db.reader() as conn:
+        return _one(req, find(req, conn, id, SHOW))
+
+
+def _one(req, row):
+    return {'server_group': VIEW.builder(req)(row)}
+
+
+def _given_policies(req, given):
+    """The policies that a body names, None where it names none."""
+    if req.has('server_group_rules'):
+        return [given['policy']] if 'policy' in given else None
+    return given.get('policies')
+
+
+def create(req):
+    given = req.body['server_group']
+    values = {'project_id': req.project_id, 'user_id': req.user_id, 'name': given['name'],
+              'policies': _given_policies(req, given), 'rules': given.get('rules') or {}}
+    check_policies(values['policies'], values['rules'])
+
+    def run(conn):
+        limits = quotas.limits_of(conn, req.services.conf, req.project_id)
+        return server_groups.create(conn, limits, values)
+    row = req.services.api_db.run(log.naming(run, 'uuid'))
+    notifications.tell(req, 'server_group.create', row)
+    return _one(req, row)
+
+
+def update(req, id):
+    """Another name; other policies and rules while the group has no members."""
+    given = req.body['server_group']
+    policies = _given_policies(req, given)
+
+    def run(conn, row):
+        values = {name: given[name] for name in ('name', 'rules') if name in given}
+        values |= with_policies(row, policies, values.get('rules'))
+        return server_groups.update(conn, row, values)
+    return _one(req, change(req, id, UPDATE_RULE, run))
+
+
+def with_policies(row, policies, rules=None):
+    """What changes of a group that gets other policies, and rules.
+
+    :param policies: None: those that it has
+    :param rules: None: those that it has, as long as its policies have rules
+    :raises BadRequest: they do not fit each other
+    """
+    wanted = row['policies'] if policies is None else policies
+    if rules is None:
+        rules = row['rules'] if ANTI_AFFINITY in wanted else {}
+    check_policies(wanted, rules)
+    return {'policies': [name for name in server_groups.POLICIES if name in wanted], 'rules': rules}
+
+
+def delete(req, id):
+    with req.services.api_db.reader() as conn:
+        find(req, conn, id, DELETE)
+    remove(req, id)
+
+
+ROUTES = (
+    Route('GET', '/os-server-groups', index, policy=INDEX, checks=(ALL_PROJECTS,), query=LIST, errors=(400,)),
+    Route('POST', '/os-server-groups', create, policy=CREATE_RULE, body=CREATE, errors=(400, 403, 409)),
+    Route('GET', '/os-server-groups/{id}', show, checks=(SHOW,), query=Query(closed=102), errors=(404,)),
+    Route('PUT', '/os-server-groups/{id}', update, checks=(UPDATE_RULE,), body=UPDATE, errors=(400, 403, 404, 409)),
+    Route('DELETE', '/os-server-groups/{id}', delete, checks=(DELETE,), status=204, errors=(404,)),
+)

@@ -1,0 +1,277 @@
+"""Host aggregates: groups of hosts with metadata; ``availability_zone`` among it makes a zone of the hosts."""
+from nova import exception
+from nova.api import casts
+from nova.api import cell_queries
+from nova.api import formats
+from nova.api import notifications
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Array
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.db.audit import log
+from nova.db.placement import aggregates
+from nova.db.placement import compute_nodes
+from nova.db.placement import image_cache
+from nova.db.placement import zones
+from nova.image import grants
+
+_RULE = 'os_compute_api:os-aggregates:'
+_IMAGES = 'compute:aggregates:images'
+ZONE = aggregates.ZONE
+CACHE_KEY = 'os-image-cache'
+MAX_IMAGES = 100                    # of one request to fetch them ahead of time
+
+
+def _metadata(row, req):
+    return {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
+
+
+_BASE = Fields(
+    Field('id', 'id'),
+    Field('uuid', 'uuid', since=41),
+    Field('name', 'name'),
+    Field(ZONE, ZONE),
+    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds')),
+    Field('updated_at', lambda row, req: row['updated_at'] and row['updated_at'].isoformat(timespec='microseconds')),
+    Field('deleted', lambda row, req: False),
+    Field('deleted_at', lambda row, req: None),
+)
+VIEW = _BASE + Fields(Field('hosts', 'hosts'), Field('metadata', _metadata))
+
+# ---- what may come in --------------------------------------------------------
+
+_ZONE_NAME = Type(params.nullable(string(1, 255, format='az_name')), convert=lambda zone: zone and zone.strip(),
+                  relaxed=params.nullable(string(1, 255, format='az_name_with_leading_trailing_spaces')))
+CREATE = Object(Param('aggregate', Object(
+    Param('name', params.NAME, required=True), Param(ZONE, _ZONE_NAME)), required=True))
+UPDATE = Object(Param('aggregate', Object(
+    Param('name', params.NAME), Param(ZONE, _ZONE_NAME), minProperties=1), required=True))
+_ITEMS = Object(Param(None, params.nullable(string(max_length=255)), pattern=params.METADATA_KEY), maxProperties=1024)
+SET_METADATA = Object(Param('set_metadata', Object(Param('metadata', _ITEMS, required=True)), required=True))
+CACHE = Object(Param('cache', Array(Object(Param('id', params.UUID, required=True)), minItems=1,
+                                    maxItems=MAX_IMAGES), required=True))
+
+
+def _host_body(action):
+    return Object(Param(action, Object(Param('host', params.HOST, required=True)), required=True))
+
+
+def number(id):
+    """
+    :raises BadRequest: an aggregate's id is a number
+    :raises AggregateNotFound: none has a negative one
+    """
+    digits = id.removeprefix('-')
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) <= params.MAX_INT):
+        raise exception.BadRequest(f'Invalid aggregate id {id[:40]}: it must be an integer.')
+    if int(id) < 0:
+        raise exception.AggregateNotFound(aggregate_id=id)
+    return int(id)
+
+
+# ---- zones -------------------------------------------------------------------
+
+def cell_of(req, host):
+    """The cell of a compute host.
+
+    :raises ComputeHostNotFound: no cell has it
+    :raises ServiceUnavailable: none has it, but one does not answer
+    """
+    for cell, _hosts in _cells_of(req, [host]):
+        return cell
+    raise exception.ComputeHostNotFound(host=host)
+
+
+def _cells_of(req, hosts):
+    """[(cell, those of the compute hosts that it has)] of the cells that have one.
+
+    :raises ServiceUnavailable: one of them is in no cell that answers, and one does not answer
+    """
+    found, down = req.services.cells.read(lambda conn: set(zones.of(conn, hosts)))
+    if down and set(hosts).difference(*(here for _cell, here in found)):
+        raise exception.ServiceUnavailable(service='database')
+    return [(cell, here) for cell, here in found if here]
+
+
+def _follow(req, conn, hosts):
+    """Let the hosts' rows say the zones and the aggregates that they now have.
+
+    Done before the change of the aggregates is committed: what a crash leaves in between, or a server that arrives in
+    one cell while another is written, a conductor mends.
+
+    :raises HostHasServers: nothing is changed then, once the caller's transaction has ended
+    """
+    if not hosts:
+        return
+    default = req.services.conf.default_availability_zone
+    in_zones = {**dict.fromkeys(hosts, default), **aggregates.zones(conn, hosts)}
+    in_aggregates = {**dict.fromkeys(hosts, []), **aggregates.described(conn, hosts)}
+
+    def write(cell_conn):
+        zones.move(cell_conn, in_zones)
+        zones.describe(cell_conn, in_aggregates)
+    cells = [cell for cell, _hosts in _cells_of(req, hosts)]
+    if len(cells) > 1:
+        for cell in cells:
+            with cell.db.reader() as cell_conn:
+                zones.check(cell_conn, in_zones)
+    for cell in cells:
+        cell.db.run(write)
+
+
+def _change(req, event, function, *args):
+    """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
+    req.services.cells.all()             # the first time it writes, which nobody can while the lock is held
+
+    def run(conn):
+        aggregates.lock(conn)
+        row = function(conn, *args)
+        _follow(req, conn, row['hosts'])
+        return row
+    try:
+        row = req.services.api_db.run(run)
+    except (exception.ZoneConflict, exception.HostHasServers) as error:
+        raise exception.BadRequest(error.message) from None
+    notifications.tell(req, event, row)
+    return _one(req, row)
+
+
+def _change_host(req, event, id, function, host):
+    req.services.cells.all()
+
+    def run(conn):
+        aggregates.lock(conn)
+        row = function(conn, number(id), host)
+        _follow(req, conn, [host])
+        return row
+    row = req.services.api_db.run(run)
+    notifications.tell(req, event, row)
+    return _one(req, row)
+
+
+# ---- handlers ----------------------------------------------------------------
+
+def _one(req, row, view=VIEW):
+    return {'aggregate': view.builder(req)(row)}
+
+
+def index(req):
+    with req.services.api_db.reader() as conn:
+        rows = aggregates.list(conn)
+    build = VIEW.builder(req)
+    return {'aggregates': [build(row) for row in rows]}
+
+
+def show(req, id):
+    with req.services.api_db.reader() as conn:
+        return _one(req, aggregates.get(conn, number(id)))
+
+
+def create(req):
+    given = req.body['aggregate']
+    row = req.services.api_db.run(log.naming(aggregates.create, 'id'), given['name'], given.get(ZONE))
+    notifications.tell(req, 'aggregate.create', row)
+    return _one(req, row, _BASE)
+
+
+def update(req, id):
+    return _change(req, 'aggregate.update_prop', aggregates.update, number(id), req.body['aggregate'])
+
+
+def delete(req, id):
+    def run(conn):
+        aggregates.lock(conn)
+        aggregates.delete(conn, number(id))
+    row = notifications.read(req, req.services.api_db, aggregates.get, number(id))
+    req.services.api_db.run(run)
+    notifications.tell(req, 'aggregate.delete', row)
+
+
+def add_host(req, id):
+    host = req.body['add_host']['host']
+    cell_of(req, host)
+    return _change_host(req, 'aggregate.add_host', id, aggregates.add_host, host)
+
+
+def remove_host(req, id):
+    return _change_host(req, 'aggregate.remove_host', id, aggregates.remove_host, req.body['remove_host']['host'])
+
+
+def set_metadata(req, id):
+    changes = req.body['set_metadata']['metadata']
+    zone = changes.get(ZONE)
+    if zone is not None and not formats.az_name(zone):
+        raise exception.BadRequest(f'The value of {ZONE} is no zone: ' + formats.SENTENCES['az_name'])
+    return _change(req, 'aggregate.update_metadata', aggregates.set_metadata, number(id), changes)
+
+
+def cache_images(req, id):
+    """Ask the aggregate's hosts to fetch images before a server needs them."""
+    image_ids = [image['id'] for image in req.body['cache']]
+    if len(set(image_ids)) < len(image_ids):
+        raise exception.BadRequest('Duplicate images in request')
+    with req.services.api_db.reader() as conn:
+        hosts = aggregates.get(conn, number(id))['hosts']
+    for image_id in image_ids:
+        try:
+            req.services.images.show(req.context, image_id)
+        except exception.ImageNotFound as error:
+            raise exception.BadRequest(error.message) from None
+    for cell, here in _cells_of(req, hosts):
+        able = cell.db.run(_ask, req, sorted(here), image_ids)
+        for host in able:
+            grant = req.services.images.grant(grants.make(
+                None, host, req.services.conf.conductor.task_give_up, image_ids))
+            casts.send(cell, cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids, grant=grant)
+
+
+def _ask(conn, req, hosts, image_ids):
+    """The hosts of this cell that can fetch images ahead of time, with a row for each image."""
+    known = {}
+    for host, capabilities in compute_nodes.capabilities(conn, hosts):
+        known[host] = known.get(host, False) or bool(capabilities.get('image_cache'))
+    able = sorted(host for host in known if known[host])
+    image_cache.add(conn, req.context, able, image_ids, req.services.conf.conductor.task_deadline,
+                    sorted(known.keys() - set(able)))
+    return able
+
+
+def cached_images(req, id):
+    """How far the hosts are with the images that they were asked to fetch."""
+    with req.services.api_db.reader() as conn:
+        hosts = aggregates.get(conn, number(id))['hosts']
+    found, total = {}, dict.fromkeys(image_cache.STATES, 0)
+    for _cell, (numbers, failures) in cell_queries.ask(req, lambda conn: image_cache.progress(conn, hosts))[0]:
+        for image_id, state, count in numbers:
+            image = found.setdefault(image_id, {'id': image_id, **dict.fromkeys(image_cache.STATES, 0), 'failures': []})
+            image[state] += count
+            total[state] += count
+        for image_id, host, reason in failures:
+            found[image_id]['failures'].append({'host': host, 'reason': reason})
+    return {CACHE_KEY: {**total, 'images': [found[image_id] for image_id in sorted(found)]}}
+
+
+_ACTION = '/os-aggregates/{id}/action'
+ROUTES = (
+    Route('GET', '/os-aggregates', index, policy=_RULE + 'index', query=Query(closed=102)),
+    Route('POST', '/os-aggregates', create, policy=_RULE + 'create', body=CREATE, errors=(400, 409)),
+    Route('GET', '/os-aggregates/{id}', show, policy=_RULE + 'show', query=Query(closed=102), errors=(400, 404)),
+    Route('PUT', '/os-aggregates/{id}', update, policy=_RULE + 'update', body=UPDATE, errors=(400, 404, 409)),
+    Route('DELETE', '/os-aggregates/{id}', delete, policy=_RULE + 'delete', errors=(400, 404)),
+    Route('POST', _ACTION, add_host, action='add_host', policy=_RULE + 'add_host', body=_host_body('add_host'),
+          errors=(400, 404, 409)),
+    Route('POST', _ACTION, remove_host, action='remove_host', policy=_RULE + 'remove_host',
+          body=_host_body('remove_host'), errors=(400, 404, 409)),
+    Route('POST', _ACTION, set_metadata, action='set_metadata', policy=_RULE + 'set_metadata', body=SET_METADATA,
+          errors=(400, 404)),
+    Route('POST', '/os-aggregates/{id}/images', cache_images, policy=_IMAGES, since=81, status=202, body=CACHE,
+          errors=(400, 404)),
+    Route('GET', '/os-aggregates/{id}/' + CACHE_KEY, cached_images, policy='nova:os-aggregates:images:show',
+          query=Query(closed=1), errors=(400, 404)),
+)

@@ -1,0 +1,62 @@
+"""Availability zones: which there are; for administrators also who is in them."""
+from nova import exception
+from nova import utils
+from nova.api.hosts import services as services_api
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.db.services import services
+
+_RULE = 'os_compute_api:os-availability-zone:'
+
+
+def _zones(req):
+    """{zone: [service rows]}: computes in their zones, every other service in the internal one.
+
+    Those of cells that do not answer are left out.
+    """
+    internal = req.services.conf.internal_service_availability_zone
+    zones = {}
+    found, _down = req.services.cells.read(services.list)
+    if not found:
+        raise exception.ServiceUnavailable(service='database')
+    for _cell, rows in found:
+        for row in rows:
+            zone = row['availability_zone'] if row['binary'] == 'nova-compute' else internal
+            zones.setdefault(zone, []).append(row)
+    return zones
+
+
+def _entry(zone, available, hosts=None):
+    return {'zoneName': zone, 'zoneState': {'available': available}, 'hosts': hosts}
+
+
+def _available(rows):
+    """A zone can take servers while one of its services is not disabled."""
+    return any(not row['disabled'] for row in rows)
+
+
+def index(req):
+    internal = req.services.conf.internal_service_availability_zone
+    zones = _zones(req)
+    return {'availabilityZoneInfo': [_entry(zone, _available(zones[zone]))
+                                     for zone in sorted(zones) if zone != internal]}
+
+
+def detail(req):
+    now, down_time = utils.utcnow(), req.services.conf.service_down_time
+    found = []
+    for zone, rows in sorted(_zones(req).items()):
+        hosts = {}
+        for row in rows:
+            hosts.setdefault(row['host'], {})[row['binary']] = {
+                'available': services.is_up(row, down_time, now), 'active': not row['disabled'],
+                'updated_at': services_api.seen(row, req)}
+        available = _available(rows)
+        found.append(_entry(zone, available, hosts if available else None))
+    return {'availabilityZoneInfo': found}
+
+
+ROUTES = (
+    Route('GET', '/os-availability-zone', index, policy=_RULE + 'list', query=Query(closed=102)),
+    Route('GET', '/os-availability-zone/detail', detail, policy=_RULE + 'detail', query=Query(closed=102)),
+)

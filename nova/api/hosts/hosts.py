@@ -1,0 +1,119 @@
+"""Hosts, until 2.42: the services of each, what a compute host has and gives, and the control of its machine."""
+import functools
+
+from nova import exception
+from nova.api import cell_queries
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.api.servers import lookup as server_lookup
+from nova.db.placement import compute_nodes
+from nova.db.placement import hosts
+from nova.db.services import services
+
+_RULE = 'os_compute_api:os-hosts:'
+CONTROL = 'host_control'         # the driver feature behind maintenance and power actions
+UNTIL = 42
+
+VIEW = Fields(Field('host_name', 'host'), Field('service', 'topic'), Field('zone', 'availability_zone'))
+RESOURCE = Fields(
+    Field('host', lambda row, host: host), Field('project', 'project_id'), Field('cpu', 'vcpus'),
+    Field('memory_mb', 'memory_mb'), Field('disk_gb', 'local_gb'))
+
+LIST = Query(Param('zone', params.STRING))
+_SWITCH = params.Type({'type': 'string', 'enum': ['enable', 'disable', 'Enable', 'Disable', 'ENABLE', 'DISABLE']},
+                      convert=lambda value: value.lower() == 'enable')
+UPDATE = Object(Param('status', _SWITCH), Param('maintenance_mode', _SWITCH))
+
+
+def index(req):
+    zone = req.query.one('zone')
+    rows = cell_queries.rows(req, lambda conn: services.list(conn, availability_zone=zone or None))
+    build = VIEW.builder(req)
+    return {'hosts': [build(row) for row in rows]}
+
+
+def _find(req, id):
+    """(cell, row of the compute service, rows of its nodes) of a host.
+
+    :raises ComputeHostNotFound:
+    """
+    cell, rows = cell_queries.first(req, lambda conn: services.list(conn, host=id[:255], topic='compute'))
+    if cell is None:
+        raise exception.ComputeHostNotFound(host=id[:255])
+    with cell.db.reader() as conn:
+        return cell, rows[0], compute_nodes.by_host(conn, rows[0]['host'])
+
+
+def show(req, id):
+    cell, service, nodes = _find(req, id)
+    if not nodes:
+        raise exception.ComputeHostNotFound(host=id[:255])
+    with cell.db.reader() as conn:
+        projects = hosts.usage_by_project(conn, service['host'])
+    names = ('vcpus', 'memory_mb', 'local_gb')
+    rows = [{'project_id': '(total)', **{name: sum(node[name] for node in nodes) for name in names}},
+            {'project_id': '(used_now)', **{name: sum(node[name + '_used'] for node in nodes) for name in names}},
+            {'project_id': '(used_max)', **{name: sum(row[name] for row in projects) for name in names}},
+            *projects]
+    build = RESOURCE.builder(req, view=service['host'])
+    return {'host': [{'resource': build(row)} for row in rows]}
+
+
+def update(req, id):
+    cell, service, nodes = _find(req, id)
+    if not req.body:
+        raise exception.BadRequest('Nothing to change was named: status or maintenance_mode.')
+    shown = {'host': service['host']}
+    if 'maintenance_mode' in req.body:
+        _check_control(req, cell, service, nodes)
+        on = req.body['maintenance_mode']
+        _ask(cell.rpc.compute.set_host_maintenance, req, service, enabled=on)
+        shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
+    if 'status' in req.body:
+        enabled = req.body['status']
+        cell.db.run(services.update, service['id'], {'disabled': not enabled, 'disabled_reason': None})
+        shown['status'] = 'enabled' if enabled else 'disabled'
+    return shown
+
+
+def power(action, req, id):
+    """:param action: 'reboot', 'shutdown' or 'startup'"""
+    cell, service, nodes = _find(req, id)
+    _check_control(req, cell, service, nodes)
+    return {'host': service['host'],
+            'power_action': _ask(cell.rpc.compute.host_power_action, req, service, action=action)}
+
+
+def _check_control(req, cell, service, nodes):
+    """:raises Unsupported: the driver cannot control its machine
+    :raises BadRequest: the host does not answer
+    """
+    if not nodes or not all((node['capabilities'] or {}).get(CONTROL) for node in nodes):
+        raise exception.Unsupported('The driver of this host does not support maintenance and power actions.')
+    with cell.db.reader() as conn:
+        up = server_lookup.host_is_up(req, conn, service['host'])
+    if not up:
+        raise exception.BadRequest(f'Compute service of {service["host"]} is unavailable at this time.')
+
+
+def _ask(call, req, service, **arguments):
+    try:
+        return call(req.context, server=service['host'], **arguments)
+    except exception.Unavailable as error:
+        raise exception.BadRequest(error.message) from None
+
+
+ROUTES = (
+    Route('GET', '/os-hosts', index, policy=_RULE + 'list', until=UNTIL, query=LIST),
+    Route('GET', '/os-hosts/{id}', show, policy=_RULE + 'show', until=UNTIL, errors=(404,)),
+    Route('PUT', '/os-hosts/{id}', update, policy=_RULE + 'update', until=UNTIL, body=UPDATE,
+          errors=(400, 404, 501)),
+    *(Route('GET', f'/os-hosts/{{id}}/{action}', functools.partial(power, action), policy=_RULE + rule, until=UNTIL,
+            errors=(400, 404, 501))
+      for action, rule in (('reboot', 'reboot'), ('shutdown', 'shutdown'), ('startup', 'start'))),
+)

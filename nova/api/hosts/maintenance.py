@@ -1,0 +1,112 @@
+"""Maintenance of hosts of an aggregate, an addition of this system: conductor/maintenance.py does it."""
+from nova import exception
+from nova.api import cell_queries
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.fields import moment
+from nova.api.hosts import aggregates as aggregates_api
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.db.moves import maintenance
+from nova.db.placement import aggregates
+
+KEY = 'os-host-maintenance'
+_START, _STOP = KEY + ':start', KEY + ':stop'
+_RULE = 'nova:os-aggregates:maintenance'
+
+
+VIEW = Fields(
+    Field('id', 'uuid'),
+    Field('host', 'host'),
+    Field('aggregate_id', 'aggregate_id'),
+    Field('status', 'status'),
+    Field('message', 'message'),
+    Field('created_at', moment('created_at')),
+    Field('updated_at', moment('updated_at')),
+    Field('stopped_at', moment('stopped_at')),
+    Field('counts', 'counts'),
+)
+SERVER = Fields(
+    Field('id', 'instance_uuid'),
+    Field('direction', 'direction'),
+    Field('state', 'state'),
+    Field('dest_host', 'dest'),
+    Field('migration_id', 'migration_id'),
+    Field('reason', 'reason'),
+    Field('updated_at', moment('updated_at')),
+)
+
+
+def _member(req, id, host):
+    """The aggregate, of which the host is a member.
+
+    :raises AggregateNotFound, AggregateHostNotFound:
+    """
+    with req.services.api_db.reader() as conn:
+        aggregate = aggregates.get(conn, aggregates_api.number(id))
+    if host not in aggregate['hosts']:
+        raise exception.AggregateHostNotFound(aggregate_id=id, host=host)
+    return aggregate
+
+
+def _shown(req, row):
+    build = SERVER.builder(req)
+    return {KEY: {**VIEW.builder(req)(row), 'servers': [build(server) for server in row['servers']]}}
+
+
+def _do(req, id, host, function, *args):
+    """``function(conn, *args)``, of db.maintenance, in the host's cell; an answer of what is there then."""
+    def run(conn):
+        function(conn, *args)
+        return maintenance.of_host(conn, host, aggregates_api.number(id))
+    return _shown(req, aggregates_api.cell_of(req, host).db.run(run))
+
+
+def start(req, id):
+    host = req.body[_START]['host']
+    aggregate = _member(req, id, host)
+    reason = f'Maintenance, its servers go to aggregate {aggregate["id"]}.'
+    return _do(req, id, host, maintenance.start, req.context, host, aggregate['id'], reason)
+
+
+def stop(req, id):
+    host = req.body[_STOP]['host']
+    with req.services.api_db.reader() as conn:
+        aggregates.get(conn, aggregates_api.number(id))
+    return _do(req, id, host, maintenance.stop, host, aggregates_api.number(id))
+
+
+def index(req, id):
+    number = aggregates_api.number(id)
+    with req.services.api_db.reader() as conn:
+        aggregates.get(conn, number)
+    build = VIEW.builder(req)
+    return {KEY: [build(row) for row in cell_queries.rows(req, lambda conn: maintenance.of_aggregate(conn, number))]}
+
+
+def show(req, id, host):
+    number = aggregates_api.number(id)
+    with req.services.api_db.reader() as conn:
+        aggregates.get(conn, number)
+    cell, row = cell_queries.first(req, lambda conn: maintenance.of_host(conn, host, number))
+    if cell is None:
+        raise exception.MaintenanceNotFound(aggregate_id=number, host=host[:255])
+    return _shown(req, row)
+
+
+def _action(name, handler):
+    body = Object(Param(name, Object(Param('host', params.HOST, required=True)), required=True))
+    return Route('POST', '/os-aggregates/{id}/action', handler, action=name, policy=_RULE, status=202, body=body,
+                 errors=(400, 404, 409))
+
+
+_PATH = '/os-aggregates/{id}/' + KEY
+ROUTES = (
+    _action(_START, start),
+    _action(_STOP, stop),
+    Route('GET', _PATH, index, policy=_RULE + ':show', query=Query(closed=1), errors=(400, 404)),
+    Route('GET', _PATH + '/{host}', show, policy=_RULE + ':show', query=Query(closed=1), errors=(400, 404)),
+)

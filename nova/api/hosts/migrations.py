@@ -1,0 +1,152 @@
+"""/os-migrations, and the live migrations in progress of one server."""
+from nova import context as nova_context
+from nova import exception
+from nova.api import cell_queries
+from nova.api import fields
+from nova.api import paging
+from nova.api.params import DATE_TIME
+from nova.api.params import LIMIT
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import STRING
+from nova.api.routes import Route
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.moves import migrations as server_migrations
+
+INDEX = 'os_compute_api:os-migrations:index'
+ALL_PROJECTS = INDEX + ':all_projects'
+HOSTS = INDEX + ':host'
+_SERVER = 'os_compute_api:servers:migrations:'
+SERVER_HOSTS = _SERVER + 'index:host'
+
+Field = fields.Field
+# what those who may not see hosts get instead of one
+_PLACES = ('source_compute', 'source_node', 'dest_compute', 'dest_node', 'dest_host')
+# query key -> column
+_FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_compute': 'source_compute',
+            'migration_type': 'migration_type', 'user_id': 'user_id'}
+
+
+def _time(column):
+    """The form of times in this resource: microseconds and no zone."""
+    return lambda row, req: row[column].isoformat(timespec='microseconds')
+
+
+def _links(row, req):
+    """Only a live migration in progress can be shown by itself."""
+    if row['migration_type'] != server_migrations.LIVE_MIGRATION or (
+            row['status'] not in server_migrations.LIVE_IN_PROGRESS):
+        return fields.ABSENT
+    return req.links('servers', row['instance_uuid'], 'migrations', row['id'])
+
+
+_COMMON = (
+    Field('id', 'id'), *(Field(name, name) for name in _PLACES), Field('status', 'status'),
+    Field('created_at', _time('created_at')), Field('updated_at', _time('updated_at')),
+    Field('uuid', 'uuid', since=59), Field('project_id', 'project_id', since=80),
+    Field('user_id', 'user_id', since=80))
+
+MIGRATION = fields.Fields(
+    *_COMMON, Field('instance_uuid', 'instance_uuid'),
+    Field('old_instance_type_id', lambda row, req: row['old_flavor'].get('id')),
+    Field('new_instance_type_id', lambda row, req: row['new_flavor'].get('id')),
+    Field('migration_type', 'migration_type', since=23), Field('links', _links, since=23, optional=True))
+
+SERVER_MIGRATION = fields.Fields(
+    *_COMMON, Field('server_uuid', 'instance_uuid'),
+    *(Field(name, name) for name in (f'{what}_{part}_bytes' for what in ('memory', 'disk')
+                                     for part in ('total', 'processed', 'remaining'))))
+
+LIST = Query(
+    *(Param(name, STRING) for name in ('hidden', 'host', 'instance_uuid', 'source_compute', 'status',
+                                       'migration_type')),
+    Param('limit', LIMIT, since=59), Param('marker', STRING, since=59), Param('changes-since', DATE_TIME, since=59),
+    Param('changes-before', DATE_TIME, since=66), Param('user_id', STRING, since=80),
+    Param('project_id', STRING, since=80), closed=59, single=59)
+
+
+def _visible(rows, sees_hosts):
+    return rows if sees_hosts else [{**row, **dict.fromkeys(_PLACES)} for row in rows]
+
+
+def index(req):
+    query = req.query
+    filters = {column: query.one(name) for name, column in _FILTERS.items() if name in query}
+    everybody = req.allows(ALL_PROJECTS)
+    project_id = query.one('project_id', nova_context.ALL_PROJECTS if everybody else req.project_id)
+    if project_id != req.project_id and not everybody:
+        req.authorize(ALL_PROJECTS)
+    if not req.allows(HOSTS) and ('host' in query or 'source_compute' in query):
+        req.authorize(HOSTS)                 # whether a filter matches would tell the host
+    paged = req.has('migration_paging')
+    limit = paging.limit(req) if paged else None
+    since, before = query.one('changes-since'), query.one('changes-before')
+    if since is not None and before is not None and before < since:
+        raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')
+    after, rows = None, []
+    if project_id and paged and paging.marker(req) is not None:
+        after = _place(req, paging.marker(req), project_id)
+    # no migration is hidden, and none is of the project ''
+    if project_id and query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):
+        rows = cell_queries.rows(req, lambda conn: server_migrations.page(
+            conn, project_id, filters, host=query.one('host'), limit=None if limit is None else limit + 1, after=after,
+            changes_since=since, changes_before=before))
+        rows.sort(key=lambda row: (row['created_at'], row['id'], row['uuid']), reverse=True)
+    build = MIGRATION.builder(req)
+    shown = _visible(rows if limit is None else rows[:limit], req.allows(HOSTS))
+    body = {'migrations': [build(row) for row in shown]}
+    if not paged:
+        return body
+    return paging.add_links(body, req, 'os-migrations', 'migrations', shown[-1]['uuid'] if shown else None,
+                            len(rows) > limit)
+
+
+def _place(req, marker, project_id):
+    """Where a page begins.
+
+    :raises InvalidMarker: no move of the project has this uuid
+    """
+    cell, place = cell_queries.first(req, lambda conn: server_migrations.place_of(conn, marker, project_id))
+    if cell is None:
+        raise exception.InvalidMarker(marker=marker)
+    return place
+
+
+# ---- of one server -----------------------------------------------------------
+
+def _in_progress(req, server_id, rule):
+    """(server's row, its live migrations in progress)."""
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        server = server_lookup.find(req, conn, server_id, rule)
+        rows = [row for row in server_migrations.open_of(conn, server_id)
+                if row['migration_type'] == server_migrations.LIVE_MIGRATION
+                and row['status'] in server_migrations.LIVE_IN_PROGRESS]
+    return server, rows
+
+
+def server_index(req, server_id):
+    server, rows = _in_progress(req, server_id, _SERVER + 'index')
+    build = SERVER_MIGRATION.builder(req)
+    rows = _visible(rows, req.allows(SERVER_HOSTS, server_lookup.target(server)))
+    return {'migrations': [build(row) for row in rows]}
+
+
+def server_show(req, server_id, id):
+    _server, rows = _in_progress(req, server_id, _SERVER + 'show')
+    for row in rows:
+        if str(row['id']) == id:
+            return {'migration': SERVER_MIGRATION.builder(req)(row)}
+    raise exception.MigrationNotFound(
+        f'In-progress live migration {id[:40]} is not found for server {server_id}.')
+
+
+_PATH = '/servers/{server_id}/migrations'
+ROUTES = (
+    Route('GET', '/os-migrations', index, policy=INDEX, checks=(ALL_PROJECTS, HOSTS), query=LIST,
+          errors=(400, 401, 403)),
+    Route('GET', _PATH, server_index, policy=_SERVER + 'index', checks=(SERVER_HOSTS,), since=23,
+          query=server_schemas.NOTHING, errors=(401, 403, 404)),
+    Route('GET', _PATH + '/{id}', server_show, policy=_SERVER + 'show', since=23, query=server_schemas.NOTHING,
+          errors=(401, 403, 404)),
+)

@@ -1,0 +1,62 @@
+"""POST /os-scheduler/explain, an addition of this product: how a server would be placed, without placing it.
+
+The body is one of POST /servers, checked as it is there, or names a server that exists. Neither a quota nor a host
+is asked for anything: what is answered may be another a moment later.
+"""
+import uuid as uuidlib
+
+from nova import exception
+from nova import objects
+from nova.api import paging
+from nova.api import params
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.api.servers import create as server_create
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import request_specs
+
+KEY = 'explanation'
+HOSTS = 20                       # that each list of an answer names, unless the query has a limit
+
+BODY = Object(
+    *(param for param in server_schemas.CREATE.params if param.name != 'server'),
+    Param('server', server_schemas.SERVER),
+    Param('server_id', params.UUID),
+    Param('seed', params.UUID),
+    oneOf=[{'required': ['server']}, {'required': ['server_id']}])
+QUERY = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE), closed=1)
+
+
+def explain(req):
+    seed = str(uuidlib.UUID(req.body['seed'])) if 'seed' in req.body else None
+    limit = min(HOSTS, paging.limit(req)) if 'limit' not in req.query else paging.limit(req)
+    page = {'limit': limit, 'offset': req.query.one('offset', 0)}
+    return {KEY: (_existing if 'server_id' in req.body else _new)(req, seed, page)}
+
+
+def _new(req, seed, page):
+    """Of servers that a request would make."""
+    wanted = server_create.check(req)
+    seeds = [seed or str(uuidlib.uuid4()), *(str(uuidlib.uuid4()) for _ in range(wanted.most - 1))]
+    spec = objects.RequestSpec(instance_uuid=seeds[0], num_instances=wanted.most, admin_password=None, **wanted.spec)
+    return req.services.scheduler.explain(req.context, spec=spec, seeds=seeds, instance_uuid=None, **page)
+
+
+def _existing(req, seed, page):
+    """Of a server that there is."""
+    if req.body.keys() - {'server_id', 'seed'}:
+        raise exception.BadRequest('A server that exists has its scheduler hints already.')
+    row = server_lookup.get(req, req.body['server_id'])
+    with req.services.api_db.reader() as conn:
+        spec = request_specs.get(conn, row['uuid'])
+    return req.services.scheduler.explain(req.context, spec=spec, seeds=[seed or row['uuid']],
+                                          instance_uuid=row['uuid'], **page)
+
+
+ROUTES = (
+    Route('POST', '/os-scheduler/explain', explain, policy='nova:scheduler:explain',
+          checks=server_create.CHECKS, body=BODY, query=QUERY, errors=(400, 401, 403, 404, 409, 503)),
+)

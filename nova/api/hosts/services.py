@@ -1,0 +1,189 @@
+"""Compute services: which there are, whether they live, and whether they may take servers."""
+import uuid
+
+from nova import exception
+from nova import utils
+from nova.api import cell_queries
+from nova.api import down_cells
+from nova.api import notifications
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.db.cells import rows as cell_rows
+from nova.db.moves import maintenance
+from nova.db.placement import aggregates
+from nova.db.placement import hosts
+from nova.db.services import services
+
+_RULE = 'os_compute_api:os-services:'
+REASON = string(1, 255)
+
+
+def state(row, req):
+    return 'up' if services.is_up(row, req.services.conf.service_down_time, utils.utcnow()) else 'down'
+
+
+def status(row, req):
+    return 'disabled' if row['disabled'] else 'enabled'
+
+
+def seen(row, req):
+    """When the service was heard of or changed last."""
+    times = [moment for moment in (row['last_seen_at'], row['updated_at']) if moment is not None]
+    return utils.isotime(max(times, default=None))
+
+
+VIEW = Fields(
+    Field('id', 'id', until=52),
+    Field('id', 'uuid', since=53),
+    Field('binary', 'binary'),
+    Field('host', 'host'),
+    Field('zone', 'availability_zone'),
+    Field('status', status),
+    Field('state', state),
+    Field('updated_at', seen),
+    Field('disabled_reason', 'disabled_reason'),
+    Field('forced_down', 'forced_down', since=11),
+)
+
+LIST = Query(Param('host', params.STRING), Param('binary', params.STRING), closed=75)
+UPDATE = Object(
+    Param('host', params.HOST, until=52, required=True),
+    Param('binary', string(1, 255), until=52, required=True),
+    Param('disabled_reason', REASON),
+    Param('forced_down', params.BOOLEAN, since=11),
+    Param('status', {'type': 'string', 'enum': ['enabled', 'disabled']}, since=53))
+
+
+def _find(req, id):
+    """(cell, row) of a service by what identifies it at this version.
+
+    :raises BadRequest: it is no uuid (no number before 2.53), or a number that several cells have
+    :raises ServiceNotFound:
+    """
+    if req.has('uuids_for_services'):
+        try:
+            id = str(uuid.UUID(id))
+        except ValueError:
+            raise exception.BadRequest(f'Invalid uuid {id[:40]}') from None
+    elif not (id.isascii() and id.isdigit()):
+        raise exception.BadRequest(f'Invalid service id {id[:40]}: it must be an integer.')
+    cell, row = cell_queries.only(req, lambda conn: services.get(conn, id), id)
+    if cell is None:
+        raise exception.ServiceNotFound(service_id=id)
+    return cell, row
+
+
+def index(req):
+    filters = {name: req.query.one(name) for name in ('host', 'binary') if req.query.one(name)}
+    found, down = req.services.cells.read(lambda conn: services.list(conn, **filters))
+    cell_queries.check(req, down)
+    unknown = down_cells.services(req, down, **filters) if down else []
+    if not found and not unknown:
+        raise exception.ServiceUnavailable(service='database')
+    build = VIEW.builder(req)
+    return {'services': [*unknown, *(build(row) for _cell, rows in found for row in rows)]}
+
+
+def delete(req, id):
+    cell, row = _find(req, id)
+
+    def run(conn):
+        if row['binary'] == 'nova-compute' and hosts.server_count(conn, row['host']):
+            raise exception.Conflict('Unable to delete compute service that is hosting instances. '
+                                     'Migrate or delete the instances first.')
+        services.delete(conn, row['id'])
+        if row['topic'] == 'compute':
+            maintenance.forget(conn, row['host'])
+    cell.db.run(run)
+    if row['topic'] == 'compute':
+        req.services.api_db.run(_forget_host, row['host'])
+    notifications.tell(req, 'service.delete', row, **_publisher(row))
+
+
+def _publisher(row):
+    return {'host': row['host'], 'by': row['binary']}
+
+
+def _forget_host(conn, host):
+    aggregates.forget_host(conn, host)
+    cell_rows.forget_host(conn, host)
+
+
+# ---- PUT before 2.53: what to do stands in the path --------------------------
+
+def _legacy_enable(req):
+    return {'disabled': False, 'disabled_reason': None}, {'status': 'enabled'}
+
+
+def _legacy_disable(req):
+    return {'disabled': True}, {'status': 'disabled'}
+
+
+def _legacy_disable_log_reason(req):
+    reason = req.body.get('disabled_reason')
+    if reason is None:
+        raise exception.BadRequest('Missing disabled reason field')
+    return ({'disabled': True, 'disabled_reason': reason}, {'status': 'disabled', 'disabled_reason': reason})
+
+
+def _legacy_force_down(req):
+    forced = req.body.get('forced_down')
+    if forced is None:
+        raise exception.BadRequest('Missing forced_down field')
+    return {'forced_down': forced}, {'forced_down': forced}
+
+
+_LEGACY = {'enable': (1, _legacy_enable), 'disable': (1, _legacy_disable),
+           'disable-log-reason': (1, _legacy_disable_log_reason), 'force-down': (11, _legacy_force_down)}
+
+
+def update_by_action(req, id):
+    since, change = _LEGACY.get(id, (None, None))
+    if since is None or req.version < since:
+        raise exception.NotFound('Unknown action')
+    values, shown = change(req)
+    named = {'host': req.body['host'], 'binary': req.body['binary']}
+    cell, rows = cell_queries.first(req, lambda conn: services.list(conn, **named))
+    if cell is None:
+        raise exception.NotFound('Service %(binary)s could not be found on host %(host)s.' % named)
+    _changed(req, cell.db.run(services.update, rows[0]['id'], values))
+    return {'service': {**named, **shown}}
+
+
+def _changed(req, row):
+    notifications.tell(req, 'service.update', row, **_publisher(row))
+    return row
+
+
+def update(req, id):
+    cell, row = _find(req, id)
+    given = req.body
+    wanted, reason = given.get('status'), given.get('disabled_reason')
+    if not given:
+        raise exception.BadRequest('No updates were requested. Fields status or forced_down should be specified.')
+    if reason is not None and wanted != 'disabled':
+        raise exception.BadRequest("Specifying disabled_reason requires that status is 'disabled'.")
+    if row['binary'] != 'nova-compute':
+        raise exception.BadRequest(f'Updating a {row["binary"]} service is not supported. '
+                                   'Only nova-compute services can be updated.')
+    values = {}
+    if wanted is not None:
+        values = {'disabled': wanted == 'disabled', 'disabled_reason': reason}
+    if 'forced_down' in given:
+        values['forced_down'] = given['forced_down']
+    return {'service': VIEW.builder(req)(_changed(req, cell.db.run(services.update, row['id'], values)))}
+
+
+ROUTES = (
+    Route('GET', '/os-services', index, policy=_RULE + 'list', query=LIST),
+    Route('PUT', '/os-services/{id}', update_by_action, policy=_RULE + 'update', until=52, body=UPDATE,
+          errors=(400, 404)),
+    Route('PUT', '/os-services/{id}', update, policy=_RULE + 'update', since=53, body=UPDATE, errors=(400, 404)),
+    Route('DELETE', '/os-services/{id}', delete, policy=_RULE + 'delete', status=204, errors=(400, 404, 409)),
+)

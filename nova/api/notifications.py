@@ -1,0 +1,63 @@
+"""Notifications of the API: what it does by itself, after it is committed. No operation fails because of them.
+
+What begins a task is told where the task begins, by a conductor; see conductor/notices.py.
+"""
+from nova import exception
+from nova.db.servers import event_facts
+from nova.db.servers import instance_actions
+from nova.notify import events
+
+
+def tell(req, name, row, **about):
+    """All phases of an event that is done in one transaction.
+
+    :param row: the columns of what it is of; None: nothing is told
+    :param about: host and by, of the publisher, where they are others than this service's
+    """
+    notifier = req.services.notifier
+    if notifier.on and row is not None:
+        for phase in events.EVENTS[name].phases:
+            notifier.tell(req.context, name, phase, row, **about)
+
+
+def told(req, **about):
+    """What an action's arguments carry for events alone, where somebody is told of it."""
+    return {instance_actions.TOLD: about} if req.services.notifier.on else {}
+
+
+def read(req, database, get, *args):
+    """What ``get(conn, *args)`` gives, for an event; None where nobody is told, nothing is there, or it cannot be read.
+    """
+    if not req.services.notifier.on:
+        return None
+
+    def ask():
+        with database.reader() as conn:
+            return get(conn, *args)
+    return _tried(req, ask)
+
+
+def updated(req, cell, row, **about):
+    """A server has another name, other tags, or is new.
+
+    :param row: its columns; None: nothing is told
+    :param about: old_state, old_task_state, old_display_name: what was
+    """
+    notifier = req.services.notifier
+    if not notifier.on or row is None:
+        return
+    attached = _tried(req, event_facts.read_attached, cell.db, row['uuid'], notifier)
+    if attached is not None:
+        about = {'old_state': row['vm_state'], 'old_task_state': row['task_state'], **about, **attached}
+        notifier.tell(req.context, 'instance.update', None, row, by=events.API, **about)
+
+
+def _tried(req, function, *args):
+    """What a function gives; None when it fails."""
+    try:
+        return function(*args)
+    except exception.NotFound:
+        return None
+    except Exception:
+        req.services.notifier.failed(f'{req.method} {req.route.path}')
+        return None

@@ -1,0 +1,85 @@
+"""GET /os-audit, an addition of this product: who did what, from where, with what result."""
+from nova import exception
+from nova.api import cell_queries
+from nova.api import fields
+from nova.api import paging
+from nova.api import params
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.db.audit import records
+
+INDEX = 'nova:audit:index'
+ALL_PROJECTS = INDEX + ':all_projects'
+# query key -> column
+_FILTERS = {'user_id': 'user_id', 'project_id': 'project_id', 'action': 'action', 'target_type': 'target_type',
+            'target_id': 'target_id', 'outcome': 'outcome', 'request_id': 'request_id',
+            'remote_address': 'remote_address'}
+Field = fields.Field
+
+RECORD = fields.Fields(
+    Field('id', 'uuid'),
+    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds') + 'Z'),
+    *(Field(name, name) for name in (
+        'request_id', 'user_id', 'project_id', 'domain_id', 'credential_id', 'service_user_id', 'remote_address',
+        'method', 'route', 'action', 'target_type', 'target_id', 'target_part', 'outcome', 'code', 'reason')),
+    Field('roles', lambda row, req: row['roles'].split(',') if row['roles'] else []),
+    Field('sealed', lambda row, req: row['seq'] is not None))
+
+LIST = Query(
+    *(Param(name, params.STRING) for name in _FILTERS if name != 'outcome'),
+    Param('outcome', {'type': 'string', 'enum': list(records.OUTCOMES)}), Param('all_projects', params.BOOLEAN),
+    Param('since', params.DATE_TIME), Param('until', params.DATE_TIME), Param('limit', params.LIMIT),
+    Param('marker', params.STRING), closed=1, single=1)
+
+
+def index(req):
+    """The newest first, of the API database and of all cells that answer."""
+    filters, limit = _filters(req), paging.limit(req)
+    since, until = req.query.one('since'), req.query.one('until')
+    if since is not None and until is not None and until < since:
+        raise exception.BadRequest('The value of since must be less than or equal to until.')
+    after = _place(req, filters, paging.marker(req)) if paging.marker(req) is not None else None
+    rows, down = _everywhere(req, lambda conn: records.page(conn, filters, since, until, after, limit + 1))
+    rows.sort(key=lambda row: (row['created_at'], row['uuid']), reverse=True)
+    build, shown = RECORD.builder(req), rows[:limit]
+    body = {'audit_records': [build(row) for row in shown], 'partial': bool(down)}
+    return paging.add_links(body, req, 'os-audit', 'audit_records', shown[-1]['uuid'] if shown else None,
+                            len(rows) > limit)
+
+
+def _filters(req):
+    """{column: value}: the caller's project, unless all are asked for by who may."""
+    filters = {column: req.query.one(name) for name, column in _FILTERS.items() if name in req.query}
+    if req.query.one('all_projects', False):
+        req.authorize(ALL_PROJECTS)
+        return filters
+    if filters.setdefault('project_id', req.project_id) != req.project_id:
+        req.authorize(ALL_PROJECTS)
+    return filters
+
+
+def _everywhere(req, function):
+    """(rows of all databases that answer, cells that are down)."""
+    with req.services.api_db.reader() as conn:
+        rows = function(conn)
+    found, down = cell_queries.ask(req, function)
+    return [*rows, *(row for _cell, listed in found for row in listed)], down
+
+
+def _place(req, filters, marker):
+    """Where a page begins.
+
+    :raises InvalidMarker: no record that the caller may see has this id
+    """
+    owner = {name: value for name, value in filters.items() if name == 'project_id'}
+    places, _down = _everywhere(req, lambda conn: [records.place_of(conn, marker, owner)])
+    place = next(filter(None, places), None)
+    if place is None:
+        raise exception.InvalidMarker(marker=marker)
+    return place
+
+
+ROUTES = (
+    Route('GET', '/os-audit', index, policy=INDEX, checks=(ALL_PROJECTS,), query=LIST, errors=(400, 401, 403, 503)),
+)

@@ -1,0 +1,148 @@
+"""GET /os-events, an addition of this product: the state changes of servers as server-sent events.
+
+An event is the state of a server after a change, as its row has it; states that follow each other faster than
+``POLL_S`` are one event. Its id is the time of the change in microseconds: a client that comes back with it in
+Last-Event-ID gets everything since then, from the rows of the servers and from the history of the deleted ones. It may
+get an event twice, and never misses a server's last state. ``event: reset`` says that the history does not reach
+back so far: what was deleted meanwhile is only to be found out by listing.
+
+The format is the one of the HTML standard (text/event-stream). A stream ends by itself after ``STREAM_S``, so that
+tokens do not outlive their time; clients come back by themselves.
+"""
+import datetime
+import threading
+import time
+
+import orjson
+
+from nova import context as nova_context
+from nova import exception
+from nova import states
+from nova import utils
+from nova.api import params
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.request import Response
+from nova.api.request import Stream
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.db.servers import changes
+
+RULE, ALL = 'nova:events', 'nova:events:all_projects'
+
+POLL_S = 0.5
+OVERLAP_S = 5             # a change is stamped before it is committed: rows of the last seconds are looked at again
+BEAT_S = 15               # a comment after so long a silence shows that the client is still there
+STREAM_S = 300
+RETRY_MS = 1000           # what a client that loses its stream waits
+BUSY_S = 10               # and one that found no free stream
+
+PAGE = 1000               # rows that a stream takes from a cell at once
+
+_MOMENT = datetime.timedelta(microseconds=1)
+_OVERLAP = datetime.timedelta(seconds=OVERLAP_S)
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def follow(req):
+    everything = req.query.one('all_tenants')
+    if everything:
+        req.authorize(ALL)
+    feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req),
+                 server_category.seen(req))
+    stopping = req.environ.get('nova.stopping') or threading.Event()
+    streams, owner = req.services.streams, req.project_id
+    if not streams.acquire(owner):
+        raise exception.TooManyRequests(retry_after=BUSY_S)
+    return Response(Stream(_events(feed, stopping), 'text/event-stream', lambda: streams.release(owner)))
+
+
+def _start(req):
+    """The moment from which the stream begins; None: now.
+
+    :raises BadRequest: Last-Event-ID is no id of ours
+    """
+    text = req.environ.get('HTTP_LAST_EVENT_ID', '').strip() or req.query.one('last_event_id')
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 16:
+        raise exception.BadRequest('Last-Event-ID is not the id of an event.')
+    return _EPOCH + datetime.timedelta(microseconds=int(text))
+
+
+class _Feed:
+    """Where one stream is.
+
+    :param project_id: whose, or ALL_PROJECTS
+    :param since: naive UTC datetime of the last event that the client has, or None
+    :param category: None for servers of all instance categories
+    """
+
+    def __init__(self, services, project_id, since, category=None):
+        self._cells, self._project_id, self._category = services.cells, project_id, category
+        kept = services.conf.conductor.deleted_servers_kept_days
+        self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
+        self._reached = since or utils.utcnow()
+        self._told = {}                       # (uuid, moment) of the overlap that the client has
+        self._first, self._down = since is None, []
+
+    def new(self):
+        """Rows that the client has not yet, oldest first."""
+        start = self._reached if self._first else self._reached - _OVERLAP
+        self._first = False
+        fresh = []
+        while start is not None and not fresh:
+            rows, start = self._page(start)
+            fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
+        for row in fresh:
+            self._told[row['uuid'], row['changed_at']] = None
+            if not self._down:               # what happens meanwhile in a cell that is down is told when it is back
+                self._reached = max(self._reached, row['changed_at'])
+        self._told = {key: None for key in self._told if key[1] >= self._reached - _OVERLAP}
+        return fresh
+
+    def _page(self, start):
+        """(rows since a moment, oldest first; the moment from which there are more, None when these are all)"""
+        rows, horizon = [], datetime.datetime.max
+        answers, self._down = self._cells.read(lambda conn: changes.since(
+            conn, start, project_id=self._project_id, category=self._category, limit=PAGE))
+        for _cell, found in answers:
+            rows += found
+            if len(found) >= PAGE:           # of this cell nothing is known beyond
+                horizon = min(horizon, found[-1]['changed_at'])
+        rows = sorted((row for row in rows if row['changed_at'] <= horizon), key=lambda row: row['changed_at'])
+        return rows, None if horizon == datetime.datetime.max else horizon + _MOMENT
+
+
+def _events(feed, stopping):
+    """The chunks of the stream."""
+    yield f'retry: {RETRY_MS}\n\n'.encode()
+    if feed.reset:
+        yield b'event: reset\ndata: {}\n\n'
+    end = time.monotonic() + STREAM_S
+    spoken = time.monotonic()
+    while time.monotonic() < end:
+        chunk = b''.join(map(_event, feed.new()))
+        now = time.monotonic()
+        if chunk or now - spoken > BEAT_S:
+            spoken = now
+            yield chunk or b': still here\n\n'
+        if stopping.wait(POLL_S):
+            return
+
+
+def _event(row):
+    document = {'server': {
+        'id': row['uuid'], 'name': row['display_name'], 'tenant_id': row['project_id'],
+        'status': 'DELETED' if row['deleted'] else states.status(row['vm_state'], row['task_state']),
+        'OS-EXT-STS:vm_state': row['vm_state'], 'OS-EXT-STS:task_state': row['task_state'],
+        'OS-EXT-STS:power_state': row['power_state'], 'progress': row['progress'],
+        'updated': utils.isotime(row['changed_at'])}}
+    number = (row['changed_at'] - _EPOCH) // datetime.timedelta(microseconds=1)
+    return b'id: %d\nevent: server\ndata: %s\n\n' % (number, orjson.dumps(document))
+
+
+ROUTES = (
+    Route('GET', '/os-events', follow, policy=RULE, checks=(ALL,), errors=(400, 401, 403, 429), query=Query(
+        Param('all_tenants', params.BOOLEAN), Param('last_event_id', params.STRING))),
+)

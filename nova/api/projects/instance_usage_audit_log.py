@@ -1,0 +1,59 @@
+"""Usage audits: which compute hosts recorded the servers of a period, and how many there were."""
+from nova import exception
+from nova import utils
+from nova.api import cell_queries
+from nova.api import formats
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.conf import audit_period
+from nova.db.services import services
+from nova.db.services import task_log
+
+_RULE = 'os_compute_api:os-instance-usage-audit-log:'
+_NOTHING = Query(closed=102)
+
+
+def _audits(req, before):
+    """The audits of the newest period that had ended at a moment.
+
+    :raises BadRequest: no period lies before it
+    """
+    try:
+        period = audit_period.last_completed(req.services.conf.instance_usage_audit_period, before)
+    except (ValueError, OverflowError):
+        raise exception.BadRequest('No period lies before this time.') from None
+    hosts, rows = set(), {}
+    for _cell, (here, log) in cell_queries.ask(req, lambda conn: (services.list(conn, binary='nova-compute'),
+                                                              task_log.of_period(conn, period)))[0]:
+        hosts |= {row['host'] for row in here}
+        rows |= log
+    done = sum(row['state'] == task_log.DONE for row in rows.values())
+    errors = sum(row['errors'] for row in rows.values())
+    missing = sorted(hosts - rows.keys())
+    which = 'ALL hosts' if not missing and done == len(rows) else f'{done} of {len(hosts)} hosts'
+    return {
+        'period_beginning': str(period[0]), 'period_ending': str(period[1]), 'num_hosts': len(hosts),
+        'num_hosts_done': done, 'num_hosts_running': len(rows) - done, 'num_hosts_not_run': len(missing),
+        'hosts_not_run': missing, 'total_instances': sum(row['task_items'] for row in rows.values()),
+        'total_errors': errors, 'overall_status': f'{which} done. {errors} errors.',
+        'log': {host: {'state': row['state'], 'instances': row['task_items'], 'errors': row['errors'],
+                       'message': row['message']} for host, row in sorted(rows.items())}}
+
+
+def index(req):
+    return {'instance_usage_audit_logs': _audits(req, utils.utcnow())}
+
+
+def show(req, id):
+    try:
+        before = formats.parse_time(id)
+    except ValueError:
+        raise exception.BadRequest(f'Invalid timestamp for date {id[:40]}') from None
+    return {'instance_usage_audit_log': _audits(req, before)}
+
+
+_PATH = '/os-instance_usage_audit_log'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'list', query=_NOTHING, errors=(401, 403)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', query=_NOTHING, errors=(400, 401, 403)),
+)

@@ -1,0 +1,122 @@
+"""Key pairs: a user's own, and those of others for administrators."""
+from nova.api import notifications
+from nova.api import paging
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.fields import moment
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.db.audit import log
+from nova.db.projects import key_pairs
+from nova.db.projects import quotas
+from nova.objects import keypair
+
+_RULE = 'os_compute_api:os-keypairs:'
+GENERATOR = keypair.Generator()           # of this process: its cores are what is short
+
+SUMMARY = Fields(
+    Field('name', 'name'),
+    Field('public_key', 'public_key'),
+    Field('fingerprint', 'fingerprint'),
+    Field('type', 'type', since=2),
+)
+CREATED = SUMMARY + Fields(Field('user_id', 'user_id'))
+VIEW = CREATED + Fields(
+    Field('id', 'id'),
+    Field('created_at', moment('created_at')),
+    Field('updated_at', lambda row, req: None),            # a key pair never changes
+    Field('deleted', lambda row, req: False),
+    Field('deleted_at', lambda row, req: None),
+)
+
+
+def _name(pattern):
+    spaced = string(1, 255, format='name_with_leading_trailing_spaces')
+    return Type(string(1, 255, pattern, format='name'), convert=str.strip, relaxed=spaced)
+
+
+CREATE = Object(Param('keypair', Object(
+    Param('name', _name(r'^[_\- a-zA-Z0-9]+$'), until=91, required=True),
+    Param('name', _name(r'^[_\-\@\. a-zA-Z0-9]+$'), since=92, required=True),
+    Param('public_key', params.STRING, until=91),
+    Param('public_key', params.STRING, since=92, required=True),
+    Param('type', {'type': 'string', 'enum': ['ssh', 'x509']}, since=2),
+    Param('user_id', params.STRING, since=10),
+), required=True))
+_OWNER = Param('user_id', params.STRING, since=10)
+LIST = Query(_OWNER, Param('limit', params.LIMIT, since=35), Param('marker', params.STRING, since=35), closed=75)
+ONE = Query(_OWNER, closed=75)
+
+
+def _owner(req, rule, user_id):
+    """The user whose key pairs are meant, after the rule has been asked about them."""
+    user_id = user_id or req.user_id
+    req.authorize(_RULE + rule, {'project_id': req.project_id, 'user_id': user_id})
+    return user_id
+
+
+def index(req):
+    user_id = _owner(req, 'index', req.query.one('user_id'))
+    limit = paging.limit(req) if req.has('keypair_paging') else None
+    with req.services.api_db.reader() as conn:
+        rows = key_pairs.page(conn, user_id, marker=paging.marker(req), limit=limit and limit + 1)
+    build = SUMMARY.builder(req)
+    body = {'keypairs': [{'keypair': build(row)} for row in rows[:limit]]}
+    more = limit is not None and len(rows) > limit
+    return paging.add_links(body, req, 'os-keypairs', 'keypairs', rows[limit - 1]['name'] if more and limit else None,
+                            more)
+
+
+def show(req, id):
+    user_id = _owner(req, 'show', req.query.one('user_id'))
+    with req.services.api_db.reader() as conn:
+        return {'keypair': VIEW.builder(req)(key_pairs.get(conn, user_id, id))}
+
+
+def _limits(conn, req, user_id):
+    return quotas.limits_of(conn, req.services.conf, req.project_id, user_id)
+
+
+def create(req):
+    given = req.body['keypair']
+    user_id = _owner(req, 'create', given.get('user_id'))
+    type_, public, private = given.get('type', 'ssh'), given.get('public_key'), None
+    if public is None:
+        with req.services.api_db.reader() as conn:        # no work for a pair that will not be kept
+            quotas.look_at_key_pairs(conn, _limits(conn, req, user_id), user_id)
+            key_pairs.check_name(conn, user_id, given['name'])
+        private, public, print_ = GENERATOR.generate(type_, user_id)
+    else:
+        print_ = keypair.fingerprint(public, type_)
+
+    def run(conn):
+        quotas.check_key_pairs(conn, _limits(conn, req, user_id), user_id)
+        return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
+    row = req.services.api_db.run(log.naming(run, 'name'))
+    notifications.tell(req, 'keypair.import' if private is None else 'keypair.create', row)
+    shown = CREATED.builder(req)(row)
+    if private is not None:
+        shown['private_key'] = private
+    return {'keypair': shown}
+
+
+def delete(req, id):
+    user_id = _owner(req, 'delete', req.query.one('user_id'))
+    row = notifications.read(req, req.services.api_db, key_pairs.get, user_id, id)
+    req.services.api_db.run(key_pairs.delete, user_id, id)
+    notifications.tell(req, 'keypair.delete', row)
+
+
+ROUTES = (
+    Route('GET', '/os-keypairs', index, checks=(_RULE + 'index',), query=LIST, errors=(400,)),
+    Route('POST', '/os-keypairs', create, checks=(_RULE + 'create',), body=CREATE, status={1: 200, 2: 201},
+          errors=(400, 403, 409)),
+    Route('GET', '/os-keypairs/{id}', show, checks=(_RULE + 'show',), query=ONE, errors=(404,)),
+    Route('DELETE', '/os-keypairs/{id}', delete, checks=(_RULE + 'delete',), query=ONE, status={1: 202, 2: 204},
+          errors=(404,)),
+)

@@ -1,0 +1,158 @@
+"""Quotas of projects, of their users, and of the default class."""
+from nova import exception
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.db.projects import quotas
+from nova.network import proxied_limits
+
+_RULE = 'os_compute_api:os-quota-sets:'
+_CLASS = 'os_compute_api:os-quota-class-sets:'
+
+# key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets).
+# A class keeps what it is told of such a one, too: it is shown again, and limits nothing.
+KEYS = {
+    'cores': ('cores', None, None),
+    'fixed_ips': (None, 35, 49),
+    'floating_ips': (None, 35, 49),
+    'injected_file_content_bytes': ('injected_file_content_bytes', 56, 56),
+    'injected_file_path_bytes': ('injected_file_path_length', 56, 56),
+    'injected_files': ('injected_files', 56, 56),
+    'instances': ('instances', None, None),
+    'key_pairs': ('key_pairs', None, None),
+    'metadata_items': ('metadata_items', None, None),
+    'ram': ('ram', None, None),
+    'security_groups': (None, 35, 49),
+    'security_group_rules': (None, 35, 49),
+    'server_groups': ('server_groups', None, None),
+    'server_group_members': ('server_group_members', None, None),
+}
+_CLASS_SINCE = {'server_groups': 50, 'server_group_members': 50}
+_LIMIT = params.integer(-1, params.MAX_INT)
+
+
+def _limit_of(key, resource):
+    if resource is None:
+        return lambda limits, req: proxied_limits.limit(req.services.conf, key)
+    return lambda limits, req: limits[resource]
+
+
+LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until) for key, (resource, until, _) in KEYS.items()))
+CLASS_LIMITS = Fields(*(Field(key, lambda limits, req, name=resource or key: limits[name],
+                              since=_CLASS_SINCE.get(key, 1), until=until)
+                        for key, (resource, _, until) in KEYS.items()))
+CLASS_RESOURCES = tuple(resource or key for key, (resource, _, _) in KEYS.items())
+
+UPDATE = Object(Param('quota_set', Object(
+    *(Param(key, _LIMIT, until=until) for key, (_resource, until, _) in KEYS.items()),
+    Param('force', params.BOOLEAN)), required=True))
+UPDATE_CLASS = Object(Param('quota_class_set', Object(
+    *(Param(key, _LIMIT, until=until) for key, (_resource, _, until) in KEYS.items())), required=True))
+ONE = Query(Param('user_id', params.STRING), closed=75)
+
+
+def _authorize(req, rule, project_id):
+    req.authorize(_RULE + rule, {'project_id': project_id, 'user_id': req.user_id})
+
+
+def _limits(req, project_id, user_id=None):
+    with req.services.api_db.reader() as conn:
+        return quotas.limits_of(conn, req.services.conf, project_id, user_id)
+
+
+def show(req, id):
+    _authorize(req, 'show', id)
+    limits = _limits(req, id, req.query.one('user_id'))
+    return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
+
+
+def defaults(req, id):
+    with req.services.api_db.reader() as conn:
+        limits = quotas.defaults(conn, req.services.conf)
+    return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
+
+
+def detail(req, id):
+    _authorize(req, 'detail', id)
+    user_id = req.query.one('user_id')
+    with req.services.api_db.reader() as conn:
+        limits = LIMITS.builder(req)(quotas.limits_of(conn, req.services.conf, id, user_id))
+        used = quotas.project_usage(conn, id, user_id)
+        if not req.has('no_proxies'):
+            used.update(proxied_limits.usage(conn, id))
+    return {'quota_set': {'id': id, **{
+        key: {'limit': limit, 'in_use': used.get(KEYS[key][0] or key, 0), 'reserved': 0}
+        for key, limit in limits.items()}}}
+
+
+def update(req, id):
+    user_id, given = req.query.one('user_id'), dict(req.body['quota_set'])
+    force = given.pop('force', False)
+    wanted = {KEYS[key][0]: limit for key, limit in given.items() if KEYS[key][0] is not None}
+
+    def run(conn):
+        quotas.lock(conn, id)
+        if not force:
+            _refuse_below_usage(wanted, quotas.project_usage(conn, id, user_id))
+        if user_id is not None:
+            _refuse_above_project(wanted, quotas.limits_of(conn, req.services.conf, id))
+        quotas.set_limits(conn, id, wanted, user_id)
+        return quotas.limits_of(conn, req.services.conf, id, user_id)
+    return {'quota_set': LIMITS.builder(req)(req.services.api_db.run(run))}
+
+
+def _refuse_below_usage(wanted, used):
+    for resource, limit in wanted.items():
+        if 0 <= limit < used.get(resource, 0):
+            raise exception.BadRequest(f'Quota limit {limit} for {resource} must be greater than or equal to '
+                                       f'already used and reserved {used[resource]}.')
+
+
+def _refuse_above_project(wanted, limits):
+    for resource, limit in wanted.items():
+        if limits[resource] >= 0 and not 0 <= limit <= limits[resource]:
+            raise exception.BadRequest(f'Quota limit {limit} for {resource} must be less than or equal to '
+                                       f'{limits[resource]}.')
+
+
+def delete(req, id):
+    req.services.api_db.run(quotas.delete_limits, id, req.query.one('user_id'))
+
+
+def _class_limits(conn, req, id):
+    conf = req.services.conf
+    return (proxied_limits.limits(conf) | quotas.defaults(conn, conf)
+            | quotas.class_limits(conn, quotas.DEFAULT_CLASS, CLASS_RESOURCES)
+            | quotas.class_limits(conn, id, CLASS_RESOURCES))
+
+
+def show_class(req, id):
+    with req.services.api_db.reader() as conn:
+        limits = _class_limits(conn, req, id)
+    return {'quota_class_set': {'id': id, **CLASS_LIMITS.builder(req)(limits)}}
+
+
+def update_class(req, id):
+    wanted = {KEYS[key][0] or key: limit for key, limit in req.body['quota_class_set'].items()}
+
+    def run(conn):
+        quotas.set_class_limits(conn, id, wanted)
+        return _class_limits(conn, req, id)
+    return {'quota_class_set': CLASS_LIMITS.builder(req)(req.services.api_db.run(run))}
+
+
+ROUTES = (
+    Route('GET', '/os-quota-sets/{id}', show, checks=(_RULE + 'show',), query=ONE, errors=(400,)),
+    Route('PUT', '/os-quota-sets/{id}', update, policy=_RULE + 'update', body=UPDATE, query=ONE, errors=(400,)),
+    Route('DELETE', '/os-quota-sets/{id}', delete, policy=_RULE + 'delete', query=ONE, status=202),
+    Route('GET', '/os-quota-sets/{id}/detail', detail, checks=(_RULE + 'detail',), query=ONE, errors=(400,)),
+    Route('GET', '/os-quota-sets/{id}/defaults', defaults, policy=_RULE + 'defaults', query=Query(),
+          errors=(400,)),
+    Route('GET', '/os-quota-class-sets/{id}', show_class, policy=_CLASS + 'show', query=Query(closed=102)),
+    Route('PUT', '/os-quota-class-sets/{id}', update_class, policy=_CLASS + 'update', body=UPDATE_CLASS,
+          errors=(400,)),
+)

@@ -1,0 +1,92 @@
+"""/os-assisted-volume-snapshots: the volume service lets the hypervisor make and merge the files of a snapshot."""
+from nova import exception
+from nova.api import casts
+from nova.api import cell_queries
+from nova.api import formats
+from nova.api import params
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.api.servers import lookup as server_lookup
+from nova.db.placement import compute_nodes
+from nova.db.servers import block_devices
+from nova.db.servers import instances
+from nova.web import json_text
+
+_RULE = 'os_compute_api:os-assisted-volume-snapshots:'
+FEATURE = 'assisted_snapshots'
+
+CREATE = Object(Param('snapshot', Object(
+    Param('volume_id', string(1), required=True),
+    Param('create_info', Object(
+        Param('snapshot_id', string(1, 255), required=True),
+        Param('type', {'type': 'string', 'enum': ['qcow2']}, required=True),
+        Param('new_file', string(1, 4096), required=True),
+        Param('id', string(1, 255)),
+    ), required=True),
+), required=True))
+DELETE = Query(Param('delete_info', params.STRING), closed=75)
+
+
+def create(req):
+    wanted = req.body['snapshot']
+    snapshot_id = wanted['create_info'].get('id')
+    if snapshot_id is not None and not formats.is_uuid(snapshot_id):
+        raise exception.BadRequest(f'{snapshot_id!r} is not the UUID of a snapshot.')
+    cell, row = _server_of(req, wanted['volume_id'], exception.BadRequest)
+    casts.to_host(req, cell, row, cell.rpc.compute.create_volume_snapshot, volume_id=wanted['volume_id'],
+                  create_info=wanted['create_info'])
+    return {'snapshot': {'id': snapshot_id, 'volumeId': wanted['volume_id']}}
+
+
+def delete(req, id):
+    info = _delete_info(req.query.one('delete_info'))
+    cell, row = _server_of(req, info['volume_id'], exception.NotFound)
+    casts.to_host(req, cell, row, cell.rpc.compute.delete_volume_snapshot, volume_id=info['volume_id'], snapshot_id=id,
+                  delete_info=info)
+
+
+def _delete_info(text):
+    """The JSON object in the query: at least the volume's id.
+
+    :raises BadRequest:
+    """
+    try:
+        info = json_text.parse(text or '')
+    except ValueError:
+        info = None
+    if not isinstance(info, dict) or not isinstance(info.get('volume_id'), str) or '\0' in info['volume_id']:
+        raise exception.BadRequest('delete_info must be a JSON object with the volume_id of the snapshot.')
+    return info
+
+
+def _server_of(req, volume_id, missing):
+    """(cell, row) of the one server that a volume is attached to, on a host that can do it.
+
+    :param missing: class of the error when no server has the volume
+    :raises BadRequest: more than one has it, its host is down, or its driver cannot
+    """
+    cell, uuids = cell_queries.first(req, lambda conn: {
+        row['instance_uuid'] for row in block_devices.by_volume(conn, volume_id)})
+    if cell is None:
+        raise missing(f'Volume {volume_id[:80]} is attached to no server.')
+    if len(uuids) > 1:
+        raise exception.BadRequest(f'Volume {volume_id[:80]} is attached to more than one server.')
+    with cell.db.reader() as conn:
+        row = instances.get(conn, *uuids)
+        nodes = compute_nodes.by_host(conn, row['host']) if row['host'] else []
+        up = row['host'] and server_lookup.host_is_up(req, conn, row['host'])
+    if not up:
+        raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
+    if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):
+        raise exception.BadRequest('The hypervisor of this server does not make snapshots of volumes.')
+    return cell, row
+
+
+_PATH = '/os-assisted-volume-snapshots'
+ROUTES = (
+    Route('POST', _PATH, create, policy=_RULE + 'create', body=CREATE, errors=(400,)),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', query=DELETE, status=204, errors=(400, 404)),
+)

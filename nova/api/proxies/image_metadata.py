@@ -1,0 +1,74 @@
+"""Metadata of images, until 2.38: a view of the properties that the image service keeps."""
+import functools
+
+from nova import exception
+from nova.api import params
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.db.projects import quotas
+
+UNTIL = 38
+_PATH = '/images/{image_id}/metadata'
+ALL = Object(Param('metadata', params.METADATA, required=True))
+ITEM = Object(Param('meta', params.METADATA, required=True))
+
+
+def _properties(req, image_id):
+    return server_category.find_image(req, image_id)['properties']
+
+
+def _store(req, image_id, properties):
+    with req.services.api_db.reader() as conn:
+        limit = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)['metadata_items']
+    if 0 <= limit < len(properties):
+        raise exception.LimitExceeded(resource='image metadata items', limit=limit)
+    image = req.services.images.update(req.context, image_id, {'properties': properties}, purge_props=True)
+    return image['properties']
+
+
+def index(req, image_id):
+    return {'metadata': _properties(req, image_id)}
+
+
+def create(req, image_id):
+    return {'metadata': _store(req, image_id, {**_properties(req, image_id), **req.body['metadata']})}
+
+
+def replace(req, image_id):
+    _properties(req, image_id)
+    return {'metadata': _store(req, image_id, req.body['metadata'])}
+
+
+def show(req, image_id, id):
+    properties = _properties(req, image_id)
+    if id not in properties:
+        raise exception.MetadataItemNotFound(key=id)
+    return {'meta': {id: properties[id]}}
+
+
+def update(req, image_id, id):
+    if list(req.body['meta']) != [id]:
+        raise exception.BadRequest('Request body and URI mismatch')
+    _store(req, image_id, {**_properties(req, image_id), **req.body['meta']})
+    return {'meta': req.body['meta']}
+
+
+def delete(req, image_id, id):
+    properties = dict(_properties(req, image_id))
+    if id not in properties:
+        raise exception.MetadataItemNotFound(key=id)
+    del properties[id]
+    _store(req, image_id, properties)
+
+
+_route = functools.partial(Route, until=UNTIL)
+ROUTES = (
+    _route('GET', _PATH, index, errors=(403, 404)),
+    _route('POST', _PATH, create, body=ALL, errors=(400, 403, 404)),
+    _route('PUT', _PATH, replace, body=ALL, errors=(400, 403, 404)),
+    _route('GET', _PATH + '/{id}', show, errors=(403, 404)),
+    _route('PUT', _PATH + '/{id}', update, body=ITEM, errors=(400, 403, 404)),
+    _route('DELETE', _PATH + '/{id}', delete, status=204, errors=(403, 404)),
+)

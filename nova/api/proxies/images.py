@@ -1,0 +1,136 @@
+"""Images as the compute API showed them until 2.35: a view of the image service."""
+import functools
+
+from nova import utils
+from nova.api import fields
+from nova.api import paging
+from nova.api import params
+from nova.api.fields import Field
+from nova.api.fields import Fields
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import Type
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+
+UNTIL = 35
+_STATUS = {'active': 'ACTIVE', 'queued': 'SAVING', 'saving': 'SAVING', 'uploading': 'SAVING',
+           'importing': 'SAVING', 'deleted': 'DELETED', 'pending_delete': 'DELETED', 'killed': 'ERROR'}
+_PROGRESS = {'queued': 25, 'saving': 50, 'active': 100}
+_SERVER = 'instance_uuid'                # property of a snapshot: the server it was made of
+
+
+def _status(image, req):
+    return _STATUS.get(image['status'], 'UNKNOWN')
+
+
+def _links(image, req):
+    return [*req.links('images', image['id']),
+            {'rel': 'alternate', 'type': 'application/vnd.openstack.image', 'href': req.image_url(image['id'])}]
+
+
+def _server(image, req):
+    server_id = image['properties'].get(_SERVER)
+    return {'id': server_id, 'links': req.links('servers', server_id)} if server_id else fields.ABSENT
+
+
+def _disk_config(image, req):
+    automatic = image['properties'].get('auto_disk_config')
+    if automatic is None:
+        return fields.ABSENT
+    return 'AUTO' if automatic in params.TRUE else 'MANUAL'
+
+
+SUMMARY = Fields(
+    Field('id', 'id'),
+    Field('name', 'name'),
+    Field('links', _links),
+)
+VIEW = SUMMARY + Fields(
+    Field('created', lambda image, req: utils.isotime(image['created_at'])),
+    Field('updated', lambda image, req: utils.isotime(image['updated_at'])),
+    Field('status', _status),
+    Field('progress', lambda image, req: _PROGRESS.get(image['status'], 0)),
+    Field('minDisk', lambda image, req: image['min_disk'] or 0),
+    Field('minRam', lambda image, req: image['min_ram'] or 0),
+    Field('metadata', 'properties'),
+    Field('OS-EXT-IMG-SIZE:size', lambda image, req: image['size'] or 0),
+    Field('server', _server, optional=True),
+    Field('OS-DCF:diskConfig', _disk_config, optional=True),
+)
+
+_ANY = Type({})
+_POSITIVE = params.integer(1)
+_CONDITIONS = {
+    'name': lambda image, wanted: image['name'] == wanted,
+    'status': lambda image, wanted: _status(image, None) == wanted.upper(),
+    'server': lambda image, wanted: image['properties'].get(_SERVER) == wanted.rstrip('/').rpartition('/')[2],
+    'type': lambda image, wanted: _type(image) == wanted,
+    'minRam': lambda image, wanted: (image['min_ram'] or 0) >= int(wanted),
+    'minDisk': lambda image, wanted: (image['min_disk'] or 0) >= int(wanted),
+    'changes-since': lambda image, wanted: image['updated_at'] >= wanted,
+}
+LIST = Query(
+    Param('name', _ANY), Param('status', _ANY), Param('server', _ANY), Param('type', _ANY),
+    Param('changes-since', params.DATE_TIME), Param('minRam', params.integer(0)),
+    Param('minDisk', params.integer(0)), Param('limit', _POSITIVE), Param('page_size', _POSITIVE),
+    Param('marker', _ANY), Param('offset', _POSITIVE), Param(None, _ANY, pattern='^property-.*$'))
+
+
+def _type(image):
+    return image['properties'].get('image_type') or ('snapshot' if _SERVER in image['properties'] else 'base')
+
+
+def _matches(image, query):
+    return (all(check(image, query.one(name)) for name, check in _CONDITIONS.items() if name in query)
+            and all(image['properties'].get(name[len('property-'):]) == query.one(name)
+                    for name in query if name.startswith('property-')))
+
+
+def _all(req):
+    """Every image that the caller sees, page by page of the image service.
+
+    A caller's page_size changes nothing: small pages would only cost more.
+    """
+    found, marker, hidden = [], None, server_category.hidden_images(req)
+    while True:
+        rows = req.services.images.list(req.context, limit=req.services.conf.api.max_limit, marker=marker)
+        found += [row for row in rows if row['id'] not in hidden]
+        if not rows or rows[-1]['id'] == marker:
+            return found
+        marker = rows[-1]['id']
+
+
+def _list(req, view, path):
+    images = [image for image in _all(req) if _matches(image, req.query)]
+    rows, more = paging.page(images[req.query.one('offset', 0):], req)
+    build = view.builder(req)
+    body = {'images': [build(image) for image in rows]}
+    return paging.add_links(body, req, path, 'images', rows[-1]['id'] if rows else None, more)
+
+
+def index(req):
+    return _list(req, SUMMARY, 'images')
+
+
+def detail(req):
+    return _list(req, VIEW, 'images/detail')
+
+
+def show(req, id):
+    return {'image': VIEW.builder(req)(server_category.find_image(req, id))}
+
+
+def delete(req, id):
+    if server_category.hidden_images(req):
+        server_category.find_image(req, id)
+    req.services.images.delete(req.context, id)
+
+
+_route = functools.partial(Route, until=UNTIL)
+ROUTES = (
+    _route('GET', '/images', index, query=LIST, errors=(400,)),
+    _route('GET', '/images/detail', detail, query=LIST, errors=(400,)),
+    _route('GET', '/images/{id}', show, errors=(404,)),
+    _route('DELETE', '/images/{id}', delete, status=204, errors=(403, 404)),
+)

@@ -1,0 +1,146 @@
+"""Security groups and their rules as the compute API changed them until 2.35."""
+from nova import context as nova_context
+from nova import exception
+from nova.api import formats
+from nova.api.attachments import security_groups
+from nova.api.params import LIMIT
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import STRING
+from nova.api.params import UUID
+from nova.api.params import nullable
+from nova.api.params import string
+from nova.api.routes import Route
+from nova.network import security
+
+_RULE = 'os_compute_api:os-security-groups:'
+LAST = 35
+
+_TEXT = string(0, 255)
+_GROUP = Object(Param('security_group', Object(
+    Param('name', _TEXT, required=True), Param('description', _TEXT, required=True), closed=False), required=True),
+    closed=False)
+_ANYTHING = {}
+_NEW_RULE = Object(Param('security_group_rule', Object(
+    Param('parent_group_id', UUID, required=True), Param('group_id', nullable(UUID)),
+    *(Param(name, _ANYTHING) for name in ('ip_protocol', 'from_port', 'to_port', 'cidr')), closed=False),
+    required=True), closed=False)
+_LIST = Query(Param('limit', LIMIT), Param('offset', LIMIT), Param('all_tenants', STRING))
+
+
+def _ident(ident):
+    """:raises BadRequest: no id of ours"""
+    if not formats.is_uuid(ident):
+        raise exception.BadRequest(f'Security group id {ident[:40]} is no uuid.')
+    return ident
+
+
+def _view(req, row):
+    return {'security_group': security_groups.group_views(req, [row])[0]}
+
+
+def index(req):
+    everybody = req.context.is_admin and req.query.one('all_tenants', '') not in ('', '0', 'false', 'False')
+    rows = req.services.networks.groups.list(nova_context.ALL_PROJECTS if everybody else req.project_id)
+    rows = rows[req.query.one('offset', 0):]
+    rows = rows[:min(req.query.one('limit', len(rows)), req.services.conf.api.max_limit)]
+    return {'security_groups': security_groups.group_views(req, rows)}
+
+
+def show(req, id):
+    return _view(req, req.services.networks.groups.show(req.context.sees, _ident(id)))
+
+
+def _texts(req):
+    """(name, description) of the body.
+
+    :raises BadRequest: no name is left of it
+    """
+    given = req.body['security_group']
+    name = given['name']
+    if not name.strip():
+        raise exception.BadRequest('A security group has a name.')
+    if any(ord(character) < 32 for character in name + given['description']):
+        raise exception.BadRequest('Control characters are not allowed.')
+    return name, given['description']
+
+
+def create(req):
+    return _view(req, req.services.networks.groups.create(req.project_id, *_texts(req)))
+
+
+def update(req, id):
+    return _view(req, req.services.networks.groups.update(req.context.sees, _ident(id), *_texts(req)))
+
+
+def delete(req, id):
+    req.services.networks.groups.delete(req.context.sees, _ident(id))
+
+
+# ---- rules -------------------------------------------------------------------
+
+def _port(value, name):
+    """A port, an ICMP type or code, or None for -1 and nothing.
+
+    :raises BadRequest: no number
+    """
+    if value is None or value == '':
+        return None
+    text = str(value)
+    if isinstance(value, (bool, float)) or not (text.lstrip('-').isascii() and text.lstrip('-').isdigit()) \
+            or len(text) > 6:
+        raise exception.BadRequest(f'{name} is no number.')
+    return None if int(text) == -1 else int(text)
+
+
+def _network(value):
+    """(address range or None, ethertype).
+
+    :raises BadRequest: no network
+    """
+    if not value:
+        return None, 'IPv4'
+    try:
+        found = security.parse_prefix(value if isinstance(value, str) else '')
+    except ValueError:
+        raise exception.BadRequest(f'Invalid cidr {str(value)[:60]}.') from None
+    return str(found), f'IPv{found.version}'
+
+
+def create_rule(req):
+    given = req.body['security_group_rule']
+    protocol = given.get('ip_protocol')
+    if protocol is not None and (isinstance(protocol, (bool, float, dict, list)) or len(str(protocol)) > 40):
+        raise exception.BadRequest('ip_protocol is neither a name nor a number.')
+    if protocol in (None, '') and not given.get('group_id'):
+        raise exception.BadRequest('A rule names a protocol, or the group that it lets in.')
+    prefix, ethertype = (None, 'IPv4') if given.get('group_id') else _network(given.get('cidr'))
+    row, hosts = req.services.networks.groups.add_rule(req.context.sees, {
+        'security_group_id': given['parent_group_id'], 'ethertype': ethertype, 'protocol': protocol or None,
+        'port_range_min': _port(given.get('from_port'), 'from_port'),
+        'port_range_max': _port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
+        'remote_group_id': given.get('group_id') or None})
+    security_groups.tell(req, hosts)
+    sources = req.services.networks.security_groups_by_id({row['remote_group_id']} - {None})
+    return {'security_group_rule': security_groups.rule_view(row, sources)}
+
+
+def delete_rule(req, id):
+    security_groups.tell(req, req.services.networks.groups.remove_rule(req.context.sees, _ident(id)))
+
+
+_PATH, _RULES = '/os-security-groups', '/os-security-group-rules'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'get', until=LAST, query=_LIST, errors=(400, 401, 403, 404)),
+    Route('POST', _PATH, create, policy=_RULE + 'create', until=LAST, body=_GROUP, errors=(400, 401, 403)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', until=LAST, errors=(400, 401, 403, 404)),
+    Route('PUT', _PATH + '/{id}', update, policy=_RULE + 'update', until=LAST, body=_GROUP,
+          errors=(400, 401, 403, 404)),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', until=LAST, status=202,
+          errors=(400, 401, 403, 404)),
+    Route('POST', _RULES, create_rule, policy=_RULE + 'rule:create', until=LAST, body=_NEW_RULE,
+          errors=(400, 401, 403, 404)),
+    Route('DELETE', _RULES + '/{id}', delete_rule, policy=_RULE + 'rule:delete', until=LAST, status=202,
+          errors=(400, 401, 403, 404, 409)),
+)

@@ -1,0 +1,257 @@
+"""POST /servers/{id}/action: what states.ACTIONS says, for the actions that a compute host carries out."""
+import dataclasses
+import functools
+import uuid
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.api import casts
+from nova.api.request import Response
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.api.servers import image_references
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import servers
+from nova.api.servers import spec as server_spec
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import quotas
+from nova.db.servers import instance_actions
+from nova.db.servers import tasks
+from nova.db.tables import cell as tables_cell
+
+ACTIONS = states.ACTIONS
+ALLOW_VOLUME_BACKED = 'os_compute_api:servers:create_image:allow_volume_backed'
+UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
+
+# properties of an image that its copies do not inherit
+_OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
+                             'os_hash_algo', 'os_hash_value', 'stores'})
+
+
+def find_for(req, conn, server_id, action, category_rule=None):
+    """The server's row, when the caller may begin the action as far as policy, lock and driver go."""
+    row = server_lookup.find(req, conn, server_id, action.policy, category_rule=category_rule)
+    if action.locked and row['locked'] and not req.context.is_admin:
+        raise exception.InstanceIsLocked(instance_id=server_id)
+    if action.capability and row['host']:
+        check_capability(req, conn, row, action)
+    return row
+
+
+def check_capability(req, conn, row, action):
+    """:raises Unsupported, Conflict: the host's driver cannot do it; which of them, the route documents"""
+    if not capable(conn, row, action.capability):
+        kind = exception.Unsupported if 501 in req.route.errors else exception.Conflict
+        if action.name == 'trigger_crash_dump':
+            kind = exception.BadRequest
+        raise kind(f'The hypervisor of this server does not support {action.event or action.name}.')
+
+
+def capable(conn, row, feature):
+    """Whether the driver of the server's host has a feature; True while nothing is known of the host."""
+    nodes = tables_cell.compute_nodes
+    capabilities = conn.execute(sa.select(nodes.c.capabilities).where(
+        nodes.c.host == row['host'], nodes.c.node == row['node'])).scalar()
+    return capabilities is None or bool(capabilities.get(feature))
+
+
+def check_state(row, action):
+    """Refuse before something is made for the action; ``begin`` is what decides.
+
+    :raises InstanceInvalidState:
+    """
+    if not action.allows(row['vm_state'], row['task_state']):
+        attr = 'task_state' if row['task_state'] else 'vm_state'
+        raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.name,
+                                             state=row[attr])
+
+
+def ask_host(req, server_id, rule, feature, method, **arguments):
+    """(the server's row, what its host answers to an RPC call).
+
+    :param feature: driver feature that the host must have, or None
+    :raises InstanceNotReady: it has no host, or its host does not answer
+    :raises Unsupported: the host's driver has not the feature
+    """
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, server_id, rule)
+        if not row['host'] or not server_lookup.host_is_up(req, conn, row['host']):
+            raise exception.InstanceNotReady(instance_id=server_id)
+        if feature and not capable(conn, row, feature):
+            raise exception.Unsupported(f'The hypervisor of this server does not support {feature}.')
+    try:
+        return row, getattr(cell.rpc.compute, method)(
+            req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)
+    except exception.Unavailable:
+        raise exception.InstanceNotReady(instance_id=server_id) from None
+
+
+def on_host(action):
+    """The action; where a compute carries it out, only for a server that has a host."""
+    return dataclasses.replace(action, host=True) if action.method else action
+
+
+def begin(req, cell, server_id, action, arguments=None, values=None):
+    """tasks.begin in a transaction of its own; the row as it is then."""
+    return cell.db.run(tasks.begin, req.context, server_id, on_host(action), arguments, values,
+                       req.context.is_admin)
+
+
+def cast(req, cell, row, action, **arguments):
+    """Tell the server's host."""
+    casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method), **arguments)
+
+
+def run(req, server_id, action, category_rule=None, **arguments):
+    """Begin an action and cast it with its arguments."""
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        find_for(req, conn, server_id, action, category_rule)
+    row = begin(req, cell, server_id, action, arguments or None)
+    cast(req, cell, row, action, **arguments)
+
+
+def _plain(name, arguments, req, id):
+    run(req, id, ACTIONS[name], **arguments)
+
+
+def reboot(req, id):
+    kind = req.body['reboot']['type'].upper()
+    run(req, id, ACTIONS['reboot-hard' if kind == 'HARD' else 'reboot'], server_category.REBOOT, reboot_type=kind)
+
+
+def force_delete(req, id):
+    servers.remove(req, id, ACTIONS['forceDelete'])
+
+
+# ---- what the API does by itself ---------------------------------------------
+
+def lock(req, id):
+    cell, action = server_lookup.cell_of(req, id), ACTIONS['lock']
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, id, action.policy)
+    owner = row['project_id'] == req.project_id and row['locked_by'] != 'admin'
+    reason = (req.body['lock'] or {}).get('locked_reason') if req.has('locked_reason') else None
+    begin(req, cell, id, action, values={'locked': True, 'locked_by': 'owner' if owner else 'admin',
+                                         'locked_reason': reason})
+
+
+def unlock(req, id):
+    cell, action = server_lookup.cell_of(req, id), ACTIONS['unlock']
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, id, action.policy)
+    if row['locked_by'] == 'admin':
+        req.authorize(UNLOCK_OVERRIDE, server_lookup.target(row))
+    begin(req, cell, id, action, values={'locked': False, 'locked_by': None, 'locked_reason': None})
+
+
+def reset_state(req, id):
+    """The administrator says what the server is; what was in progress is given up."""
+    cell, action = server_lookup.cell_of(req, id), ACTIONS['os-resetState']
+    with cell.db.reader() as conn:
+        server_lookup.find(req, conn, id, action.policy)
+    cell.db.run(_reset, req.context, id, action, req.body['os-resetState']['state'])
+
+
+def _reset(conn, context, server_id, action, state):
+    instance_actions.finish(conn, server_id, 'reset_state', error='The state was reset by an administrator.')
+    server_migrations.abandon(conn, server_id)
+    tasks.begin(conn, context, server_id, action, admin=True, values={'vm_state': state, 'task_state': None})
+
+
+def console_output(req, id):
+    length = req.body['os-getConsoleOutput'].get('length')
+    _row, output = ask_host(req, id, ACTIONS['os-getConsoleOutput'].policy, None, 'get_console_output',
+                            length=None if length is None or length < 0 else length)
+    return {'output': output}
+
+
+# ---- createImage -------------------------------------------------------------
+
+def create_image(req, id):
+    wanted, action = req.body['createImage'], ACTIONS['createImage']
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = find_for(req, conn, id, action)
+    check_state(row, action)
+    if not row['image_id']:
+        req.authorize(ALLOW_VOLUME_BACKED, server_lookup.target(row))
+    metadata = wanted.get('metadata', {})
+    if not req.has('no_image_metadata'):
+        with req.services.api_db.reader() as conn:
+            server_spec.check_metadata(metadata, quotas.limits_of(
+                conn, req.services.conf, req.project_id, req.user_id))
+    row, image_id = begin_with_image(req, cell, id, action, snapshot_of(req, row, wanted['name'], metadata))
+    cast(req, cell, row, action, image_id=image_id)
+    if req.has('image_id_in_answer'):
+        return {'image_id': image_id}
+    return Response(headers=(('Location', req.image_url(image_id)),))
+
+
+def begin_with_image(req, cell, server_id, action, image, arguments=None):
+    """Begin an action that fills an image, and make the image; (the server's row as it is then, the image's id).
+
+    The action first: it names the image, so that one which nobody finishes can be found and removed.
+    """
+    image_id = str(uuid.uuid4())
+    row = begin(req, cell, server_id, action, {'image_id': image_id, **(arguments or {})})
+    try:
+        req.services.images.create(req.context, {'id': image_id, **image})
+    except Exception:
+        cell.db.run(tasks.cancel, req.context, server_id, action)
+        raise
+    return row, image_id
+
+
+def snapshot_of(req, row, name, metadata):
+    """The image that a snapshot of the server becomes, before it has data.
+
+    It names the kernel and the ramdisk of the server while the caller sees them.
+
+    :raises BadRequest: ``metadata`` names an image that is not there for the caller
+    """
+    image_references.check(req, metadata)
+    inherited = {key: str(value) for key, value in row['image_properties'].items()
+                 if key not in _OWN_PROPERTIES and value is not None}
+    own = {'image_type': 'snapshot', 'instance_uuid': row['uuid'], 'user_id': row['user_id'],
+           'owner_id': row['project_id']}
+    if row['image_id']:
+        own['base_image_ref'] = row['image_id']
+    return {'name': name, 'visibility': 'private', 'min_disk': row['root_gb'] if row['image_id'] else 0,
+            'properties': {**image_references.found(req, inherited), **own, **metadata}}
+
+
+# ---- rows --------------------------------------------------------------------
+
+_PATH = '/servers/{id}/action'
+_ALWAYS = (401, 403, 404, 409)
+
+
+def _row(name, handler, body=None, *, checks=(), errors=_ALWAYS, **more):
+    rule = ACTIONS[name].policy
+    return Route('POST', _PATH, handler, policy=rule, checks=checks, errors=errors, action=name,
+                 body=body or server_schemas.action(name), **{'status': 202, **more})
+
+
+ROUTES = (
+    *(_row(name, functools.partial(_plain, name, arguments), errors=errors) for name, arguments, errors in (
+        ('os-start', {}, _ALWAYS), ('os-stop', {'clean_shutdown': True}, _ALWAYS),
+        ('pause', {}, (*_ALWAYS, 501)), ('unpause', {}, (*_ALWAYS, 501)),
+        ('suspend', {}, (400, *_ALWAYS)), ('resume', {}, (400, *_ALWAYS)))),
+    _row('reboot', reboot, server_schemas.action('reboot', (server_schemas.REBOOT, 1, None)),
+         checks=(server_category.REBOOT,), query=server_schemas.OF_CATEGORY, errors=(400, *_ALWAYS)),
+    _row('forceDelete', force_delete),
+    _row('lock', lock, server_schemas.action('lock', (server_schemas.ANY, 1, 72),
+                                             (server_schemas.LOCK, 73, None))),
+    _row('unlock', unlock, checks=(UNLOCK_OVERRIDE,)),
+    _row('os-resetState', reset_state, errors=(400, *_ALWAYS),
+         body=server_schemas.action('os-resetState', (server_schemas.RESET_STATE, 1, None))),
+    _row('os-getConsoleOutput', console_output, status=200, errors=(400, *_ALWAYS, 501),
+         body=server_schemas.action('os-getConsoleOutput', (server_schemas.CONSOLE_OUTPUT, 1, None))),
+    _row('createImage', create_image, server_schemas.action(
+        'createImage', (server_schemas.CREATE_IMAGE, 1, None)), checks=(ALLOW_VOLUME_BACKED,), errors=(400, *_ALWAYS)),
+)

@@ -1,0 +1,86 @@
+"""POST /servers/action, an addition of this product: one action for many servers, and what became of each.
+
+Servers are named by ids in the body, or by the filters of GET /servers in the query. Each is asked for as if by a
+request of its own: the same rules, the same refusals; what is refused for one does not touch the others. A filter
+that the list would leave out is refused, and one without a value: nobody means all of their servers by a key that is
+misspelt, or by a variable that is not set.
+"""
+import urllib.parse
+
+from nova import exception
+from nova.api import paging
+from nova.api import params
+from nova.api.params import Array
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.request import Response
+from nova.api.routes import Route
+from nova.api.servers import listing as server_list
+from nova.api.servers import schemas as server_schemas
+
+KEY = 'os-bulk-action'
+MAX_SERVERS = 1000               # of one request; at some milliseconds a server a client waits that long
+DELETE = 'delete'                # no action of /servers/{id}/action, but often wanted for many servers
+
+_EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})
+_NO_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir'})
+
+BODY = Object(Param(KEY, Object(
+    Param('action', {'type': 'object', 'minProperties': 1, 'maxProperties': 1}, required=True),
+    Param('ids', Array(params.UUID, minItems=1, maxItems=MAX_SERVERS, uniqueItems=True)),
+), required=True))
+
+
+def act(req):
+    wanted = req.body[KEY]
+    (name, value), = wanted['action'].items()
+    _check_action(req, name)
+    ids, more = wanted.get('ids'), False
+    given = dict(params.parse_query(req.environ.get('QUERY_STRING', '')))
+    filters = given.keys() - _NO_FILTERS
+    if bool(ids) == bool(filters):
+        raise exception.BadRequest('Name the servers either by ids in the body or by filters in the query.')
+    unused = server_list.without_effect(req, filters) or sorted(
+        name for name in filters - _EMPTY_MEANS_TRUE if not given[name])
+    if unused:
+        raise exception.BadRequest(f'Not a filter here: {unused[0][:80]}')
+    if not ids:
+        code, found = req.ask('GET', '/servers', query=_page(req))
+        if code != 200:
+            return Response(found, status=code)
+        ids, more = [server['id'] for server in found['servers']], 'servers_links' in found
+    results = [_one(req, server_id, name, value) for server_id in ids]
+    accepted = sum(result['code'] < 300 for result in results)
+    return {KEY: {'accepted': accepted, 'refused': len(results) - accepted, 'more': more, 'results': results}}
+
+
+def _check_action(req, name):
+    """A name that no server could accept is refused once for all."""
+    known = {row.action for row in req.services.application.routes
+             if row.path == '/servers/{id}/action' and row.since <= req.version <= (row.until or req.version)}
+    if name not in known | {DELETE}:
+        raise exception.BadRequest(f'There is no such action: {name[:40]}')
+
+
+def _page(req):
+    """The query of GET /servers, its limit within the bound of this operation."""
+    pairs = [pair for pair in params.parse_query(req.environ.get('QUERY_STRING', '')) if pair[0] != 'limit']
+    return urllib.parse.urlencode([*pairs, ('limit', min(paging.limit(req), MAX_SERVERS))])
+
+
+def _one(req, server_id, name, value):
+    """What became of one server: {'id', 'code'}, and the fault under its usual key where it was refused."""
+    if name == DELETE:
+        code, answer = req.ask('DELETE', f'/servers/{server_id}')
+    else:
+        code, answer = req.ask('POST', f'/servers/{server_id}/action', {name: value})
+    result = {'id': server_id, 'code': code}
+    if answer:
+        result['fault' if code >= 400 else 'answer'] = answer
+    return result
+
+
+ROUTES = (
+    Route('POST', '/servers/action', act, policy='nova:servers:bulk_action', body=BODY, query=server_schemas.LIST,
+          errors=(400, 401, 403)),
+)

@@ -1,0 +1,88 @@
+"""The action evacuate: a server of a host that is down is built again on another one."""
+from nova import exception
+from nova import states
+from nova.api import casts
+from nova.api import params
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import tasks
+from nova.db.services import services
+
+ACTION = states.ACTIONS['evacuate']
+
+EVACUATE = Object(
+    Param('host', params.HOST),
+    Param('onSharedStorage', params.BOOLEAN, until=13, required=True),
+    Param('adminPass', server_schemas.PASSWORD),
+    Param('force', params.BOOLEAN, since=29, until=67))
+
+
+def evacuate(req, id):
+    body, cell = req.body['evacuate'], server_lookup.cell_of(req, id)
+    shared = body.get('onSharedStorage')
+    if shared and 'adminPass' in body:
+        raise exception.BadRequest("admin password can't be changed on existing disk")
+    password = None if shared else body.get('adminPass') or server_spec.password()
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, id, ACTION)
+        host, force = _destination(req, conn, row, body)
+    arguments = {'host': host, 'force': force, 'on_shared_storage': shared,
+                 'leave_stopped': req.has('evacuate_stopped')}
+    cell.db.run(_begin, req.context, id, arguments, password, req.services.conf.service_down_time)
+    casts.send(cell, cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
+    return None if req.has('evacuate_shared_storage_detected') else {'adminPass': password}
+
+
+def _destination(req, conn, row, body):
+    """(host or None, whether the scheduler's filters are not asked) of a request.
+
+    :raises BadRequest: it names the host that the server is on
+    :raises ComputeHostNotFound:
+    """
+    host = body.get('host')
+    if host is None:
+        if body.get('force'):
+            raise exception.BadRequest("Can't force to a non-provided destination")
+        return None, False
+    if host == row['host']:
+        raise exception.BadRequest("The target host can't be the same one.")
+    if not services.list(conn, host=host, topic='compute'):
+        raise exception.ComputeHostNotFound(host=host)
+    return host, body.get('force', False) if req.has('evacuate_force') else True
+
+
+def _begin(conn, context, server_id, arguments, password, down_time):
+    """The host is down in the same transaction in which it loses the right to the server's next step.
+
+    :raises ComputeServiceInUse:
+    """
+    row = instances.get(conn, server_id)
+    tasks.check(row, ACTION, context.is_admin)
+    if not services.host_is_down(conn, row['host'], down_time):
+        raise exception.ComputeServiceInUse(host=row['host'])
+    interrupted = live_migrations.open_of(conn, server_id, server_migrations.LIVE_MIGRATION)
+    if interrupted and interrupted['dest_compute']:
+        arguments = {**arguments, 'interrupted': {'host': interrupted['dest_compute'],
+                                                  'facts': interrupted['arguments'].get('facts')}}
+    instance_actions.finish(conn, server_id, 'evacuate', error='The host went down; the server is evacuated.',
+                            beside=False)
+    begun = tasks.begin(conn, context, server_id, ACTION, {'evacuation': True, 'admin_password': password},
+                        values={'progress': 0}, admin=context.is_admin)
+    if begun['host'] != row['host']:
+        raise exception.InstanceChanged(instance_id=server_id)
+    server_migrations.create(conn, context, begun, server_migrations.EVACUATION, 'accepted', arguments=arguments)
+
+
+ROUTES = (
+    Route('POST', '/servers/{id}/action', evacuate, policy=ACTION.policy, action='evacuate', status=200,
+          errors=(400, 401, 403, 404, 409), body=server_schemas.action('evacuate', (EVACUATE, 1, None))),
+)

@@ -1,0 +1,137 @@
+"""What is done inside of a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
+the encrypted password that it left, its topology.
+"""
+from nova import states
+from nova.api import fields
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import instances
+from nova.objects import numa
+
+DIAGNOSTICS = 'os_compute_api:os-server-diagnostics'
+PASSWORD_SHOW = 'os_compute_api:os-server-password:show'
+PASSWORD_CLEAR = 'os_compute_api:os-server-password:clear'
+TOPOLOGY = 'compute:server:topology:index'
+TOPOLOGY_OF_HOST = 'compute:server:topology:host:index'
+
+CHANGE_PASSWORD = Object(Param('adminPass', server_schemas.PASSWORD, required=True))
+
+
+# ---- actions -----------------------------------------------------------------
+
+def change_password(req, id):
+    server_actions.run(req, id, states.ACTIONS['changePassword'],
+                       admin_password=req.body['changePassword']['adminPass'])
+
+
+def trigger_crash_dump(req, id):
+    server_actions.run(req, id, states.ACTIONS['trigger_crash_dump'])
+
+
+def inject_network_info(req, id):
+    server_actions.run(req, id, states.ACTIONS['injectNetworkInfo'])
+
+
+# ---- diagnostics -------------------------------------------------------------
+
+_STANDARD = ('state', 'hypervisor', 'hypervisor_os', 'uptime', 'cpu_details', 'disk_details', 'nic_details',
+             'memory_details')
+
+
+def diagnostics(req, server_id):
+    row, facts = server_actions.ask_host(req, server_id, DIAGNOSTICS, 'diagnostics', 'get_diagnostics')
+    if not req.has('standard_diagnostics'):
+        return free_form(facts)
+    # the names of drivers that the standard form knows are those of the first implementation
+    return {**{name: facts[name] for name in _STANDARD}, 'driver': 'libvirt',
+            'config_drive': bool(row['config_drive']), 'num_cpus': len(facts['cpu_details']),
+            'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}
+
+
+def free_form(facts):
+    """The form before 2.48, with names as libvirt's driver had them."""
+    shown = {f"cpu{number}_time": cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
+    for number, disk in enumerate(facts['disk_details']):
+        name = 'vd' + chr(ord('a') + number % 26)
+        shown.update({f'{name}_read': disk['read_bytes'], f'{name}_read_req': disk['read_requests'],
+                      f'{name}_write': disk['write_bytes'], f'{name}_write_req': disk['write_requests'],
+                      f'{name}_errors': disk['errors_count']})
+    for number, nic in enumerate(facts['nic_details']):
+        for way in ('rx', 'tx'):
+            shown.update({f'vnet{number}_{way}': nic[f'{way}_octets'],
+                          **{f'vnet{number}_{way}_{what}': nic[f'{way}_{what}'] for what in (
+                              'packets', 'errors', 'drop')}})
+    memory = facts['memory_details']
+    for name, value in (('memory', memory['maximum']), ('memory-used', memory['used'])):
+        if value is not None:
+            shown[name] = value * 1024          # KiB
+    return shown
+
+
+# ---- the password that the guest left ----------------------------------------
+
+def show_password(req, server_id):
+    row = server_lookup.get(req, server_id, PASSWORD_SHOW)
+    return {'password': row['system_metadata'].get('password', '')}
+
+
+def clear_password(req, server_id):
+    """The guest may leave another one."""
+    cell = server_lookup.cell_of(req, server_id)
+    cell.db.run(_clear, req, server_id)
+
+
+def _clear(conn, req, server_id):
+    server_lookup.locked_row(req, conn, server_id, PASSWORD_CLEAR)
+    instances.update(conn, server_id, instances.merged(conn, server_id, {'system_metadata': {'password': None}}))
+
+
+# ---- topology ----------------------------------------------------------------
+
+NODE = fields.Fields(
+    fields.Field('vcpu_set', 'vcpu_set'),
+    fields.Field('siblings', 'siblings'),
+    fields.Field('memory_mb', 'memory_mb'),
+    fields.Field('host_node', lambda node, view: node.get('host_node', fields.ABSENT), optional=True,
+                 rule=TOPOLOGY_OF_HOST),
+    fields.Field('cpu_pinning', lambda node, view: node.get('cpu_pinning', fields.ABSENT), optional=True,
+                 rule=TOPOLOGY_OF_HOST),
+)
+
+
+def topology(req, server_id):
+    """The NUMA nodes of the guest, and for administrators where they are; none for a server without such a topology."""
+    row = server_lookup.get(req, server_id, TOPOLOGY)
+    if row['numa_topology'] is None:
+        return {'nodes': [], 'pagesize_kb': None}
+    found = numa.shown(numa.load_guest(row['numa_topology']), placed=row['host'] is not None)
+    build = NODE.builder(req, target=server_lookup.target(row))
+    return {**found, 'nodes': [build(node) for node in found['nodes']]}
+
+
+# ---- rows --------------------------------------------------------------------
+
+def _action(name, handler, errors, *types, since=1):
+    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name,
+                 since=since, status=202, errors=errors, body=server_schemas.action(name, *types))
+
+
+_SERVER = '/servers/{server_id}'
+ROUTES = (
+    _action('changePassword', change_password, (400, 401, 403, 404, 409, 501), (CHANGE_PASSWORD, 1, None)),
+    _action('trigger_crash_dump', trigger_crash_dump, (400, 401, 403, 404, 409), ({'type': 'null'}, 17, None),
+            since=17),
+    _action('injectNetworkInfo', inject_network_info, (401, 403, 404, 409)),
+    Route('GET', _SERVER + '/diagnostics', diagnostics, policy=DIAGNOSTICS, query=server_schemas.NOTHING,
+          errors=(400, 401, 403, 404, 409, 501)),
+    Route('GET', _SERVER + '/os-server-password', show_password, policy=PASSWORD_SHOW,
+          query=server_schemas.NOTHING, errors=(401, 403, 404)),
+    Route('DELETE', _SERVER + '/os-server-password', clear_password, policy=PASSWORD_CLEAR, status=204,
+          errors=(401, 403, 404)),
+    Route('GET', _SERVER + '/topology', topology, policy=TOPOLOGY, checks=(TOPOLOGY_OF_HOST,), since=78,
+          query=server_schemas.NOTHING, errors=(401, 403, 404)),
+)

@@ -1,0 +1,130 @@
+"""The action os-migrateLive, and what is asked of a live migration while it runs: its end, or its abortion."""
+from nova import exception
+from nova import states
+from nova.api import casts
+from nova.api import params
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Type
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import tasks
+from nova.db.services import services
+from nova.objects import faults
+
+ACTION = states.ACTIONS['os-migrateLive']
+HOST = 'os_compute_api:os-migrate-server:migrate_live:host'
+
+_AUTO = Type({'enum': [*params.TRUE, *params.FALSE, 'auto']},
+             convert=lambda value: None if value == 'auto' else value in params.TRUE)
+LIVE = Object(
+    Param('host', params.nullable(params.HOST), required=True),
+    Param('block_migration', params.BOOLEAN, until=24, required=True),
+    Param('disk_over_commit', params.BOOLEAN, until=24, required=True),
+    Param('block_migration', _AUTO, since=25, required=True),
+    Param('force', params.BOOLEAN, since=30, until=67))
+COMPLETE = Object(Param('force_complete', {'type': 'null'}, required=True))
+
+
+def migrate_live(req, id):
+    body, cell = req.body['os-migrateLive'], server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, id, ACTION)
+        host, force = _destination(req, conn, row, body)
+    arguments = {'host': host, 'force': force, 'block_migration': body['block_migration'],
+                 'disk_over_commit': body.get('disk_over_commit', False)}
+    cell.db.run(_begin, req.context, id, arguments)
+    conductor = cell.rpc.conductor
+    if req.has('async_live_migration_checks'):
+        casts.send(cell, conductor.continue_live_migration, req.context, instance_uuid=id)
+        return
+    casts.send(None, conductor.live_migrate_checked, req.context, instance_uuid=id)
+
+
+def _destination(req, conn, row, body):
+    """(host or None, whether the scheduler's filters are not asked) of a request.
+
+    :raises BadRequest: it names a host that cannot be one
+    """
+    host = body['host']
+    if host is None:
+        if body.get('force'):
+            raise exception.BadRequest("Can't force to a non-provided destination")
+        return None, False
+    req.authorize(HOST, server_lookup.target(row))
+    if host == row['host']:
+        raise exception.BadRequest(f'Unable to migrate instance {row["uuid"]} to current host {host}.')
+    if not services.list(conn, host=host, topic='compute'):
+        raise exception.BadRequest(exception.ComputeHostNotFound.template % {'host': host})
+    return host, body.get('force', False) if req.has('live_migrate_force') else True
+
+
+def _begin(conn, context, server_id, arguments):
+    row = tasks.begin(conn, context, server_id, ACTION, values={'progress': 0}, admin=context.is_admin)
+    server_migrations.create(conn, context, row, server_migrations.LIVE_MIGRATION, 'accepted', arguments=arguments)
+
+
+# ---- while it runs -------------------------------------------------------------
+
+def abort(req, server_id, id):
+    """A queued one ends here and now; of one that runs the source hears, at the latest with its next report."""
+    queued = req.has('abort_queued_migration')
+    cell, row = _find(req, server_id, states.ABORT_MIGRATION)
+    allowed = ('queued', 'preparing', 'running') if queued else ('running',)
+    migration = cell.db.run(_ask, req.context, server_id, id, states.ABORT_MIGRATION, allowed, 'abort')
+    if migration['status'] == 'queued':
+        fault = faults.fault(exception.MigrationAborted(instance_id=server_id), 'The live migration was aborted.')
+        cell.db.run(live_migrations.end, migration, 'cancelled', event='compute_live_migration', host=None,
+                    fault=fault)
+    else:
+        casts.to_host(req, cell, row, cell.rpc.compute.abort_live_migration)
+
+
+def force_complete(req, server_id, id):
+    cell, row = _find(req, server_id, states.FORCE_COMPLETE)
+    cell.db.run(_ask, req.context, server_id, id, states.FORCE_COMPLETE, ('running',), 'complete')
+    casts.to_host(req, cell, row, cell.rpc.compute.force_complete_live_migration)
+
+
+def _find(req, server_id, action):
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        return cell, server_actions.find_for(req, conn, server_id, action)
+
+
+def _ask(conn, context, server_id, migration_id, action, allowed, what):
+    """Note in the migration's row what is asked; the row.
+
+    :raises MigrationNotFound: the server has no such live migration
+    :raises InvalidMigrationState: its status is none of ``allowed``
+    :raises InstanceInvalidState, InstanceIsLocked: the server is not being migrated, or is locked
+    """
+    tasks.begin(conn, context, server_id, action, admin=context.is_admin)
+    try:
+        if not (migration_id.isascii() and migration_id.isdigit()) or len(migration_id) > 18:
+            raise exception.MigrationNotFound(migration_id=migration_id[:40])
+        migration = server_migrations.get(conn, int(migration_id))
+        if (migration['instance_uuid'], migration['migration_type']) != (server_id, server_migrations.LIVE_MIGRATION):
+            raise exception.MigrationNotFound(migration_id=migration_id)
+    except exception.MigrationNotFound:
+        raise exception.NotFound(f'Migration {migration_id[:40]} not found for instance {server_id}') from None
+    try:
+        return live_migrations.note(conn, migration['id'], allowed, {what: True})
+    except exception.InvalidMigrationState as error:
+        raise exception.InvalidMigrationState(**{**error.kwargs, 'method': action.name}) from None
+
+
+_PATH = '/servers/{server_id}/migrations/{id}'
+ROUTES = (
+    Route('POST', '/servers/{id}/action', migrate_live, policy=ACTION.policy, checks=(HOST,), action='os-migrateLive',
+          status=202, errors=(400, 401, 403, 404, 409),
+          body=server_schemas.action('os-migrateLive', (LIVE, 1, None))),
+    Route('DELETE', _PATH, abort, policy=states.ABORT_MIGRATION.policy, since=24, status=202,
+          errors=(400, 401, 403, 404, 409)),
+    Route('POST', _PATH + '/action', force_complete, policy=states.FORCE_COMPLETE.policy, since=22,
+          action='force_complete', status=202, body=COMPLETE, errors=(400, 401, 403, 404, 409)),
+)

@@ -1,0 +1,196 @@
+"""The actions resize, migrate, confirmResize and revertResize: what conductor/migrate.py goes on with."""
+import functools
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.api import casts
+from nova.api.params import HOST
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Type
+from nova.api.params import nullable
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import create as server_create
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
+from nova.db.moves import migrations as server_migrations
+from nova.db.projects import flavors as flavors_db
+from nova.db.projects import quotas
+from nova.db.servers import request_specs
+from nova.db.servers import tasks
+from nova.db.tables import cell as tables_cell
+
+ACTIONS = states.ACTIONS
+MIGRATE_HOST = 'os_compute_api:os-migrate-server:migrate:host'
+
+RESIZE = Object(
+    Param('flavorRef', Type({'type': ['string', 'integer'], 'minLength': 1, 'maxLength': 255}, convert=str),
+          required=True),
+    Param('OS-DCF:diskConfig', server_schemas.DISK_CONFIG))
+MIGRATE = Object(Param('host', nullable(HOST)), nullable=True)
+
+
+# ---- resize ------------------------------------------------------------------
+
+def resize(req, id):
+    body, action = req.body['resize'], ACTIONS['resize']
+    cell, row = _ready(req, id, action)
+    with req.services.api_db.reader() as conn:
+        flavor = _flavor(req, conn, row, body['flavorRef'])
+        spec = request_specs.get_many(conn, [id]).get(id)
+        limits = quotas.limits_of(conn, req.services.conf, row['project_id'])
+    _check_flavor(req, row, flavor, spec.image if spec else None)
+    flavor = server_spec.with_devices(flavor, row['image_properties'], req.services.pci_aliases)
+    server_spec.guest_topology(flavor, row['image_properties'])
+    values = {'progress': 0}
+    if 'OS-DCF:diskConfig' in body:
+        values['disk_config'] = _disk_config(row, body['OS-DCF:diskConfig'])
+    req.services.api_db.run(quotas.check_and_grow, limits, row['project_id'], id, flavor['vcpus'],
+                            flavor['memory_mb'])
+    ignore = [] if req.services.conf.allow_resize_to_same_host else [row['host']]
+    try:
+        cell.db.run(_begin_move, req.context, id, action, server_migrations.RESIZE, flavor, {'ignore': ignore}, values)
+    except Exception:
+        _count_anew(req, cell, id)
+        raise
+    _continue(req, cell, id)
+
+
+def _ready(req, server_id, action):
+    """(cell, row) of a server that may be moved now; what is asked of it later, begins with the same conditions.
+
+    :raises Conflict: its state does not allow it, or its host is down
+    """
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, server_id, action)
+        tasks.check(row, action, req.context.is_admin)
+        if not server_lookup.host_is_up(req, conn, row['host']):
+            raise exception.Conflict(f'The host of instance {server_id} is down: it cannot be moved from there.')
+    return cell, row
+
+
+def _flavor(req, conn, row, flavor_id):
+    """What a server keeps of the flavor that was asked for.
+
+    :raises BadRequest: there is none that the server's project may use, or it is the server's own
+    """
+    try:
+        flavor = flavors_db.get(conn, flavor_id, req.context.sees)
+    except exception.FlavorNotFound as error:
+        raise exception.BadRequest(error.message) from None
+    if flavor['disabled']:
+        raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
+    flavor = {name: flavor[name] for name in server_create.FLAVOR}
+    if flavor['flavor_id'] == row['flavor_id'] and flavor['id'] == row['flavor'].get('id', flavor['id']):
+        raise exception.BadRequest('When resizing, instances must change flavor!')
+    return flavor
+
+
+def _check_flavor(req, row, flavor, image):
+    """:raises CannotResizeDisk, FlavorTooSmall, Forbidden: the server's disks, or its image, do not fit"""
+    if row['image_id'] is not None:
+        if not flavor['root_gb'] and row['root_gb']:
+            raise exception.CannotResizeDisk(reason='Resize to zero disk flavor is not allowed.')
+        if not flavor['root_gb'] and not req.allows(server_create.ZERO_DISK, server_lookup.target(row)):
+            raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
+        if flavor['root_gb'] < row['root_gb']:
+            raise exception.CannotResizeDisk(reason='The root disk cannot be made smaller.')
+    if flavor['ephemeral_gb'] < row['ephemeral_gb']:
+        raise exception.CannotResizeDisk(reason='The ephemeral disk cannot be made smaller.')
+    for resource, have, least in (('memory', flavor['memory_mb'], 'min_ram'), ('disk', flavor['root_gb'], 'min_disk')):
+        need = int((image or {}).get(least) or 0)
+        if have < need and (resource == 'memory' or flavor['root_gb'] and row['image_id'] is not None):
+            raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
+
+
+def _disk_config(row, wanted):
+    """:raises BadRequest: its image forbids it"""
+    allowed = str((row['image_properties'] or {}).get('auto_disk_config', 'true')).lower()
+    if wanted == 'AUTO' and allowed in ('false', '0', 'no', 'off', 'disabled'):
+        raise exception.BadRequest('Requested image has automatic disk resize disabled.')
+    return wanted
+
+
+def _count_anew(req, cell, server_id):
+    """The move did not begin: the quota counts again what the server has."""
+    with cell.db.reader() as conn:
+        sizes = server_migrations.needs(conn, server_id)
+    if sizes is not None:
+        req.services.api_db.run(quotas.set_size, server_id, *sizes)
+
+
+# ---- migrate -----------------------------------------------------------------
+
+def migrate(req, id):
+    action = ACTIONS['migrate']
+    cell, row = _ready(req, id, action)
+    host = (req.body['migrate'] or {}).get('host') if req.has('migrate_host') else None
+    if host is not None:
+        req.authorize(MIGRATE_HOST, server_lookup.target(row))
+        _check_host(cell, row, host)
+    arguments = {'ignore': [row['host']], **({'host': host} if host else {})}
+    cell.db.run(_begin_move, req.context, id, action, server_migrations.MIGRATION, None, arguments, {'progress': 0})
+    _continue(req, cell, id)
+
+
+def _check_host(cell, row, host):
+    """:raises BadRequest: no compute host has the name, or it is the server's own"""
+    nodes = tables_cell.compute_nodes
+    with cell.db.reader() as conn:
+        known = conn.execute(sa.select(nodes.c.id).where(nodes.c.host == host).limit(1)).first()
+    if not known:
+        raise exception.BadRequest(exception.ComputeHostNotFound.template % {'host': host})
+    if host == row['host']:
+        raise exception.BadRequest(
+            f'Unable to migrate instance ({row["uuid"]}) to current host ({host}).')
+
+
+def _begin_move(conn, context, server_id, action, kind, flavor, arguments, values):
+    row = tasks.begin(conn, context, server_id, action, values=values, admin=context.is_admin)
+    server_migrations.create(conn, context, row, kind, 'pre-migrating', new_flavor=flavor,
+                             arguments={'old_vm_state': row['vm_state'], **arguments})
+
+
+def _continue(req, cell, server_id):
+    casts.send(cell, cell.rpc.conductor.continue_move, req.context, instance_uuid=server_id)
+
+
+# ---- the end -----------------------------------------------------------------
+
+def _end(name, status, req, id):
+    action = ACTIONS[name]
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, id, action)
+        tasks.check(row, action, req.context.is_admin)
+        if name == 'revertResize':
+            _check_source(req, conn, id)
+    cell.db.run(server_migrations.begin_end, req.context, id, action, status, req.context.is_admin)
+    _continue(req, cell, id)
+
+
+def _check_source(req, conn, server_id):
+    """:raises Conflict: a server would go back to a host that is down"""
+    for move in server_migrations.open_of(conn, server_id):
+        if move['source_compute'] and not server_lookup.host_is_up(req, conn, move['source_compute']):
+            raise exception.Conflict(f'The host that instance {server_id} came from is down.')
+
+
+def _row(name, handler, body, **more):
+    return Route('POST', '/servers/{id}/action', handler, policy=ACTIONS[name].policy, action=name, body=body,
+                 **{'status': 202, 'errors': (400, 401, 403, 404, 409), **more})
+
+
+ROUTES = (
+    _row('resize', resize, server_schemas.action('resize', (RESIZE, 1, None)), checks=(server_create.ZERO_DISK,)),
+    _row('migrate', migrate, Object(Param('migrate', server_schemas.ANY), closed=False), until=55),
+    _row('migrate', migrate, server_schemas.action('migrate', (MIGRATE, 56, None)), since=56, checks=(MIGRATE_HOST,)),
+    _row('confirmResize', functools.partial(_end, 'confirmResize', 'confirming'),
+         server_schemas.action('confirmResize'), status=204),
+    _row('revertResize', functools.partial(_end, 'revertResize', 'reverting'), server_schemas.action('revertResize')),
+)

@@ -1,0 +1,127 @@
+"""Consoles: where a browser opens them, and what a token opens."""
+import functools
+import urllib.parse
+import uuid
+
+from nova import exception
+from nova import states
+from nova.api import cell_queries
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import console_tokens
+
+RULE = 'os_compute_api:os-remote-consoles'
+TOKENS = 'os_compute_api:os-console-auth-tokens'
+
+# console type: (protocol, option with the proxy's address or None where there is no such console any more)
+TYPES = {
+    'novnc': ('vnc', ('vnc', 'novncproxy_base_url')),
+    'xvpvnc': ('vnc', None),
+    'spice-html5': ('spice', ('spice', 'html5proxy_base_url')),
+    'spice-direct': ('spice', ('spice', 'spice_direct_proxy_base_url')),
+    'serial': ('serial', ('serial_console', 'base_url')),
+    'rdp-html5': ('rdp', None),
+    'webmks': ('mks', ('mks', 'mksproxy_base_url')),
+}
+_HIDDEN = (states.DELETING, states.MIGRATING)          # tasks in which no console is given out
+
+
+def give_out(req, server_id, protocol, console_type):
+    """The URL that opens a console of a server."""
+    kind, option = TYPES[console_type]
+    if kind != protocol:
+        raise exception.ConsoleTypeInvalid(console_type=console_type)
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, server_id, RULE)
+    base_url = option and req.services.conf[option[0]][option[1]]
+    if not base_url:
+        raise exception.ConsoleTypeUnavailable(console_type=console_type)
+    if row['task_state'] in _HIDDEN:
+        raise exception.InstanceInvalidState(attr='task_state', instance_id=server_id, method='get_console',
+                                             state=row['task_state'])
+    row, place = server_actions.ask_host(req, server_id, RULE, 'consoles', 'get_console', kind=kind)
+    token = str(uuid.uuid4())
+    cell.db.run(console_tokens.insert, token, req.services.conf.consoleauth.token_ttl, {
+        'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'], **place})
+    return url_of(base_url, console_type, token)
+
+
+def url_of(base_url, console_type, token):
+    """noVNC hands what stands in ``path`` to the proxy; the others read the token themselves."""
+    query = {'path': f'?token={token}'} if console_type == 'novnc' else {'token': token}
+    return f'{base_url}{"&" if "?" in base_url else "?"}{urllib.parse.urlencode(query)}'
+
+
+def create(req, server_id):
+    wanted = req.body['remote_console']
+    protocol, console_type = wanted['protocol'], wanted['type']
+    return {'remote_console': {'protocol': protocol, 'type': console_type,
+                               'url': give_out(req, server_id, protocol, console_type)}}
+
+
+def _action(name, protocol, req, id):
+    console_type = req.body[name]['type']
+    return {'console': {'type': console_type, 'url': give_out(req, id, protocol, console_type)}}
+
+
+def removed(req, id):
+    raise exception.BadRequest('RDP consoles have been removed.')
+
+
+def show_token(req, id):
+    _cell, found = cell_queries.first(req, lambda conn: console_tokens.get(conn, id))
+    if found is None:
+        raise exception.ConsoleTokenNotFound()
+    if not req.has('console_tokens') and found['console_type'] != 'rdp-html5':
+        raise exception.Unauthorized('The requested console type details are not accessible')
+    names = ['instance_uuid', 'host', 'port', 'internal_access_path']
+    if req.has('spice_direct'):
+        names.append('tls_port')
+    return {'console': {name: found[name] for name in names}}
+
+
+# ---- rows --------------------------------------------------------------------
+
+def _body(types, protocols):
+    return Object(Param('protocol', {'enum': list(protocols)}, required=True),
+                  Param('type', {'enum': list(types)}, required=True))
+
+
+_OLD_TYPES = ('novnc', 'xvpvnc', 'spice-html5', 'serial', 'rdp-html5')
+_OLD_PROTOCOLS = ('vnc', 'spice', 'serial', 'rdp')
+CREATE = Object(
+    Param('remote_console', _body(_OLD_TYPES, _OLD_PROTOCOLS), since=6, until=7, required=True),
+    Param('remote_console', _body((*_OLD_TYPES, 'webmks'), (*_OLD_PROTOCOLS, 'mks')), since=8, until=98,
+          required=True),
+    Param('remote_console', _body((*_OLD_TYPES, 'webmks', 'spice-direct'), (*_OLD_PROTOCOLS, 'mks')), since=99,
+          required=True))
+
+_ERRORS = (400, 401, 403, 404, 409, 501)
+
+
+def _row(name, handler, body):
+    return Route('POST', '/servers/{id}/action', handler, policy=RULE, until=5, status=200, action=name, body=body,
+                 errors=_ERRORS)
+
+
+def _typed(name, protocol, *types):
+    body = Object(Param('type', {'enum': list(types)}, required=True))
+    return _row(name, functools.partial(_action, name, protocol), server_schemas.action(name, (body, 1, None)))
+
+
+ROUTES = (
+    Route('POST', '/servers/{server_id}/remote-consoles', create, policy=RULE, since=6, status=200, body=CREATE,
+          errors=_ERRORS),
+    _typed('os-getVNCConsole', 'vnc', 'novnc', 'xvpvnc'),
+    _typed('os-getSPICEConsole', 'spice', 'spice-html5'),
+    _typed('os-getSerialConsole', 'serial', 'serial'),
+    _row('os-getRDPConsole', removed, None),
+    Route('GET', '/os-console-auth-tokens/{id}', show_token, policy=TOKENS, query=Query(closed=99),
+          errors=(400, 401, 403, 404)),
+)

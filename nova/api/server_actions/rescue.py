@@ -1,0 +1,85 @@
+"""The actions rescue and unrescue."""
+from nova import exception
+from nova import states
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import UUID
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import category as server_category
+from nova.api.servers import image_references
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
+
+RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', UUID), nullable=True)
+
+# what the properties of a rescue image may say of its disk
+DEVICES = ('cdrom', 'disk', 'floppy')
+BUSES = ('scsi', 'virtio', 'ide', 'usb')
+
+
+def rescue(req, id):
+    """The answer has the password of the rescued server."""
+    wanted, action = req.body['rescue'] or {}, states.ACTIONS['rescue']
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, id, action)
+        image_id = wanted.get('rescue_image_ref') or row['image_id']
+        if not row['image_id']:
+            _check_volume_backed(req, conn, row, wanted)
+    parts = _check_image(req, row, image_id)
+    password = wanted.get('adminPass') or server_spec.password()
+    arguments = {'image_id': image_id, 'admin_password': password, 'clean_shutdown': True}
+    row = server_actions.begin(req, cell, id, action, {**arguments, 'image_parts': parts})
+    server_actions.cast(req, cell, row, action, **arguments)
+    return {'adminPass': password}
+
+
+def _check_volume_backed(req, conn, row, wanted):
+    """:raises NotRescuable: its devices would not stay as they are"""
+    if not req.has('rescue_volume_backed'):
+        raise exception.NotRescuable(instance_id=row['uuid'], reason='it boots from a volume')
+    if not wanted.get('rescue_image_ref'):
+        raise exception.NotRescuable(instance_id=row['uuid'],
+                                     reason='it boots from a volume, so that an image must be named')
+    if not server_actions.capable(conn, row, 'stable_rescue'):
+        raise exception.NotRescuable(instance_id=row['uuid'],
+                                     reason='its host cannot rescue servers that boot from volumes')
+
+
+def _check_image(req, row, image_id):
+    """Ids of its kernel and ramdisk.
+
+    :raises BadRequest: there is no such image, it has no data, or it is no rescue image for this server"""
+    try:
+        image = server_category.find_image(req, image_id)
+    except exception.ImageNotFound as error:
+        raise exception.BadRequest(error.message) from None
+    if image['status'] != 'active':
+        raise exception.ImageInactive(image_id=image_id)
+    properties = image['properties'] or {}
+    image_references.check(req, properties)
+    for name, allowed in (('hw_rescue_device', DEVICES), ('hw_rescue_bus', BUSES)):
+        if properties.get(name, allowed[0]) not in allowed:
+            raise exception.ImageUnacceptable(image_id=image_id, reason=f'its {name} is not one of '
+                                              f'{", ".join(allowed)}')
+    if not row['image_id'] and not properties.keys() & {'hw_rescue_device', 'hw_rescue_bus'}:
+        raise exception.NotRescuable(instance_id=row['uuid'], reason='it boots from a volume, and the image has '
+                                     'neither hw_rescue_device nor hw_rescue_bus')
+    return image_references.named(properties)
+
+
+def unrescue(req, id):
+    server_actions.run(req, id, states.ACTIONS['unrescue'])
+
+
+def _row(name, handler, status, errors, *types):
+    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name,
+                 status=status, errors=errors, body=server_schemas.action(name, *types))
+
+
+ROUTES = (
+    _row('rescue', rescue, 200, (400, 401, 403, 404, 409, 501), (RESCUE, 1, None)),
+    _row('unrescue', unrescue, 202, (401, 403, 404, 409, 501)),
+)

@@ -1,0 +1,101 @@
+"""The actions shelve, shelveOffload and unshelve."""
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova.api import casts
+from nova.api.params import NAME
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import STRING
+from nova.api.params import nullable
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import create as server_create
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import request_specs
+from nova.db.tables.cell import services
+
+TO_HOST = 'os_compute_api:os-shelve:unshelve_to_host'
+
+ZONE = Object(Param('availability_zone', NAME, required=True), nullable=True)
+ZONE_OR_HOST = Object(Param('availability_zone', nullable(STRING)), Param('host', STRING), nullable=True)
+
+
+def shelve(req, id):
+    action = states.ACTIONS['shelve']
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, id, action)
+    server_actions.check_state(row, action)
+    if row['image_id']:
+        image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
+        row, image_id = server_actions.begin_with_image(req, cell, id, action, image, {'clean_shutdown': True})
+    else:                                     # boots from a volume, which stays as it is
+        image_id = None
+        row = server_actions.begin(req, cell, id, action, {'image_id': None, 'clean_shutdown': True})
+    server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)
+
+
+def shelve_offload(req, id):
+    server_actions.run(req, id, states.ACTIONS['shelveOffload'])
+
+
+def unshelve(req, id):
+    action = states.ACTIONS['unshelve']
+    wanted = (req.body['unshelve'] or {}) if req.has('unshelve_zone') else {}
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        row = server_actions.find_for(req, conn, id, action)
+    if wanted.get('host') is not None:
+        req.authorize(TO_HOST, server_lookup.target(row))
+    if wanted and row['vm_state'] == states.SHELVED:
+        raise exception.Conflict(f'Server {id} is on a host: it can be unshelved to another place only after it was '
+                                 'offloaded.')
+    pins = 'availability_zone' in wanted
+    zone = wanted['availability_zone'] if pins else row['pinned_availability_zone']
+    _check_place(req, cell, zone if pins else None, zone, wanted.get('host'))
+    row = server_actions.begin(req, cell, id, action, {'host': wanted.get('host')},
+                               {'pinned_availability_zone': zone} if pins else None)
+    if pins:
+        req.services.api_db.run(_pin, id, zone)
+    casts.send(cell, cell.rpc.conductor.unshelve_instance, req.context, instance_uuid=id)
+
+
+def _check_place(req, cell, named, zone, host):
+    """
+    :param named: the zone that the request names
+    :param zone: the zone that the server will be pinned to
+    :raises BadRequest: there is no such zone or host
+    :raises Conflict: the host is in another zone
+    """
+    if '' in (named, host):
+        raise exception.BadRequest('The name of an availability zone or a host is empty.')
+    place = {'force_host': None, 'requested_host': host, 'force_node': None, 'requested_node': None}
+    server_create.check_place(req, {'availability_zone': named}, place, cell)
+    if host and zone:
+        with cell.db.reader() as conn:
+            found = conn.execute(sa.select(services.c.availability_zone).where(
+                services.c.host == host, services.c.topic == 'compute')).scalar()
+        if found != zone:
+            raise exception.Conflict(f'Host {host[:80]} is not in availability zone {zone[:80]}.')
+
+
+def _pin(conn, server_id, zone):
+    spec = request_specs.get(conn, server_id)
+    spec.availability_zone = zone
+    request_specs.update(conn, spec)
+
+
+def _row(name, handler, errors, *types, checks=()):
+    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name, status=202,
+                 checks=checks, errors=errors, body=server_schemas.action(name, *types))
+
+
+ROUTES = (
+    _row('shelve', shelve, (400, 401, 403, 404, 409)),
+    _row('shelveOffload', shelve_offload, (400, 401, 403, 404, 409)),
+    _row('unshelve', unshelve, (400, 401, 403, 404, 409), (server_schemas.ANY, 1, 76), (ZONE, 77, 90),
+         (ZONE_OR_HOST, 91, None), checks=(TO_HOST,)),
+)

@@ -1,0 +1,43 @@
+"""The action restore."""
+from nova import states
+from nova.api.routes import Route
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.projects import quotas
+from nova.db.servers import mappings
+from nova.db.servers import tasks
+
+RESTORE = states.ACTIONS['restore']
+
+
+def restore(req, id):
+    """The quota is asked again: a soft-deleted server was left out of it."""
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        server_actions.find_for(req, conn, id, RESTORE)
+    # the action first: of two requests one alone comes to the quota
+    row = server_actions.begin(req, cell, id, RESTORE)
+    try:
+        req.services.api_db.run(_use_again, req.services.conf, row)
+    except Exception:
+        cell.db.run(tasks.cancel, req.context, id, RESTORE)
+        raise
+    server_actions.cast(req, cell, row, RESTORE)
+
+
+def _use_again(conn, conf, row):
+    """:raises QuotaExceeded: others use what the server used"""
+    project_id, flavor = row['project_id'], row['flavor']
+    quotas.lock(conn, project_id)
+    if not mappings.is_queued(conn, row['uuid']):
+        return
+    quotas.check_and_use(conn, quotas.limits_of(conn, conf, project_id), project_id, row['user_id'], 1,
+                         flavor['vcpus'], flavor['memory_mb'])
+    mappings.set_queued(conn, row['uuid'], False)
+
+
+ROUTES = (
+    Route('POST', '/servers/{id}/action', restore, policy=RESTORE.policy, action='restore', status=202,
+          errors=(401, 403, 404, 409), body=server_schemas.action('restore')),
+)

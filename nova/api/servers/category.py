@@ -1,0 +1,121 @@
+"""The instance category of servers, an addition of this product: of new ones, and who may see and use the others.
+
+Regular servers are those of users. The others are administrative: for administrators alone, except that a rule may let
+users delete or reboot them when their request names the category, as a service does that manages them for a user.
+"""
+from nova import context
+from nova import exception
+from nova.api.servers import schemas as server_schemas
+from nova.db.placement import categories
+from nova.db.placement.categories import REGULAR
+
+KEY = server_schemas.CATEGORY
+CREATE = 'nova:servers:create:category'
+DELETE, REBOOT = 'nova:servers:delete:category', 'nova:servers:reboot:category'
+
+
+# ---- servers that exist --------------------------------------------------------
+
+def check_seen(req, row, rule=None):
+    """Refuse an administrative server to who is no administrator.
+
+    :param row: {'uuid', 'category', 'project_id', 'user_id'} among others
+    :param rule: policy rule that lets a request act on it that names its category; None: no request may
+    :raises InstanceNotFound: for the caller it does not exist
+    :raises PolicyDenied: it named the category, but may not manage such servers
+    """
+    if row['category'] == REGULAR or req.context.is_admin:
+        return
+    if rule is None or req.query.one(KEY) != row['category']:
+        raise exception.InstanceNotFound(instance_id=row['uuid'])
+    req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
+
+
+def seen(req):
+    """The category of the servers that lists and reports of this caller show, None for all."""
+    return None if req.context.is_admin else REGULAR
+
+
+def hidden_images(req):
+    """Ids of the images that are for administrators, as far as the image service shows them to this caller.
+
+    The embedded one hides them by itself.
+    """
+    if req.context.is_admin or req.services.conf.image.backend == 'embedded':
+        return frozenset()
+    with req.services.api_db.reader() as conn:
+        return categories.registered_images(conn)
+
+
+def find_image(req, image_id):
+    """An image that is there for the caller; raises ImageNotFound."""
+    image = req.services.images.show(req.context, image_id)
+    if image['id'] in hidden_images(req):
+        raise exception.ImageNotFound(image_id=image_id)
+    return image
+
+
+def check_volume(req, volume):
+    """:raises VolumeNotFound: an administrative server has it, and the caller is no administrator"""
+    holders = [attachment['instance_uuid'] for attachment in volume['attachments']]
+    if holders and not req.context.is_admin:
+        with req.services.api_db.reader() as conn:
+            if categories.some_administrative(conn, holders):
+                raise exception.VolumeNotFound(volume_id=volume['id'])
+
+
+def seen_members(group, req):
+    """The members of a row of db.server_groups that the caller sees."""
+    hidden = () if req.context.is_admin else group['administrative']
+    return [uuid for uuid in group['members'] if uuid not in hidden] if hidden else group['members']
+
+
+# ---- new servers ---------------------------------------------------------------
+
+def of_new(req, server):
+    """(name of the category, what takes its image and flavor from it: a set) of a server that is to be made.
+
+    The category's image and flavor are filled in where the body names none.
+
+    :param server: what stands under ``server`` in the body; changed
+    :raises PolicyDenied: it names one that is not regular, which the caller may not
+    :raises BadRequest: there is no such category, or no flavor
+    """
+    name = server.get(KEY, REGULAR)
+    if name != REGULAR:
+        req.authorize(CREATE)
+    elif _is_vpn(req.services.conf, server):
+        name = req.services.conf.instance_cat_vpn
+    filled = set() if name == REGULAR else _fill(req, name, server)
+    if 'flavorRef' not in server:
+        raise exception.BadRequest(f'Instance category {name} has no default flavor, and the request names none.')
+    return name, filled
+
+
+def _is_vpn(conf, server):
+    return bool(conf.vpn_image_id) and (server.get('imageRef') or '').lower() == conf.vpn_image_id.lower()
+
+
+def _fill(req, name, server):
+    with req.services.api_db.reader() as conn:
+        row = categories.find(conn, name)
+    if row is None:
+        raise exception.BadRequest(exception.CategoryNotFound.template % {'category': name})
+    filled = set()
+    if 'flavorRef' not in server and row['flavor_id'] is not None:
+        server['flavorRef'] = row['flavor_id']
+        filled.add('flavorRef')
+    if not server.get('imageRef') and not _boots_from_volume(server) and row['image_id'] is not None:
+        server['imageRef'] = row['image_id']
+        filled.add('imageRef')
+    return filled
+
+
+def _boots_from_volume(server):
+    return bool(server.get('block_device_mapping')) or any(
+        device.get('boot_index') == 0 for device in server.get('block_device_mapping_v2') or ())
+
+
+def system(req):
+    """The context of the system itself: a category's own image may be hidden from who makes a server of it."""
+    return context.admin_context(req.context.request_id)

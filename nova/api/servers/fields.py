@@ -1,0 +1,293 @@
+"""What an answer shows of a server: one table for show and detail, from which update and rebuild are made."""
+import dataclasses
+
+from nova import states
+from nova import utils
+from nova.api import fields
+from nova.api import versions
+from nova.api.servers import schemas as server_schemas
+from nova.db.placement.categories import REGULAR
+from nova.db.servers import listing
+from nova.db.services import services as services_db
+
+ABSENT = fields.ABSENT
+Field = fields.Field
+
+_SHOW = 'os_compute_api:servers:show'
+ATTRIBUTES = 'os_compute_api:os-extended-server-attributes'
+EXTRA_SPECS = _SHOW + ':flavor-extra-specs'
+HOST_STATUS = _SHOW + ':host_status'
+HOST_UNKNOWN = HOST_STATUS + ':unknown-only'
+
+_PROGRESSES = frozenset({'ACTIVE', 'BUILD', 'REBUILD', 'RESIZE', 'VERIFY_RESIZE', 'MIGRATING'})
+_STATUS = {(vm_state, None): default for vm_state, (default, _) in states.STATUS.items()}
+
+
+class View:
+    """What getters need beside the row, worked out once a request.
+
+    :param host_statuses: {host: 'UP', 'DOWN', 'MAINTENANCE' or 'UNKNOWN'} (see ``host_statuses``)
+    """
+
+    def __init__(self, req, host_statuses=None):
+        self.servers, self.server_marks = req.url('servers', ''), req.bookmark('servers', '')
+        self.images, self.flavors = req.bookmark('images', ''), req.bookmark('flavors', '')
+        self.host_statuses = host_statuses or {}
+        self.extra_specs = req.has('embedded_flavor') and req.allows(EXTRA_SPECS)
+        self.is_admin = req.context.is_admin
+        self._host_ids = {}
+
+    def host_id(self, host, project_id):
+        found = self._host_ids.get((host, project_id))
+        if found is None:
+            found = self._host_ids[host, project_id] = utils.host_id(host, project_id)
+        return found
+
+
+# ---- getters -----------------------------------------------------------------
+
+def links(row, view):
+    uuid = row['uuid']
+    return [{'rel': 'self', 'href': view.servers + uuid},
+            {'rel': 'bookmark', 'href': view.server_marks + uuid}]
+
+
+def status(row):
+    key = row['vm_state'], row['task_state']
+    return _STATUS.get(key) or states.status(*key)
+
+
+def time(moment):
+    return moment.isoformat(timespec='seconds') + 'Z'
+
+
+def _usage_time(moment):
+    """The form of OS-SRV-USG: microseconds and no zone, since 2.1."""
+    return moment and moment.isoformat(timespec='microseconds')
+
+
+def _progress(row, view):
+    return row['progress'] if status(row) in _PROGRESSES else ABSENT
+
+
+def addresses(row, _view=None):
+    """{network label: [address]} with the kind of address and the port's MAC."""
+    found = {}
+    for vif in row['network_info']:
+        mac, network = vif['address'], vif['network']
+        shown = found.setdefault(network['label'], [])
+        for subnet in network['subnets']:
+            version = subnet['version']
+            for ip in subnet['ips']:
+                shown.append({'version': version, 'addr': ip['address'], 'OS-EXT-IPS:type': ip['type'],
+                              'OS-EXT-IPS-MAC:mac_addr': mac})
+                for floating in ip.get('floating_ips') or ():
+                    shown.append({'version': 4, 'addr': floating.get('address', floating)
+                                  if isinstance(floating, dict) else floating,
+                                  'OS-EXT-IPS:type': 'floating', 'OS-EXT-IPS-MAC:mac_addr': mac})
+    return found
+
+
+def plain_addresses(row, _view=None):
+    """{network label: [address]} with version and address alone."""
+    return {label: [{'version': ip['version'], 'addr': ip['addr']} for ip in ips]
+            for label, ips in addresses(row).items()}
+
+
+def _image(row, view):
+    image_id = row['image_id']
+    return image_id and {'id': image_id, 'links': [{'rel': 'bookmark', 'href': view.images + image_id}]} or ''
+
+
+def _image_with_properties(row, view):
+    image = _image(row, view)
+    if image:
+        image['properties'] = {key: value if value is None or isinstance(value, str) else str(value)
+                               for key, value in row['image_properties'].items()}
+    return image
+
+
+def _flavor_link(row, view):
+    flavor_id = row['flavor_id']
+    return {'id': flavor_id, 'links': [{'rel': 'bookmark', 'href': view.flavors + flavor_id}]}
+
+
+def _flavor(row, view):
+    flavor = row['flavor']
+    shown = {'vcpus': flavor['vcpus'], 'ram': flavor['memory_mb'], 'disk': flavor['root_gb'],
+             'ephemeral': flavor['ephemeral_gb'], 'swap': flavor['swap'], 'original_name': flavor['name']}
+    if view.extra_specs:
+        shown['extra_specs'] = flavor.get('extra_specs') or {}
+    return shown
+
+
+def _fault(row, view):
+    """Details of an internal error are for administrators; of a refusal its owner has the first line.
+
+    What follows are tracebacks: names of hosts and of files on them.
+    """
+    fault = row['fault']
+    if not fault or row['vm_state'] not in (states.ERROR, states.DELETED):
+        return ABSENT
+    shown = {'code': fault['code'], 'created': fault['created'], 'message': fault['message']}
+    if fault.get('details') and (fault['code'] < 500 or view.is_admin):
+        shown['details'] = fault['details'] if view.is_admin else fault['details'].partition('\n')[0]
+    return shown
+
+
+def _security_groups(row, view):
+    names = row['security_groups']
+    return [{'name': name} for name in names] if names else ABSENT
+
+
+def host_status(row, view):
+    host = row['host']
+    return view.host_statuses.get(host, 'UNKNOWN') if host else ''
+
+
+def _host_unknown(row, view):
+    return 'UNKNOWN' if host_status(row, view) == 'UNKNOWN' else ABSENT
+
+
+def tags(row, _view=None):
+    return row['tags'][1:-1].split(',') if row['tags'] else []
+
+
+def _volume_ids(row, view):
+    return [{'id': volume['id']} for volume in row['volumes']]
+
+
+def _volumes(row, view):
+    return [{'id': volume['id'], 'delete_on_termination': volume['delete_on_termination']}
+            for volume in row['volumes']]
+
+
+def _groups(row, view):
+    return [row['server_group_id']] if row['server_group_id'] else []
+
+
+def _category(row, view):
+    category = row['category']
+    return ABSENT if category == REGULAR else category
+
+
+# ---- the table ---------------------------------------------------------------
+
+def _attribute(name, get, columns=(), **more):
+    return Field('OS-EXT-SRV-ATTR:' + name, get, columns=columns, **{'rule': ATTRIBUTES, **more})
+
+
+# What update and rebuild have shown since 2.1 (the newest version of each field; see _answer).
+_CORE = (
+    Field('id', 'uuid'),
+    Field('name', 'display_name'),
+    Field('status', lambda row, view: status(row), columns=('vm_state', 'task_state')),
+    Field('tenant_id', 'project_id'),
+    Field('user_id', 'user_id'),
+    Field('metadata', 'metadata'),
+    Field('hostId', lambda row, view: view.host_id(row['host'], row['project_id']),
+          columns=('host', 'project_id')),
+    Field('image', _image, until=97, columns=('image_id',)),
+    Field('image', _image_with_properties, since=98, columns=('image_id', 'image_properties')),
+    Field('flavor', _flavor_link, until=46, columns=('flavor_id',)),
+    Field('flavor', _flavor, since=47, columns=('flavor',)),
+    Field('created', lambda row, view: time(row['created_at']), columns=('created_at',)),
+    Field('updated', lambda row, view: time(row['updated_at']), columns=('updated_at',)),
+    Field('accessIPv4', lambda row, view: row['access_ip_v4'] or '', columns=('access_ip_v4',)),
+    Field('accessIPv6', lambda row, view: row['access_ip_v6'] or '', columns=('access_ip_v6',)),
+    Field('links', links, columns=('uuid',)),
+    Field('OS-DCF:diskConfig', 'disk_config'),
+    Field('fault', _fault, optional=True, columns=('fault', 'vm_state')),
+    Field('locked', 'locked', since=9),
+    Field('description', 'description', since=19),
+    Field('tags', tags, since=26, columns=('tags',)),
+    Field('trusted_image_certificates', 'trusted_certs', since=63),
+    Field('locked_reason', 'locked_reason', since=73),
+    Field('pinned_availability_zone', 'pinned_availability_zone', since=96),
+    Field('scheduler_hints', lambda row, view: row['scheduler_hints'] or {}, since=100,
+          columns=('scheduler_hints',)),
+)
+
+_PROGRESS = Field('progress', _progress, optional=True, columns=('progress', 'vm_state', 'task_state'))
+_ADDRESSES = Field('addresses', addresses, columns=('network_info',))
+_KEY_NAME = Field('key_name', 'key_name')
+
+# What update and rebuild show since 2.75 only.
+_MORE = (
+    Field('config_drive', lambda row, view: 'True' if row['config_drive'] else '', columns=('config_drive',)),
+    Field('security_groups', _security_groups, optional=True, columns=('security_groups',)),
+    Field('os-extended-volumes:volumes_attached', _volume_ids, until=2, columns=('volumes',)),
+    Field('os-extended-volumes:volumes_attached', _volumes, since=3, columns=('volumes',)),
+    Field('OS-EXT-AZ:availability_zone', lambda row, view: row['availability_zone'] or '',
+          columns=('availability_zone',)),
+    Field('OS-EXT-STS:power_state', 'power_state'),
+    Field('OS-EXT-STS:task_state', 'task_state'),
+    Field('OS-EXT-STS:vm_state', 'vm_state'),
+    Field('OS-SRV-USG:launched_at', lambda row, view: _usage_time(row['launched_at']),
+          columns=('launched_at',)),
+    Field('OS-SRV-USG:terminated_at', lambda row, view: _usage_time(row['terminated_at']),
+          columns=('terminated_at',)),
+    _attribute('host', 'host'),
+    _attribute('hypervisor_hostname', 'node'),
+    _attribute('instance_name', lambda row, view: 'instance-' + row['uuid'], columns=('uuid',)),
+    _attribute('hostname', 'hostname', since=3, until=89),
+    _attribute('hostname', 'hostname', since=90, rule=None),
+    _attribute('kernel_id', lambda row, view: row['kernel_id'] or '', columns=('kernel_id',), since=3),
+    _attribute('ramdisk_id', lambda row, view: row['ramdisk_id'] or '', columns=('ramdisk_id',), since=3),
+    _attribute('launch_index', 'launch_index', since=3),
+    _attribute('reservation_id', 'reservation_id', since=3),
+    _attribute('root_device_name', 'root_device_name', since=3),
+)
+_USER_DATA = _attribute('user_data', 'user_data', since=3)
+_HOST_STATUS = Field('host_status', host_status, since=16, rule=HOST_STATUS, columns=('host',))
+_HOST_UNKNOWN = Field('host_status', _host_unknown, since=16, rule=HOST_UNKNOWN, optional=True,
+                      columns=('host',))
+_CATEGORY = Field(server_schemas.CATEGORY, _category, optional=True, columns=('category',))
+_SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_group_id',))
+
+
+def _answer(since, *more):
+    """The fields of an answer that has shown the newer part only since a version."""
+    late = [dataclasses.replace(row, since=max(row.since, since))
+            for row in (*_MORE, _HOST_UNKNOWN, _HOST_STATUS) if row.until is None or row.until >= since]
+    return fields.Fields(
+        *_CORE, dataclasses.replace(_PROGRESS, get='progress', optional=False),
+        dataclasses.replace(_ADDRESSES, get=plain_addresses, until=since - 1),
+        dataclasses.replace(_ADDRESSES, since=since), _SERVER_GROUPS, *late, *more, _CATEGORY)
+
+
+INDEX = fields.Fields(Field('id', 'uuid'), Field('name', 'display_name'),
+                      Field('links', links, columns=('uuid',)))
+# The field of the wider rule stands last: of two rows of one name the last one counts.
+DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
+                       _HOST_STATUS, _CATEGORY)
+SHOW = DETAIL + (_SERVER_GROUPS,)
+SINCE_FULL = versions.SINCE['strict_keys']
+UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),
+                 dataclasses.replace(_USER_DATA, since=SINCE_FULL))
+REBUILD = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=54),
+                  Field('user_data', 'user_data', since=57))
+
+
+def shows_host_status(table, req):
+    """Whether this answer needs the services' state."""
+    return bool(table.allowed(req) & {HOST_STATUS, HOST_UNKNOWN})
+
+
+def host_statuses(conn, hosts, down_time, now):
+    """{host: status} of compute services, in one SELECT.
+
+    :param down_time: seconds without a heartbeat after which a service counts as down
+    """
+    if not hosts:
+        return {}
+    rows = listing.computes(conn, hosts)
+    return {row['host']: _service_status(row, down_time, now) for row in rows}
+
+
+def _service_status(row, down_time, now):
+    if row['disabled']:
+        return 'MAINTENANCE'
+    if row['forced_down']:
+        return 'DOWN'
+    return 'UP' if services_db.is_up(row, down_time, now) else 'UNKNOWN'

@@ -1,0 +1,77 @@
+"""/servers/{id}/os-instance-actions: what was done to a server, and how it went."""
+from nova import utils
+from nova.api import fields
+from nova.api import paging
+from nova.api.routes import Route
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import instance_actions
+
+_RULE = 'os_compute_api:os-instance-actions:'
+EVENTS = _RULE + 'events'
+DETAILS = _RULE + 'events:details'
+
+Field = fields.Field
+
+
+def _time(column):
+    """The form of times in this resource: microseconds and no zone."""
+    return lambda row, view: row[column] and row[column].isoformat(timespec='microseconds')
+
+
+ACTION = fields.Fields(
+    Field('action', 'action'), Field('instance_uuid', 'instance_uuid'), Field('request_id', 'request_id'),
+    Field('user_id', 'user_id'), Field('project_id', 'project_id'), Field('start_time', _time('started_at')),
+    Field('message', 'message'), Field('updated_at', _time('updated_at'), since=58))
+
+EVENT = fields.Fields(
+    Field('event', 'event'), Field('start_time', _time('started_at')),
+    Field('finish_time', _time('finished_at')),
+    Field('result', 'result'), Field('traceback', 'traceback', rule=EVENTS),
+    Field('hostId', lambda row, project_id: utils.host_id(row['host'], project_id), since=62),
+    Field('host', lambda row, project_id: row['host'] or fields.ABSENT, since=62, rule=EVENTS, optional=True),
+    Field('details', lambda row, project_id: row['details'] if row['result'] == 'Error' else None, since=84,
+          rule=DETAILS))
+
+
+def _server(req, conn, server_id, rule):
+    return server_lookup.find(req, conn, server_id, rule, deleted=req.has('actions_of_deleted'))
+
+
+def index(req, server_id):
+    limit = paging.limit(req)
+    since, before = req.query.one('changes-since'), req.query.one('changes-before')
+    paging.check_period(since, before)
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        _server(req, conn, server_id, _RULE + 'list')
+        rows = instance_actions.by_instance(
+            conn, server_id, limit=limit + 1, marker=paging.marker(req),
+            changes_since=since, changes_before=before)
+    build = ACTION.builder(req)
+    body = {'instanceActions': [build(row) for row in rows[:limit]]}
+    if req.has('action_paging') and len(rows) > limit > 0:
+        body['links'] = paging.next_links(req, f'servers/{server_id}/os-instance-actions',
+                                          rows[limit - 1]['request_id'])
+    return body
+
+
+def show(req, server_id, id):
+    with server_lookup.cell_of(req, server_id).db.reader() as conn:
+        server = _server(req, conn, server_id, _RULE + 'show')
+        action = instance_actions.get(conn, server_id, id)
+        shows_events = req.has('action_events_for_owners') or req.allows(EVENTS, server_lookup.target(server))
+        events = instance_actions.events(conn, action['id']) if shows_events else []
+    body = ACTION.builder(req)(action)
+    if shows_events:
+        build = EVENT.builder(req, view=server['project_id'])
+        body['events'] = [build(event) for event in events]
+    return {'instanceAction': body}
+
+
+_PATH = '/servers/{server_id}/os-instance-actions'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'list', query=server_schemas.ACTIONS,
+          errors=(400, 401, 403, 404)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', checks=(EVENTS, DETAILS),
+          query=server_schemas.NOTHING, errors=(401, 403, 404)),
+)

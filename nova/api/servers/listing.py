@@ -1,0 +1,293 @@
+"""GET /servers and /servers/detail: filters, sort, paging."""
+import dataclasses
+
+from nova import context as nova_context
+from nova import exception
+from nova import states
+from nova import utils
+from nova.api import cell_queries
+from nova.api import down_cells
+from nova.api import formats
+from nova.api import paging
+from nova.api import params
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.api.servers import fields as server_fields
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import listing
+
+_RULE = 'os_compute_api:servers:'
+ALL_FILTERS = _RULE + 'allow_all_filters'
+_NOT_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir', 'all_tenants', 'deleted', 'soft_deleted',
+                          'status', 'project_id', 'tenant_id', *server_schemas.WITHOUT_EFFECT})
+
+# what everybody may filter by, and since when
+USER_FILTERS = {
+    **dict.fromkeys(('reservation_id', 'name', 'display_name', 'status', 'image', 'flavor', 'ip',
+                     'changes-since'), 1),
+    'ip6': 5, **dict.fromkeys(('tags', 'tags-any', 'not-tags', 'not-tags-any'), 26), 'changes-before': 66,
+    'locked': 73,
+    **dict.fromkeys(('availability_zone', 'config_drive', 'key_name', 'created_at', 'launched_at',
+                     'terminated_at', 'power_state', 'task_state', 'vm_state', 'progress', 'user_id'), 83),
+}
+
+
+def index(req):
+    """Ids, names and links."""
+    return _list(req, server_fields.INDEX, _RULE + 'index:get_all_tenants', ('servers',))
+
+
+def detail(req):
+    return _list(req, server_fields.DETAIL, _RULE + 'detail:get_all_tenants', ('servers', 'detail'))
+
+
+def _list(req, table, all_tenants_rule, path):
+    query = to_query(req, all_tenants_rule)
+    if query is None or query.limit == 1:
+        return {'servers': []}
+    allowed = table.allowed(req)
+    columns = table.columns(req.version, allowed) | {'uuid'}
+    try:
+        rows, statuses, down = _gather(req, query, columns, server_fields.shows_host_status(table, req))
+    except listing.MarkerNotFound:
+        raise exception.InvalidMarker(marker=query.marker) from None
+    except listing.BadPattern as error:
+        raise exception.InvalidInput(
+            reason=f'{error} is not a regular expression that is supported here.') from None
+    except listing.TooSlow:
+        raise exception.InvalidInput(
+            reason='too many servers had to be compared with the regular expressions; filter by plain text, '
+                   'or by something else too.') from None
+    more = len(rows) == query.limit
+    if more:
+        rows.pop()
+    build, view = table.compiled(req.version, allowed), server_fields.View(req, statuses)
+    servers = [build(row, view) for row in rows]
+    if down:
+        servers = [*down_cells.listed(req, table, down, query, view, query.limit - 1 - len(rows)), *servers]
+    body = {'servers': servers}
+    if more:
+        body['servers_links'] = paging.next_links(req, '/'.join(path), rows[-1]['uuid'])
+    return body
+
+
+def _gather(req, query, columns, with_status):
+    """(rows of all cells, {host: status}, cells that are down).
+
+    :raises ServiceUnavailable: no cell answers, or not all do, and this version cannot say so
+    :raises MarkerNotFound: no cell that answers has the marker
+    """
+    conf, cells, place = req.services.conf, req.services.cells, None
+    if len(cells.all()) > 1:
+        query = dataclasses.replace(query, several=True)
+        if query.marker:
+            place = _place(req, query)
+
+    def ask(cell):
+        with cell.db.reader() as conn:
+            rows = listing.page(conn, query, columns, place)
+            hosts = {row['host'] for row in rows} - {None} if with_status else ()
+            return rows, server_fields.host_statuses(conn, hosts, conf.service_down_time, utils.utcnow())
+    found, down = _ask_in_turn(cells, ask)
+    if not found and not req.has('down_cells'):
+        raise exception.ServiceUnavailable(service='database')
+    cell_queries.check(req, down)
+    statuses = {host: status for _cell, (_rows, hosts) in found for host, status in hosts.items()}
+    return listing.merge([rows for _cell, (rows, _hosts) in found], query), statuses, down
+
+
+def _ask_in_turn(cells, function):
+    """As Cells.scatter, first of the default cell: a server that is not there any more has arrived in its own."""
+    every = cells.all()
+    if len(every) == 1:
+        return cells.scatter(function)
+    found, down = cells.ask(every[:1], function)
+    more, gone = cells.ask(every[1:], function)
+    return found + more, down + gone
+
+
+def _place(req, query):
+    """Where the page after the marker begins.
+
+    :raises MarkerNotFound: no cell has it
+    :raises ServiceUnavailable: none that answers has it, and one does not answer
+    """
+    cell, place = cell_queries.first(req, lambda conn: listing.place_of(conn, query))
+    if cell is None:
+        raise listing.MarkerNotFound(query.marker)
+    return place
+
+
+def to_query(req, all_tenants_rule):
+    """The instances_list.Query of a request, one row longer than the page; None when nothing can match."""
+    values, privileged = req.query, req.allows(ALL_FILTERS)
+    filters, matches = {}, {}
+    for name, given in values.items():
+        if name in _NOT_FILTERS or name.startswith('_'):
+            continue
+        if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version:
+            kind, column = FILTERS.get(name, (None, None))
+            if kind is _pattern:
+                matches[column] = given[-1]
+            elif kind is not None:
+                filters[column] = kind(name, given[-1])
+    rows = _which_rows(values, privileged)
+    category = server_category.seen(req)
+    if category is not None and filters.setdefault('category', category) != category:
+        return None
+    paging.check_period(filters.get('changes-since'), filters.get('changes-before'))
+    if 'status' in values:
+        wanted = _statuses(req, values.many('status'), privileged)
+        if not wanted:
+            return None
+        filters['status'] = wanted
+        if states.STATUS[states.DELETED][0] in wanted:
+            rows = 'all'
+    hidden = _soft_deleted(values, filters, privileged, rows)
+    if hidden is not None:
+        filters['soft_deleted'] = hidden
+        rows = 'all' if hidden and rows == 'deleted' else rows
+    owner = _owner(req, all_tenants_rule)
+    if owner == '':                      # asked for, and no project's id
+        return None
+    return listing.Query(owner, filters=filters, matches=matches, sort=_sort(req, privileged),
+                                marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
+
+
+def without_effect(req, names):
+    """Those of these keys of a query that choose no servers, for this caller or at this version."""
+    privileged = req.allows(ALL_FILTERS)
+    chosen = {'status', *(name for name in FILTERS if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version)}
+    if privileged:
+        chosen |= {'deleted', 'soft_deleted'}
+    if 'all_tenants' in names:
+        chosen |= {'all_tenants', 'project_id', 'tenant_id'}
+    return sorted(set(names) - chosen)
+
+
+def _owner(req, all_tenants_rule):
+    """The project whose servers are listed, or ALL_PROJECTS."""
+    text = req.query.one('all_tenants')
+    if text is None or not (text == '' or _boolean('all_tenants', text)):
+        return req.project_id
+    req.authorize(all_tenants_rule)
+    return req.query.one('project_id', req.query.one('tenant_id', nova_context.ALL_PROJECTS))
+
+
+def _which_rows(values, privileged):
+    if privileged and 'deleted' in values:
+        return 'deleted' if _boolean('deleted', values.one('deleted') or 'true') else 'live'
+    return 'all' if 'changes-since' in values else 'live'
+
+
+def _soft_deleted(values, filters, privileged, rows):
+    """Whether servers that may be restored are listed: False hides them, True shows them beside deleted ones.
+
+    Users see them when they ask for their status or state, and when they follow changes.
+    """
+    if rows == 'deleted':
+        return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None
+    asked = privileged and 'soft_deleted' in values and _boolean('soft_deleted', values.one('soft_deleted') or 'true')
+    if asked or rows == 'all' or filters.keys() & {'status', 'vm_state', 'changes-since', 'uuid'}:
+        return None
+    return False
+
+
+def _statuses(req, given, privileged):
+    wanted = [value.upper() for value in given]
+    known = [value for value in wanted if value in states.STATUSES]
+    if req.has('strict_status_filter') and len(known) < len(wanted):
+        unknown = next(value for value in wanted if value not in known)
+        raise exception.InvalidInput(reason=f'Invalid filter value status: {unknown[:80]}')
+    if 'DELETED' in known and not privileged:
+        raise exception.Forbidden('Only administrators may list deleted servers.')
+    return known
+
+
+def _sort(req, privileged):
+    keys, directions = req.query.many('sort_key'), req.query.many('sort_dir')
+    for direction in directions:
+        if direction not in ('asc', 'desc'):
+            raise exception.BadRequest('Unknown sort direction, must be one of: asc, desc')
+    if len(directions) > max(len(keys), 1):
+        raise exception.BadRequest('There are more sort directions than sort keys.')
+    if not keys:
+        return (('created_at', directions[0] if directions else 'desc'),)
+    default = directions[0] if directions else 'desc'
+    sort = {}
+    for number, key in enumerate(keys):
+        if key in ('host', 'node', 'launched_on') and not privileged:
+            raise exception.Forbidden(f'Only administrators can sort servers by {key}.')
+        column = server_schemas.SORT_KEYS.get(key) or server_schemas.OLD_SORT_KEYS.get(key)
+        if column is not None:
+            sort.setdefault(column, directions[number] if number < len(directions) else default)
+    return tuple(sort.items()) or (('created_at', default),)
+
+
+# ---- what a filter's value means ---------------------------------------------
+
+def _text(_name, value):
+    return value
+
+
+def _pattern(_name, value):
+    return value
+
+
+def _boolean(name, value):
+    if value in params.TRUE or value in ('t', 'T', 'True', 'y', 'Y'):
+        return True
+    if value in params.FALSE or value in ('f', 'F', 'n', 'N'):
+        return False
+    raise exception.InvalidInput(reason=f'{name} is neither true nor false: {value[:80]}')
+
+
+def _integer(name, value):
+    if not formats.signed(value) or len(value) > 9:
+        raise exception.InvalidInput(reason=f'{name} is not a whole number: {value[:80]}')
+    return int(value)
+
+
+def _moment(name, value):
+    if not isinstance(value, str):
+        return value
+    try:
+        return formats.parse_time(value)
+    except (ValueError, OverflowError):
+        raise exception.InvalidInput(reason=f'{name} is not a date and time: {value[:80]}') from None
+
+
+def _tags(_name, value):
+    return value.split(',')[:50]
+
+
+def _disk_config(name, value):
+    return 'AUTO' if value == 'AUTO' or value != 'MANUAL' and _boolean(name, value) else 'MANUAL'
+
+
+# filter -> (what its value means, column or condition)
+FILTERS = {
+    **{name: (_pattern, name) for name in (
+        'kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'node', 'reservation_id', 'availability_zone',
+        'description', 'locked_by', 'root_device_name', 'access_ip_v4', 'access_ip_v6', 'ip', 'ip6')},
+    'name': (_pattern, 'display_name'), 'display_name': (_pattern, 'display_name'),
+    'display_description': (_pattern, 'description'),
+    **{name: (_text, name) for name in ('user_id', 'vm_state', 'task_state', 'host', 'uuid')},
+    'image': (_text, 'image_id'), 'image_ref': (_text, 'image_id'), 'flavor': (_text, 'flavor_id'),
+    **{name: (_integer, name) for name in ('power_state', 'progress', 'launch_index')},
+    **{name: (_boolean, name) for name in ('config_drive', 'locked')},
+    'auto_disk_config': (_disk_config, 'disk_config'), server_category.KEY: (_text, 'category'),
+    **{name: (_moment, name) for name in ('created_at', 'launched_at', 'terminated_at', 'changes-since',
+                                          'changes-before')},
+    **{name: (_tags, name) for name in ('tags', 'tags-any', 'not-tags', 'not-tags-any')},
+}
+
+_ERRORS = (400, 401, 403)
+ROUTES = (
+    Route('GET', '/servers', index, policy=_RULE + 'index',
+          checks=(_RULE + 'index:get_all_tenants', ALL_FILTERS), query=server_schemas.LIST, errors=_ERRORS),
+    Route('GET', '/servers/detail', detail, policy=_RULE + 'detail',
+          checks=(_RULE + 'detail:get_all_tenants', ALL_FILTERS, server_fields.ATTRIBUTES,
+                  server_fields.EXTRA_SPECS, server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN),
+          query=server_schemas.LIST, errors=_ERRORS),
+)

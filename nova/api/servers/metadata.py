@@ -1,0 +1,89 @@
+"""/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
+from nova import exception
+from nova import states
+from nova.api.routes import Route
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
+from nova.db.projects import quotas
+from nova.db.servers import instances
+
+_RULE = 'os_compute_api:server-metadata:'
+_ACTION = states.ACTIONS['metadata']
+
+
+def index(req, server_id):
+    return {'metadata': server_lookup.get(req, server_id, _RULE + 'index')['metadata']}
+
+
+def show(req, server_id, id):
+    metadata = server_lookup.get(req, server_id, _RULE + 'show')['metadata']
+    if id not in metadata:
+        raise exception.MetadataItemNotFound(key=id[:80])
+    return {'meta': {id: metadata[id]}}
+
+
+def create(req, server_id):
+    """Add items and change those that are there."""
+    given = req.body['metadata']
+    return {'metadata': _change(req, server_id, 'create', lambda metadata: {**metadata, **given})}
+
+
+def update_all(req, server_id):
+    """Replace all of it."""
+    given = req.body['metadata']
+    return {'metadata': _change(req, server_id, 'update_all', lambda metadata: given)}
+
+
+def update(req, server_id, id):
+    given = req.body['meta']
+    if list(given) != [id]:
+        raise exception.BadRequest('Request body and URI mismatch' if len(given) == 1 else
+                                   'Request body contains too many items')
+    _change(req, server_id, 'update', lambda metadata: {**metadata, **given})
+    return {'meta': given}
+
+
+def delete(req, server_id, id):
+    def without(metadata):
+        if id not in metadata:
+            raise exception.MetadataItemNotFound(key=id[:80])
+        return {name: value for name, value in metadata.items() if name != id}
+    _change(req, server_id, 'delete', without)
+
+
+def _change(req, server_id, rule, change):
+    """Metadata after ``change(metadata)``, written in the transaction that reads it."""
+    cell = server_lookup.cell_of(req, server_id)
+    with req.services.api_db.reader() as conn:
+        limits = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)
+    return cell.db.run(_apply, req, server_id, rule, change, limits)
+
+
+def _apply(conn, req, server_id, rule, change, limits):
+    row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
+    if row['locked'] and not req.context.is_admin:
+        raise exception.InstanceIsLocked(instance_id=server_id)
+    if not _ACTION.allows(row['vm_state'], row['task_state']):
+        raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, state=row['vm_state'],
+                                             method='update metadata')
+    metadata = change(row['metadata'])
+    if len(metadata) > len(row['metadata']):
+        server_spec.check_metadata(metadata, limits)
+    instances.update(conn, server_id, {'metadata': metadata})
+    return metadata
+
+
+_ERRORS = (400, 401, 403, 404, 409)
+_PATH = '/servers/{server_id}/metadata'
+ROUTES = (
+    Route('GET', _PATH, index, policy=_RULE + 'index', query=server_schemas.NOTHING, errors=(401, 403, 404)),
+    Route('POST', _PATH, create, policy=_RULE + 'create', body=server_schemas.METADATA_BODY, errors=_ERRORS),
+    Route('PUT', _PATH, update_all, policy=_RULE + 'update_all', body=server_schemas.METADATA_BODY,
+          errors=_ERRORS),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', query=server_schemas.NOTHING,
+          errors=(401, 403, 404)),
+    Route('PUT', _PATH + '/{id}', update, policy=_RULE + 'update', body=server_schemas.META_BODY,
+          errors=_ERRORS),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', status=204, errors=_ERRORS),
+)

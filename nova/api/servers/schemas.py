@@ -1,0 +1,263 @@
+"""What requests about servers may carry."""
+import ipaddress
+
+from nova.api.params import Array
+from nova.api.params import BOOLEAN
+from nova.api.params import DATE_TIME
+from nova.api.params import HOST
+from nova.api.params import IPV4
+from nova.api.params import IPV6
+from nova.api.params import LIMIT
+from nova.api.params import MAX_INT
+from nova.api.params import METADATA
+from nova.api.params import NAME
+from nova.api.params import Object
+from nova.api.params import Param
+from nova.api.params import Query
+from nova.api.params import REGEX
+from nova.api.params import STRING
+from nova.api.params import Type
+from nova.api.params import UUID
+from nova.api.params import integer
+from nova.api.params import nullable
+from nova.api.params import string
+
+MAX_HINTS = 64                 # scheduler hints of one request, and values of one hint
+MAX_DEVICES = 64               # block devices, and networks, of one request
+CATEGORY = 'os-instance-categories:category'
+
+ANY = {}
+ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # one spelling of an address
+TAG = string(1, 60, '^[^,/]*$')
+TAGS = Array(TAG, maxItems=50)
+DESCRIPTION = nullable(string(0, 255, format='printable'))
+DISK_CONFIG = {'enum': ['AUTO', 'MANUAL']}
+USER_DATA = Type(string(max_length=65535, format='base64'), secret=True,
+                 relaxed=nullable(string(max_length=65535, format='base64')))
+PASSWORD = Type(STRING, secret=True)
+TRUSTED_CERTS = {'type': ['array', 'null'], 'items': string(1, 255), 'minItems': 1, 'maxItems': 50,
+                 'uniqueItems': True}
+PERSONALITY = Array(Object(Param('path', string(1, 4096), required=True),
+                           Param('contents', Type(string(format='base64'), secret=True), required=True)))
+# a label between two letters or digits; from 2.94 a name with dots
+HOSTNAME = string(2, 63, '^[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+$')
+FQDN = string(1, 255, '^[a-zA-Z0-9-._]*$')
+_HOSTNAME = (Param('hostname', HOSTNAME, since=90, until=93), Param('hostname', FQDN, since=94))
+
+_SIZE = integer(1, MAX_INT)
+_BOOT_INDEX = Type({'type': ['integer', 'string', 'null'], 'pattern': '^-?[0-9]{1,9}$', 'minimum': -999999999,
+                    'maximum': 999999999}, convert=lambda value: None if value is None else int(value))
+
+_DEVICE = (
+    Param('virtual_name', string(max_length=255)),
+    Param('volume_id', UUID),
+    Param('snapshot_id', UUID),
+    Param('volume_size', _SIZE),
+    Param('device_name', string(1, 255, '^[a-zA-Z0-9._/-]*$')),
+    Param('delete_on_termination', BOOLEAN),
+    Param('no_device', ANY),
+    Param('connection_info', Type(string(max_length=16777215), secret=True)),
+)
+
+DEVICE = Object(*_DEVICE)
+DEVICE_V2 = Object(
+    *_DEVICE,
+    Param('source_type', {'enum': ['volume', 'image', 'snapshot', 'blank']}),
+    Param('uuid', string(1, 255, '^[a-zA-Z0-9._-]*$')),
+    Param('image_id', UUID),
+    Param('destination_type', {'enum': ['local', 'volume']}),
+    Param('guest_format', string(max_length=255)),
+    Param('device_type', string(max_length=255)),
+    Param('disk_bus', string(max_length=255)),
+    Param('boot_index', _BOOT_INDEX),
+    Param('tag', TAG, since=32, until=32),
+    Param('tag', TAG, since=42),
+    Param('volume_type', nullable(string(0, 255)), since=67),
+)
+
+NETWORK = Object(
+    Param('fixed_ip', {'type': 'string', 'anyOf': [IPV4, IPV6]}),
+    Param('port', nullable(UUID)),
+    Param('uuid', STRING, until=36),
+    Param('uuid', UUID, since=37),
+    Param('tag', TAG, since=32, until=36),
+    Param('tag', TAG, since=42),
+)
+
+
+class _Networks:
+    """A list, or from 2.37 'auto' or 'none' instead of it."""
+
+    _list = Array(NETWORK, maxItems=MAX_DEVICES)
+
+    def schema(self, version, relaxed=False):
+        networks = self._list.schema(version, relaxed)
+        return {'oneOf': [networks, {'enum': ['none', 'auto']}]} if version >= 37 else networks
+
+    def converter(self, version, relaxed=False):
+        return None
+
+    def prune(self, value, version):
+        return self._list.prune(value, version)
+
+
+_ONE_OR_MORE = {'anyOf': [UUID, {'type': 'array', 'items': UUID, 'maxItems': MAX_HINTS}]}
+_NAMES = {'anyOf': [string(1, 255), {'type': 'array', 'items': string(1, 255), 'maxItems': MAX_HINTS}]}
+HINTS = Object(
+    Param('group', _NAMES),                  # an id, or the name of a group of the project
+    Param('different_host', _ONE_OR_MORE),
+    Param('same_host', _ONE_OR_MORE),
+    Param('query', {'type': ['string', 'object'], 'maxLength': 4096, 'maxProperties': MAX_HINTS}),
+    Param('target_cell', string(1, 255, format='name')),
+    Param('different_cell', {'type': ['string', 'array'], 'items': STRING, 'maxItems': MAX_HINTS}),
+    Param('build_near_host_ip', {'type': 'string', 'anyOf': [IPV4, IPV6]}),
+    Param('cidr', string(pattern='^/[0-9a-f.:]+$')),
+    closed=False, maxProperties=MAX_HINTS)
+
+class _Server(Object):
+    """A new server. Its instance category may have a flavor for those that name none; without one it is required."""
+
+    def schema(self, version, relaxed=False):
+        schema = super().schema(version, relaxed)
+        required = schema.pop('required')
+        return {**schema, 'if': {'not': {'required': [CATEGORY]}}, 'then': {'required': required},
+                'required': [name for name in required if name != 'flavorRef']}
+
+
+SERVER = _Server(
+    Param('name', NAME, required=True),
+    Param('imageRef', {'type': 'string', 'anyOf': [UUID, {'maxLength': 0}]}),
+    Param('flavorRef', Type({'type': ['string', 'integer'], 'minLength': 1, 'maxLength': 255}, convert=str),
+          required=True),
+    Param('adminPass', PASSWORD),
+    Param('metadata', METADATA),
+    Param('networks', _Networks(), until=36),
+    Param('networks', _Networks(), since=37, required=True),
+    Param('OS-DCF:diskConfig', DISK_CONFIG),
+    Param('accessIPv4', IPV4),
+    Param('accessIPv6', ACCESS_IPV6),
+    Param('personality', PERSONALITY, until=56),
+    Param('availability_zone', NAME),
+    Param('block_device_mapping', Array(DEVICE, maxItems=MAX_DEVICES)),
+    Param('block_device_mapping_v2', Array(DEVICE_V2, maxItems=MAX_DEVICES)),
+    Param('config_drive', BOOLEAN),
+    Param('key_name', NAME),
+    Param('min_count', integer(1, MAX_INT)),
+    Param('max_count', integer(1, MAX_INT)),
+    Param('return_reservation_id', BOOLEAN),
+    Param('security_groups', Array(Object(Param('name', NAME)), maxItems=MAX_DEVICES)),
+    Param('user_data', USER_DATA),
+    Param('description', DESCRIPTION, since=19),
+    Param('tags', TAGS, since=52),
+    Param('trusted_image_certificates', TRUSTED_CERTS, since=63),
+    Param('host', HOST, since=74),
+    Param('hypervisor_hostname', HOST, since=74),
+    *_HOSTNAME,
+    Param(CATEGORY, string(1, 255)),
+)
+CREATE = Object(Param('server', SERVER, required=True), Param('os:scheduler_hints', HINTS),
+                Param('OS-SCH-HNT:scheduler_hints', HINTS))
+
+UPDATE = Object(Param('server', Object(
+    Param('name', NAME),
+    Param('OS-DCF:diskConfig', DISK_CONFIG),
+    Param('accessIPv4', IPV4),
+    Param('accessIPv6', ACCESS_IPV6),
+    Param('description', DESCRIPTION, since=19),
+    *_HOSTNAME,
+    Param('pinned_availability_zone', nullable(string(1, 255)), since=104),
+), required=True))
+
+REBUILD = Object(
+    Param('name', NAME),
+    Param('imageRef', UUID, required=True),
+    Param('adminPass', PASSWORD),
+    Param('metadata', METADATA),
+    Param('preserve_ephemeral', BOOLEAN),
+    Param('OS-DCF:diskConfig', DISK_CONFIG),
+    Param('accessIPv4', IPV4),
+    Param('accessIPv6', ACCESS_IPV6),
+    Param('personality', PERSONALITY, until=56),
+    Param('description', DESCRIPTION, since=19),
+    Param('key_name', nullable(string(1, 255)), since=54),
+    Param('user_data', Type(nullable(string(max_length=65535, format='base64')), secret=True), since=57),
+    Param('trusted_image_certificates', TRUSTED_CERTS, since=63),
+    *_HOSTNAME,
+)
+
+
+def action(name, *types):
+    """The body of one action: its key and nothing else. ``types``: [(type, since, until)], else anything."""
+    rows = types or ((ANY, 1, None),)
+    return Object(*(Param(name, type_, since=since, until=until, required=True)
+                    for type_, since, until in rows))
+
+
+REBOOT = Object(Param('type', {'enum': ['HARD', 'Hard', 'hard', 'SOFT', 'Soft', 'soft']}, required=True))
+CREATE_IMAGE = Object(Param('name', NAME, required=True), Param('metadata', METADATA))
+CONSOLE_OUTPUT = Object(Param('length', Type(
+    {'type': ['integer', 'string', 'null'], 'pattern': '^-?[0-9]{1,9}$', 'minimum': -1, 'maximum': MAX_INT},
+    convert=lambda value: None if value is None else int(value))))
+RESET_STATE = Object(Param('state', {'enum': ['active', 'error']}, required=True))
+LOCK = Object(Param('locked_reason', string(1, 255)), nullable=True)
+
+METADATA_BODY = Object(Param('metadata', METADATA, required=True))
+META_BODY = Object(Param('meta', METADATA, required=True))
+TAGS_BODY = Object(Param('tags', TAGS, required=True))
+
+# ---- lists -------------------------------------------------------------------
+
+# what users filter by as a regular expression, and by a plain value
+PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'node', 'flavor',
+            'reservation_id', 'launched_at', 'terminated_at', 'availability_zone', 'name', 'display_name',
+            'description', 'display_description', 'locked_by', 'root_device_name', 'config_drive',
+            'access_ip_v4', 'access_ip_v6', 'auto_disk_config', 'progress', 'ip', 'ip6', 'created_at')
+PLAIN = ('user_id', 'project_id', 'tenant_id', 'launch_index', 'image_ref', 'image', 'vm_state', 'task_state',
+         'host', 'uuid', 'sort_dir', 'all_tenants', 'soft_deleted', 'deleted', 'status', 'marker')
+# names of parts of the first implementation's tables: accepted, without effect
+WITHOUT_EFFECT = ('block_device_mapping', 'services', 'metadata', 'system_metadata', 'info_cache',
+                  'security_groups', 'pci_devices')
+
+# sort key -> column; None: accepted until 2.74, without effect
+SORT_KEYS = {
+    **{name: name for name in (
+        'access_ip_v4', 'access_ip_v6', 'availability_zone', 'config_drive', 'created_at', 'display_name',
+        'host', 'hostname', 'kernel_id', 'key_name', 'launch_index', 'launched_at', 'locked_by', 'node',
+        'power_state', 'progress', 'project_id', 'ramdisk_id', 'root_device_name', 'task_state',
+        'terminated_at', 'updated_at', 'user_id', 'uuid', 'vm_state')},
+    'auto_disk_config': 'disk_config', 'display_description': 'description', 'image_ref': 'image_id',
+    'instance_type_id': 'flavor_id',
+}
+OLD_SORT_KEYS = {
+    **{name: name for name in ('deleted_at', 'ephemeral_gb', 'id', 'key_data', 'locked', 'memory_mb',
+                               'reservation_id', 'root_gb', 'user_data', 'vcpus')},
+    'launched_on': 'host',
+    **dict.fromkeys(('architecture', 'cell_name', 'cleaned', 'default_ephemeral_device',
+                     'default_swap_device', 'deleted', 'disable_terminate', 'ephemeral_key_uuid', 'os_type',
+                     'shutdown_terminate', 'vm_mode')),
+}
+
+
+def _sort_keys(*tables):
+    return {'enum': [name for table in tables for name in table]}
+
+
+LIST = Query(
+    *(Param(name, REGEX) for name in PATTERNS),
+    *(Param(name, STRING) for name in (*PLAIN, *WITHOUT_EFFECT)),
+    Param('sort_key', _sort_keys(SORT_KEYS, OLD_SORT_KEYS), until=74),
+    Param('sort_key', _sort_keys(SORT_KEYS, {'locked': 'locked'}), since=75),
+    Param('limit', LIMIT),
+    Param('changes-since', DATE_TIME),
+    Param('changes-before', DATE_TIME, since=66),
+    *(Param(name, REGEX, since=26) for name in ('tags', 'tags-any', 'not-tags', 'not-tags-any')),
+    Param('locked', STRING, since=73),
+    Param(CATEGORY, STRING),
+    Param(None, STRING, pattern='^_'),
+    closed=75)
+
+ACTIONS = Query(Param('limit', LIMIT, since=58), Param('marker', STRING, since=58),
+                Param('changes-since', DATE_TIME, since=58), Param('changes-before', DATE_TIME, since=66),
+                closed=58, single=58)
+NOTHING = Query(closed=102)
+OF_CATEGORY = Query(Param(CATEGORY, STRING))       # an administrative server, named as such

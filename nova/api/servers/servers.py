@@ -1,0 +1,60 @@
+"""GET and DELETE /servers/{id}."""
+from nova import hooks
+from nova import states
+from nova.api import casts
+from nova.api import down_cells
+from nova.api.routes import Route
+from nova.api.servers import category as server_category
+from nova.api.servers import fields as server_fields
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.db.servers import tasks
+
+_RULE = 'os_compute_api:servers:'
+SOFT = states.ACTIONS['softDelete']
+
+
+def show(req, id):
+    def ask(conn):
+        row = server_lookup.find(req, conn, id, _RULE + 'show')
+        return server_lookup.answer(req, conn, server_fields.SHOW, row)
+    found, _down = req.services.cells.read(ask, server_lookup.cell_of(req, id))
+    return {'server': found[0][1] if found else down_cells.shown(req, id, _RULE + 'show')}
+
+
+def delete(req, id):
+    remove(req, id, states.ACTIONS['delete'], soft=req.services.conf.reclaim_instance_interval > 0)
+
+
+@hooks.add_hook('delete_instance')
+def remove(req, server_id, action, soft=False):
+    """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
+
+    :param action: the row of states.ACTIONS
+    :param soft: keep the server for a while, unless it never ran or is in the middle of a move or of a shelving
+    """
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        row = server_lookup.find(req, conn, server_id, action.policy, category_rule=server_category.DELETE)
+        if soft and row['vm_state'] == states.SOFT_DELETED:
+            return
+        if soft and row['host'] and row['launched_at'] and row['vm_state'] in SOFT.vm_states:
+            action = SOFT
+        alive = bool(row['host']) and server_lookup.host_is_up(req, conn, row['host'])
+    row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
+                      values={'progress': 0})
+    if action is SOFT:
+        casts.to_host(req, cell, row, cell.rpc.compute.soft_delete_instance)
+    elif alive and row['host']:
+        casts.to_host(req, cell, row, cell.rpc.compute.terminate_instance)
+    else:
+        casts.send(cell, cell.rpc.conductor.delete_instance, req.context, instance_uuid=server_id)
+
+
+ROUTES = (
+    Route('GET', '/servers/{id}', show, policy=_RULE + 'show', query=server_schemas.NOTHING,
+          checks=(server_fields.ATTRIBUTES, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
+                  server_fields.HOST_UNKNOWN), errors=(401, 403, 404)),
+    Route('DELETE', '/servers/{id}', delete, policy=_RULE + 'delete', status=204, checks=(server_category.DELETE,),
+          query=server_schemas.OF_CATEGORY, errors=(401, 403, 404, 409)),
+)

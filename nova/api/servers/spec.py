@@ -1,0 +1,224 @@
+"""From the body of a server create to what the system keeps: pure conversions and their refusals."""
+import base64
+import posixpath
+import re
+import secrets
+import unicodedata
+
+from nova import exception
+from nova.hardware import cpu_topology
+from nova.hardware import guest_request as wanted
+from nova.hardware import pci_spec
+from nova.objects import pci
+
+MAX_SERVERS = 1000              # of one request
+HOSTNAME_LENGTH = 63
+PASSWORD_LENGTH = 12
+# no characters that look alike
+_PASSWORD_LETTERS = '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+
+
+def counts(server):
+    """(min_count, max_count)."""
+    least = server.get('min_count', 1)
+    most = server.get('max_count', least)
+    if least > most:
+        raise exception.BadRequest('min_count must be <= max_count')
+    if most > MAX_SERVERS:
+        raise exception.BadRequest(f'One request makes at most {MAX_SERVERS} servers.')
+    return least, most
+
+
+def password():
+    """A new administrator password."""
+    return ''.join(secrets.choice(_PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
+
+
+def reservation_id():
+    return 'r-' + ''.join(secrets.choice('0123456789abcdefghijklmnopqrstuvwxyz') for _ in range(8))
+
+
+def hostname(name, uuid):
+    """A host name made of a display name: letters, digits, hyphens; of the uuid when nothing is left."""
+    plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
+    label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
+    return label[:HOSTNAME_LENGTH].strip('-') or 'server-' + uuid
+
+
+def numbered(name, number, total):
+    """The name of one of several servers of a request, ``number`` from 0."""
+    return name if total == 1 else f'{name[:250]}-{number + 1}'
+
+
+# ---- where -------------------------------------------------------------------
+
+def placement(server, default_zone):
+    """{'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}.
+
+    ``zone:host:node`` (host or node may be empty) forces a host, as administrators may.
+    """
+    zone, _, rest = (server.get('availability_zone') or '').partition(':')
+    host, _, node = rest.partition(':')
+    if ':' in node:
+        raise exception.BadRequest(
+            'Unable to parse availability_zone: it is zone, zone:host or zone:host:node.')
+    wanted = {'requested_host': server.get('host'), 'requested_node': server.get('hypervisor_hostname')}
+    if (host or node) and any(wanted.values()):
+        raise exception.BadRequest('A requested destination and a forced host in availability_zone exclude '
+                                   'each other.')
+    return {'availability_zone': zone or default_zone, 'force_host': host or None, 'force_node': node or None,
+            **wanted}
+
+
+def hints(body):
+    """Scheduler hints, each value a list."""
+    given = body.get('os:scheduler_hints') or body.get('OS-SCH-HNT:scheduler_hints') or {}
+    found = {}
+    for name, value in given.items():
+        values = list(value) if isinstance(value, list) else [value]
+        found[name] = list(dict.fromkeys(values)) if all(isinstance(item, str) for item in values) else values
+    return found
+
+
+def group(wanted):
+    """The id of the server group that the hints name, None without one."""
+    named = wanted.get('group') or [None]
+    if len(named) > 1:
+        raise exception.BadRequest('A server is in one server group at most.')
+    return named[0]
+
+
+def shown_hints(wanted):
+    """The hints as a server shows them: lists where the API has lists, else the value as it came."""
+    lists = {'group', 'different_host'}
+    return {name: values if name in lists or len(values) != 1 else values[0]
+            for name, values in wanted.items()}
+
+
+# ---- networks ----------------------------------------------------------------
+
+def requested_networks(given, count):
+    """What RequestSpec.requested_networks holds: None, 'none', or a list of dicts.
+
+    :param given: ``networks`` of the body; None, a list, 'auto' or 'none'
+    :param count: servers that are made at most
+    """
+    if not given or given == 'auto':
+        return None
+    if given == 'none':
+        return 'none'
+    found, ports = [], set()
+    for network in given:
+        port, network_id, address = network.get('port'), network.get('uuid'), network.get('fixed_ip')
+        if port:
+            if address:
+                raise exception.BadRequest(
+                    f"Specified Fixed IP '{address}' cannot be used with port '{port}': the two cannot be "
+                    'specified together.')
+            if count > 1:
+                raise exception.BadRequest('A single port cannot be attached to several servers.')
+            if port in ports:
+                raise exception.BadRequest(f'Port {port} is requested twice.')
+            ports.add(port)
+            network_id = None
+        elif not network_id:
+            raise exception.BadRequest('Bad networks format: a network uuid or a port is missing.')
+        elif not re.fullmatch(r'[0-9a-fA-F-]{32,36}', network_id):
+            raise exception.BadRequest('Bad networks format: network uuid is not in proper format '
+                                       f'({network_id[:80]})')
+        if address and count > 1:
+            raise exception.BadRequest('A fixed IP address cannot be given to several servers.')
+        found.append({'network_id': network_id, 'port_id': port or None, 'fixed_ip': address,
+                      'tag': network.get('tag')})
+    tags = [network['tag'] for network in found if network['tag']]
+    if len(tags) != len(set(tags)):
+        raise exception.BadRequest('Two devices have the same tag.')
+    return found
+
+
+def security_groups(given):
+    """Names, each once, in the order given; the default group when there are none."""
+    return list(dict.fromkeys(group['name'] for group in given or () if group.get('name'))) or ['default']
+
+
+# ---- files -------------------------------------------------------------------
+
+def injected_files(given, limits):
+    """[{'path', 'contents'}] of ``personality``.
+
+    :param limits: of quotas.RESOURCES, the injected_file… ones; -1: no limit
+    """
+    found = []
+    _within(limits, 'injected_files', len(given or ()))
+    for file in given or ():
+        path = file['path']
+        _within(limits, 'injected_file_path_length', len(path.encode()))
+        if '..' in path.split('/') or not path.isprintable() or posixpath.normpath(path) in ('.', '/'):
+            raise exception.BadRequest(f'Personality path {path[:80]!r} is not usable.')
+        contents = base64.b64decode(file['contents'])
+        _within(limits, 'injected_file_content_bytes', len(contents))
+        found.append({'path': path, 'contents': base64.b64encode(contents).decode()})
+    return found
+
+
+def _within(limits, name, used):
+    limit = limits.get(name, -1)
+    if 0 <= limit < used:
+        raise exception.LimitExceeded(resource=name, limit=limit)
+
+
+def check_metadata(metadata, limits):
+    """:raises LimitExceeded: more items than a server may have"""
+    _within(limits, 'metadata_items', len(metadata))
+
+
+# ---- image and flavor --------------------------------------------------------
+
+_GIB = 1024 ** 3
+
+
+def check_image(image, flavor):
+    """:raises ImageInactive, FlavorTooSmall: the image cannot be booted with this flavor"""
+    if image['status'] != 'active':
+        raise exception.ImageInactive(image_id=image['id'])
+    checks = [('memory', flavor['memory_mb'], int(image.get('min_ram') or 0))]
+    if flavor['root_gb']:
+        checks += [('disk', flavor['root_gb'], int(image.get('min_disk') or 0)),
+                   ('disk', flavor['root_gb'] * _GIB, int(image.get('size') or 0))]
+    for resource, have, need in checks:
+        if have < need:
+            raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
+
+
+def guest_topology(flavor, properties):
+    """The objects.numa.GuestTopology that a flavor and the properties of an image ask for; None when they ask for none.
+
+    :raises InvalidInput: they ask for what is none, or contradict each other
+    """
+    if not wanted.concerns(flavor, properties):
+        return None
+    cpu_topology.choose(flavor, properties)
+    return wanted.topology(flavor, properties)
+
+
+def check_same_topology(flavor, old, new):
+    """What a server has of its host stays as it is when it gets another image.
+
+    :param old, new: properties of the images
+    :raises InvalidInput: the new image asks for another topology
+    """
+    before = None if not wanted.concerns(flavor, old) else wanted.topology(flavor, old)
+    if guest_topology(flavor, new) != before:
+        raise exception.InvalidInput(reason="the NUMA topology of a server, and the CPUs and pages that it has, cannot "
+                                            'be changed by a rebuild; this image asks for others.')
+
+
+def with_devices(flavor, properties, aliases):
+    """What a server keeps of its flavor, with the PCI devices that it asks for as their aliases are defined now.
+
+    :param properties: the image's
+    :param aliases: {name: virt.hardware.pci_spec.Alias}
+    :raises InvalidInput: it names one that is not there, or the flavor and the image contradict each other
+    """
+    requests = pci_spec.requests(aliases, flavor, properties or {})
+    return {**flavor, 'pci_requests': pci.dump(requests)} if requests else flavor

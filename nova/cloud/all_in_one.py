@@ -1,0 +1,259 @@
+"""The all-in-one: every service, and the identity, images and networks that go with them, in one process.
+
+    cloud = Cloud(conf)
+    cloud.start()           # cloud.url serves /identity, /image, /network, /compute and an index
+    cloud.stop(timeout)
+
+State is kept below one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one
+process when their directories (and, with real networks, their bridges) differ.
+"""
+import fcntl
+import logging
+import os
+import pathlib
+
+from nova import exception
+from nova import notify
+from nova import policy
+from nova.api import proxy_headers
+from nova.cloud import assembly
+from nova.cloud import drivers
+from nova.cloud import first_start
+from nova.db import schema as migration
+from nova.db.audit import log
+from nova.db.cells import cells as db_cells
+from nova.identity import auth
+from nova.identity.embedded import bootstrap as identity_bootstrap
+from nova.identity.face import app as identity_app
+from nova.image.face import app as image_app
+from nova.network import interface as network_interface
+from nova.network.face import app as network_app
+from nova.rpc import bus as rpc_bus
+from nova.rpc import inprocess
+from nova.runtime import tls
+from nova.runtime import wsgi
+from nova.volume.face import app as volume_app
+
+LOG = logging.getLogger(__name__)
+
+# QEMU runs as a user of its own and must pass through to a guest's disks; what stands here is private file by file.
+STATE_MODE = 0o711
+
+# The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
+STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
+# Version documents: what needs no token.
+PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
+
+
+class Cloud:
+    """
+    :param conf: configuration; ``transport_url``, ``[database]`` and ``[api_database]`` may name servers, else
+        everything stays in the process and in SQLite files
+    :param hosts: names of the compute hosts; None: this one. Several only with the fake driver
+    """
+
+    def __init__(self, conf, hosts=None):
+        self.conf = conf
+        self.state_path = pathlib.Path(os.path.abspath(db_cells.state_path(conf)))
+        conf.set_override('state_path', str(self.state_path))
+        if conf.compute_driver == 'fake' and not conf.fake.state_dir:
+            conf.set_override('state_dir', str(self.state_path / 'fake'), group='fake')
+        self.clouds_yaml = self.state_path / 'clouds.yaml'
+        self.hosts = list(hosts or [conf.host])
+        self._started = []
+        self._lock = None
+        self.url = None
+
+    # ---- lifecycle
+
+    def start(self):
+        """Create what is missing, and serve.
+
+        :raises InvalidInput: the directory is not usable or another process uses it, or the address is taken
+        """
+        try:
+            self._take_directory()
+            http = self._listen()
+            self._started.append(http)       # only its address is taken so far
+            self._open()
+            self._compose()
+            self._started.append(assembly.needs(self.bus, self.api_db, self.cells))
+            for part in self.services:
+                self._started.append(part)
+                part.start()
+            self._take_over()
+            http.application.set(self._application())
+            http.start()
+            self._started.remove(http)
+            self._started.append(http)       # stops before the services behind it
+            for part in assembly.metadata(self.conf, self.api_db, self.cells):
+                self._started.append(part)
+                part.start()
+        except BaseException:
+            self.stop(0)
+            raise
+        LOG.info('The cloud serves at %s', self.url)
+
+    def stop(self, timeout=0):
+        """Take no new request, finish what runs; True when everything ended within ``timeout`` seconds."""
+        for part in self._started:
+            getattr(part, 'rest', lambda: None)()
+        done = all([part.stop(timeout) is not False for part in self.stop_order()])
+        self._started = []
+        for name, end in (('cells', 'close'), ('bus', 'close'), ('api_db', 'dispose'), ('cell_db', 'dispose')):
+            part = getattr(self, name, None)
+            if part is not None:
+                getattr(part, end)()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        return done
+
+    def stop_order(self):
+        """The parts in the order in which they stop: each while those that it calls still answer."""
+        def place(part):
+            binary = getattr(part, 'binary', '')
+            return STOPS.index(binary) if binary in STOPS else 0
+        return sorted(reversed(self._started), key=place)
+
+    @property
+    def parts(self):
+        """What is asked for its health, see nova.runtime.health."""
+        return self._started
+
+    def reload(self):
+        for part in self._started:
+            getattr(part, 'reload', lambda: None)()
+
+    # ---- steps
+
+    def _take_directory(self):
+        try:
+            self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.state_path.chmod(STATE_MODE)
+            lock = open(self.state_path / 'lock', 'a+')
+        except OSError as error:
+            raise exception.InvalidInput(f'{self.state_path} cannot hold the state: {error.strerror}.') from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            owner = lock.read().strip() or 'another one'
+            lock.close()
+            raise exception.InvalidInput(
+                f'{self.state_path} is in use by process {owner}: stop it, or choose another --state-path.') from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        self._lock = lock
+        drivers.record(self.conf)
+
+    def _listen(self):
+        options = self.conf.http
+        self.tls, self.authority = tls.of_cloud(self.conf, self.state_path)
+        if self.tls is not None:
+            self._started.append(self.tls)
+            self.tls.start()
+        http = assembly.http_server(self.conf, _Late(), tls=self.tls and self.tls.context)
+        http.listen()
+        host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
+        host = f'[{host}]' if ':' in host else host
+        scheme = 'https' if self.tls is not None else 'http'
+        self.url = (options.public_url or f'{scheme}://{host}:{http.port}').rstrip('/')
+        return http
+
+    def _open(self):
+        """Databases at the newest schema, first users, flavors and network."""
+        conf = self.conf
+        self.api_db, self.cell_db = assembly.open_databases(conf)
+        self._migrate(self.api_db, 'api')
+        self._migrate(self.cell_db, 'cell')
+        self.cells = db_cells.Cells(conf, self.api_db, self.cell_db,
+                                    lambda url: assembly.clients(conf, self.bus, url))
+        self.identity = assembly.identity(conf, self.api_db, self.url)
+        made = identity_bootstrap.bootstrap(self.identity, self._write_clouds_yaml)
+        if not made:
+            self._write_clouds_yaml()
+        first_start.bootstrap(conf, self.api_db)
+
+    def _migrate(self, database, branch):
+        migration.sync(database, branch)
+
+    def _write_clouds_yaml(self, passwords=None):
+        identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords, self.authority)
+
+    def _compose(self):
+        conf = self.conf
+        self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
+                               f'{inprocess.SCHEME}:///{self.state_path}')
+        assembly.follow_versions(conf, self.bus, self.cells)
+        assembly.sign_as_deployment(self.bus, self.api_db)
+        self.store = assembly.image_store(conf, self.api_db)
+        self.store.recover()
+        self.images = assembly.images(conf, self.api_db, self.store)
+        self.services = [
+            assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
+            assembly.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
+            assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db),
+            *(assembly.compute(conf, self.bus, host, self.images) for host in self.hosts),
+        ]
+
+    def _take_over(self):
+        """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""
+        if not rpc_bus.configured(self.conf):        # behind a broker others may be at work
+            self.services[0].manager.take_over()
+
+    def _application(self):
+        rules = policy.Policy(self.conf)
+        compute = assembly.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity)
+        network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
+        self.auditor = log.Auditor(self.api_db, notify.new(self.conf))
+        mounts = wsgi.Mounts([
+            wsgi.Mount('/identity', log.Face(identity_app.Application(
+                self.identity, auth.identity_uri(self.conf)), self.auditor)),
+            wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
+            wsgi.Mount('/network', self._authenticated(network, rules)),
+            *self._volumes(rules),
+            wsgi.Mount('/healthcheck', compute, strip=False),
+            wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
+            wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
+            wsgi.Mount('/v2', compute, strip=False, max_body=None),
+            wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
+        ], index)
+        return proxy_headers.ProxyHeaders(mounts, proxy_headers.trusted(self.conf))
+
+    def _volumes(self, rules):
+        """The face of the embedded block storage; none where the volumes are elsewhere."""
+        if self.conf.volume.backend != 'embedded':
+            return []
+        store = assembly.volumes(self.conf, self.api_db, self.images)
+        return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(store), rules))]
+
+    def _authenticated(self, application, rules):
+        return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, public=_public,
+                                 fault=auth.identity_fault, auth_uri=auth.identity_uri(self.conf),
+                                 is_admin=rules.is_admin)
+
+
+class _Late:
+    """Stands for the application until it is there."""
+
+    def __init__(self):
+        self._application = None
+
+    def set(self, application):
+        self._application = application
+
+    def __call__(self, environ, start_response):
+        return self._application(environ, start_response)
+
+
+def _public(environ):
+    return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
+
+
+def index(url):
+    """What GET / says: where the faces are."""
+    return {'services': {name: f'{url}{path}' for name, path in (
+        ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),
+        ('compute', '/compute/v2.1'))}}

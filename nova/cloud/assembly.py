@@ -1,0 +1,385 @@
+"""Services put together of their parts: what the daemons and the all-in-one share.
+
+Each function builds one service and imports only what that service is made of: a compute host loads no database
+code.
+"""
+import functools
+import os
+import pathlib
+import sys
+
+from nova import exception
+from nova import notify
+from nova.conductor import interface as conductor_interface
+from nova.runtime import disk_space
+from nova.runtime import health
+from nova.runtime import service
+from nova.runtime.http import priorities
+
+AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
+LATE_INTERVAL = 20                  # the same, of those that have just got theirs
+NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
+METADATA_THREADS = 8                # guests of one host that are answered at once
+# Which threads a request takes; the first line that fits counts, what fits none is the compute API.
+HTTP_FACES = [
+    priorities.Face(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
+    priorities.Face(rb'POST /identity/v3/auth/tokens', 'login'),
+    priorities.Face(rb'[A-Z]+ /identity', 'identity'),
+    priorities.Face(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
+    priorities.Face(rb'[A-Z]+ /image', 'image', uploads=True),
+    priorities.Face(rb'[A-Z]+ /(network|volume)', 'network'),
+    priorities.Face(rb'GET /[^?]*/os-events\b', 'streams'),
+]
+
+
+def open_databases(conf):
+    """(API database, default cell's database) of the configuration, not checked."""
+    from nova.db.cells import cells
+    return (cells.open_database(conf, 'api_database', 'api.sqlite'),
+            cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
+
+
+def checked_databases(conf, bus=None):
+    """(API database, Cells) of a daemon.
+
+    :param bus: rpc.bus.Bus of the process
+    :raises DatabaseNotReady: a schema is not the one of this code
+    """
+    from nova.db import schema as migration
+    from nova.db.cells import cells
+
+    api_db, cell_db = open_databases(conf)
+    migration.check(api_db, 'api')
+    migration.check(cell_db, 'cell')
+    made = cells.Cells(conf, api_db, cell_db, lambda url: clients(conf, bus, url))
+    if bus is not None:
+        follow_versions(conf, bus, made)
+        sign_as_deployment(bus, api_db)
+    return api_db, made
+
+
+def sign_as_deployment(bus, api_db):
+    """Let a bus sign with the deployment's key, and know those of the hosts: for who holds the API database."""
+    if bus.signatures.mode == 'off':
+        return
+    from nova.conductor import trusted_keys
+    trusted_keys.TrustedKeys(api_db).use(bus.signatures)
+    bus.signatures.enrolling = 'enroll_host'
+
+
+def enrolled(conf, bus):
+    """A part of a compute host's process: its key is known before it does anything else."""
+    from nova.rpc import enrolment
+    return enrolment.Enrolment(conf, bus.signatures, conf.host, bus.of_host(conf.host).client(
+        conductor_interface.INTERFACE))
+
+
+def follow_versions(conf, bus, cells):
+    """Let a bus go by the service rows of all cells; of one that is down by what it said before."""
+    from nova.db.services import services
+
+    known = {}
+
+    def look():
+        found, down = cells.read(lambda conn: services.lowest_versions(conn, conf.service_down_time))
+        seen = {cell.uuid: versions for cell, versions in found}
+        seen.update((cell.uuid, known[cell.uuid]) for cell in down if cell.uuid in known)
+        known.update(seen)
+        merged = {}
+        for versions in seen.values():
+            for topic, version in versions.items():
+                merged[topic] = min(version, merged.get(topic, version))
+        return merged
+    bus.pins.follow(look)
+
+
+def clients(conf, bus, url):
+    """The rpc.clients.Clients of one cell's services.
+
+    :param bus: of this process
+    :param url: transport URL of the cell, '' where this process's own bus is its
+    """
+    from nova.compute import interface as compute_interface
+    from nova.network import interface as network_interface
+    from nova.rpc import bus as rpc_bus
+    from nova.rpc import clients as rpc_clients
+    from nova.scheduler import interface as scheduler_interface
+
+    interfaces = {'compute': compute_interface.INTERFACE, 'conductor': conductor_interface.INTERFACE,
+                  'network': network_interface.INTERFACE, 'scheduler': scheduler_interface.INTERFACE}
+    if not url:
+        return rpc_clients.Clients(lambda: bus, interfaces)
+    return rpc_clients.Clients(lambda: rpc_bus.Bus(conf, url, bus and bus.pins, bus and bus.signatures), interfaces,
+                               close=rpc_bus.Bus.close)
+
+
+def needs(bus, api_db=None, cells=None):
+    """What a process needs of others to be ready, as a part of it; None: it does without."""
+    found = {}
+    if bus is not None:
+        found['broker'] = bus.reach
+    if api_db is not None:
+        found['database api'] = api_db.ping
+    if cells is not None:
+        found['database cell'] = lambda: cells.default.db.ping()
+    return health.Needs(found)
+
+
+def conductor(conf, bus, host, api_db, cells, images):
+    from nova.compute import interface as compute_interface
+    from nova.conductor import authority
+    from nova.conductor import manager as conductor_manager
+    from nova.network import interface as network_interface
+
+    manager = conductor_manager.ConductorManager(
+        conf, api_db, cells, cells.top.rpc.scheduler, bus.client(compute_interface.INTERFACE),
+        bus.client(network_interface.INTERFACE), images, volumes(conf, api_db, images))
+    manager.versions = bus.pins.lowest
+    manager.tell_with(notify.new(conf, 'nova-conductor'))
+    return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
+                           manager, admission=authority.admission_of(manager))
+
+
+def scheduler(conf, bus, host, api_db, cells):
+    from nova.scheduler import driver as scheduler_driver
+    from nova.scheduler import interface
+    from nova.scheduler import notices
+
+    manager = scheduler_driver.load(conf, api_db, cells)
+    notices.tell_with(manager, notify.new(conf, 'nova-scheduler'))
+    return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
+
+
+def network(conf, bus, host, api_db, cell_db, helper=None):
+    """The network service of one host. Its address allocation is the database's; any of them serves any caller.
+
+    :param cell_db: Database of the cell whose hosts it serves
+    :param helper: privileges.Helper that touches the host for it
+    """
+    from nova.db.servers import mappings
+    from nova.network import authority
+    from nova.network import drivers
+    from nova.network import interface
+    from nova.network import manager as network_manager
+
+    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper), cell_db)
+
+    def audit():
+        with api_db.reader() as conn:
+            live = mappings.uuids(conn)
+        manager.audit(live)
+
+    def audit_late():
+        if uuids := manager.given_before():
+            with api_db.reader() as conn:
+                live = mappings.existing(conn, uuids)
+            manager.audit(live, uuids)
+    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
+                           admission=authority.admission_of(cell_db), tasks=[
+        ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit),
+        ('audit_late', LATE_INTERVAL, audit_late)])
+
+
+def compute(conf, bus, host, images):
+    """
+    :param images: nova.image.api.Images; a compute host asks for what the grant of a task names, and nothing else
+    """
+    from nova.compute import interface
+    from nova.compute import manager as compute_manager
+    from nova.image import grants
+    from nova.network import interface as network_interface
+
+    bus = bus.of_host(host)
+    images = grants.GrantedImages(images)
+    driver = virt_driver(conf, host, images)
+    # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
+    plumbed = conf.compute_driver != 'fake' and conf.network.driver == 'linux'
+    manager = compute_manager.ComputeManager(
+        conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
+        images, network_server=host if plumbed else None)
+    return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _conductor(bus))
+
+
+def virt_driver(conf, host, images):
+    """The driver that compute_driver names.
+
+    :raises InvalidInput: it needs something that is not installed
+    """
+    if conf.compute_driver == 'fake':
+        from nova.virt import fake
+        return fake.FakeDriver(conf, host, images)
+    try:
+        from nova.virt.libvirt import driver
+    except ImportError as error:
+        raise exception.InvalidInput(f'compute_driver libvirt needs the Python module {error.name}: '
+                                     "install nova[libvirt], or set compute_driver to fake.") from None
+    return driver.LibvirtDriver(conf, host, images, _image_check(conf))
+
+
+def _image_check(conf):
+    from nova.image import inspector
+    limit = conf.image.max_virtual_size << 30
+    return lambda path, disk_format: inspector.verify(inspector.inspect_file(path), disk_format, limit)
+
+
+def images(conf, api_db, store=None):
+    """The Images that [image] backend names.
+
+    :param store: the embedded store, where it is there already
+    """
+    if conf.image.backend != 'embedded':
+        return remote_images(conf)
+    from nova.image import api
+    return api.EmbeddedImages(store or image_store(conf, api_db))
+
+
+def image_store(conf, api_db):
+    """The embedded image store."""
+    from nova.db.cells import cells
+    from nova.db.projects import storage_quotas
+    from nova.image.embedded import service as embedded
+    options = conf.image
+    return embedded.Store(api_db, options.directory or os.path.join(cells.state_path(conf), 'images'),
+                          max_size=options.max_size * embedded.GIB,
+                          max_virtual_size=options.max_virtual_size * embedded.GIB,
+                          limits=functools.partial(storage_quotas.of_images, conf),
+                          reserve=disk_space.Reserve(options.free_disk_reserve * disk_space.MIB))
+
+
+def volumes(conf, api_db, images):
+    """The Volumes that [volume] backend names.
+
+    :param images: nova.image.api.Images, what the embedded volumes are made from
+    """
+    if conf.volume.backend == 'embedded':
+        from nova.volume import embedded
+        return embedded.EmbeddedVolumes(conf, api_db, images)
+    if conf.volume.backend == 'cinder':
+        from nova.volume import cinder
+        return cinder.CinderVolumes(conf)
+    from nova.volume import api
+    return api.NoVolumes()
+
+
+def identity(conf, api_db, base_url):
+    """The embedded identity service."""
+    from nova.db.cells import cells
+    from nova.identity.embedded import catalog
+    from nova.identity.embedded import service as identity_service
+    return identity_service.IdentityService(conf, api_db, os.path.join(cells.state_path(conf), 'keys'),
+                                            catalog.for_base(base_url, catalog.served(conf)))
+
+
+def api_services(conf, bus, api_db, cells, images, rules):
+    """What the operations of the compute API may use (nova.api.app.Services)."""
+    from nova.api import app
+    from nova.compute import interface as compute_interface
+    from nova.network import api as network_api
+    from nova.network import interface as network_interface
+    from nova.scheduler import interface as scheduler_interface
+
+    return app.Services(
+        conf=conf, api_db=api_db, cells=cells, policy=rules,
+        conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
+        network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
+        images=images, networks=network_api.API(api_db, conf),
+        volumes=volumes(conf, api_db, images), notifier=notify.new(conf))
+
+
+def api(conf, bus, api_db, cells, images, rules, identity_service=None):
+    """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
+
+    :param rules: policy.Policy
+    :param identity_service: the embedded one, when it is the backend
+    """
+    from paste import deploy
+
+    from nova.api import app
+    from nova.api import metrics
+    from nova.identity import auth
+
+    services = api_services(conf, bus, api_db, cells, images, rules)
+    services.check()
+    offered = {'api_services': app.offer(services), 'policy': auth.offer(rules), 'conf': auth.offer(conf)}
+    if identity_service is not None:
+        offered['identity_service'] = auth.offer(identity_service)
+    return metrics.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
+                                            global_conf=offered))
+
+
+def paste_file(conf):
+    """The path of the file with the pipelines.
+
+    :raises InvalidInput: it is nowhere
+    """
+    name = conf.http.paste_config
+    places = [conf.find_file(name), pathlib.Path(sys.prefix, 'etc', 'nova', name),
+              pathlib.Path(__file__).parents[1] / 'etc' / 'nova' / name]
+    for place in places:
+        if place and os.path.exists(place):
+            return str(place)
+    raise exception.InvalidInput(f'{name} was not found; it belongs to /etc/nova.')
+
+
+def metadata(conf, api_db, cells):
+    """The metadata service on the bridge, as a list: empty where the network driver makes no bridge."""
+    if conf.network.driver == 'fake':
+        return []
+    from nova.network import setup
+
+    return [metadata_server(conf, api_db, cells, *setup.metadata_address(conf, api_db))]
+
+
+def metadata_server(conf, api_db, cells, address, port):
+    """The server of the guests of one host, not started."""
+    from nova.api.metadata import app
+    from nova.runtime import wsgi
+
+    return wsgi.Server(app.Application(conf, api_db, cells), address, port, plan=priorities.Plan(METADATA_THREADS, 1))
+
+
+def http_server(conf, application, drain=0, tls=None):
+    """The server of nova-api and of the all-in-one, not started.
+
+    :param tls: ssl.SSLContext of its connections; None: plain HTTP
+    """
+    from nova.runtime import wsgi
+
+    options = conf.http
+    return wsgi.Server(application, options.listen, options.port, plan=http_plan(conf), drain=drain,
+                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls)
+
+
+def http_plan(conf):
+    """How the threads of nova-api and of the all-in-one are shared, so that no face starves the others.
+
+    A flood of logins takes at most a quarter of them, and nobody else waits behind it: health and each face have
+    threads of their own.
+    """
+    threads, streams = conf.http.threads, conf.api.event_streams
+    own, quarter = max(1, threads // 8), max(1, threads // 4)
+    return priorities.Plan(threads, max(2, threads // 2), [
+        priorities.Lane('login', own, quarter), priorities.Lane('identity', own, 2 * quarter),
+        priorities.Lane('image', own, 2 * quarter), priorities.Lane('network', own, 2 * quarter),
+    ], HTTP_FACES, apart=[
+        priorities.Lane('health', 1, 1), priorities.Lane('downloads', quarter, quarter, each=max(1, quarter // 2)),
+        # Two more than are served, for those who hear that there are too many.
+        priorities.Lane('streams', streams + 2, streams + 2),
+    ])
+
+
+def remote_images(conf):
+    """Images of a daemon that has no database.
+
+    :raises InvalidInput: the images are the all-in-one's own, without an address in [glance]
+    """
+    if conf.image.backend == 'embedded':
+        raise exception.InvalidInput('This service has no image store of its own: set backend in [image] to glance, '
+                                     'and in [glance] the address and the account of the Image service.')
+    from nova.image import glance
+    return glance.GlanceImages(conf)
+
+
+def _conductor(bus):
+    """Whom a service that has no database reports to."""
+    return bus.client(conductor_interface.INTERFACE)

@@ -1,0 +1,65 @@
+"""Which drivers an all-in-one uses. The first start decides; the guests of a deployment live with one driver."""
+import os
+import pathlib
+
+from nova import exception
+from nova.db.cells import cells
+
+# name: (compute_driver, driver of [network])
+DRIVERS = {'libvirt': ('libvirt', 'linux'), 'fake': ('fake', 'fake')}
+
+
+def choose(conf, wanted=None):
+    """Set the drivers in ``conf``.
+
+    :param wanted: 'libvirt', 'fake', 'auto'; None is auto unless the configuration names a compute_driver
+    :returns: a sentence for the user when libvirt was not possible, else None
+    :raises InvalidInput: the deployment was made with another driver
+    """
+    recorded, reason = read(conf), None
+    if wanted in (None, 'auto'):
+        wanted = recorded
+        if wanted is None:
+            reason = unusable(conf)
+            wanted = 'fake' if reason else 'libvirt'
+    if recorded not in (None, wanted):
+        raise exception.InvalidInput(
+            f'{cells.state_path(conf)} belongs to a cloud on the {recorded} driver: use --driver {recorded}, '
+            'or another --state-path.')
+    compute, network = DRIVERS[wanted]
+    conf.set_override('compute_driver', compute)
+    conf.set_override('driver', network, group='network')
+    return f'{reason} The fake driver is used: servers are rows without guests.' if reason else None
+
+
+def _file(conf):
+    return pathlib.Path(cells.state_path(conf)) / 'driver'
+
+
+def read(conf):
+    """The driver of the deployment, None before its first start."""
+    try:
+        return _file(conf).read_text().strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def record(conf):
+    if read(conf) is None:
+        _file(conf).write_text(conf.compute_driver)
+
+
+def unusable(conf):
+    """Why libvirt and real networks cannot be used here, as a sentence; None when they can."""
+    if os.geteuid() != 0:
+        return 'Without root there are no bridges and no system libvirt.'
+    try:
+        import libvirt
+    except ImportError:
+        return 'The Python module libvirt is not installed.'
+    try:
+        libvirt.registerErrorHandler(lambda *_: None, None)
+        libvirt.open(conf.libvirt.connection_uri).close()
+    except libvirt.libvirtError as error:
+        return f'libvirt does not answer ({error.get_error_message()}).'
+    return None

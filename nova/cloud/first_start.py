@@ -1,0 +1,38 @@
+"""What a new deployment finds ready: flavors and a network. Done again it changes nothing.
+
+The users and projects are made by nova.identity.embedded.bootstrap.
+"""
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import engine
+from nova.db.tables import api as tables_api
+from nova.network import setup as network_setup
+
+# id, name, vCPUs, memory MiB, disk GiB
+FLAVORS = (
+    ('1', 'm1.tiny', 1, 512, 1),
+    ('2', 'm1.small', 1, 2048, 20),
+    ('3', 'm1.medium', 2, 4096, 40),
+    ('4', 'm1.large', 4, 8192, 80),
+    ('5', 'm1.xlarge', 8, 16384, 160),
+    ('42', 'm1.nano', 1, 128, 1),
+    ('84', 'm1.micro', 1, 256, 1),
+)
+
+
+def bootstrap(conf, api_db):
+    """Default flavors, while there is none at all, and the default network."""
+    with api_db.reader() as conn:
+        empty = not conn.execute(sa.select(sa.func.count()).select_from(tables_api.flavors)).scalar()
+    if empty:
+        api_db.run(_flavors)
+    network_setup.bootstrap(conf, api_db)
+
+
+def _flavors(conn):
+    for flavor_id, name, vcpus, memory_mb, root_gb in FLAVORS:
+        engine.insert_ignore(conn, tables_api.flavors, {
+            'flavor_id': flavor_id, 'name': name, 'vcpus': vcpus, 'memory_mb': memory_mb, 'root_gb': root_gb,
+            'ephemeral_gb': 0, 'swap': 0, 'rxtx_factor': 1.0, 'is_public': True, 'disabled': False,
+            'extra_specs': {}, 'created_at': utils.utcnow()})

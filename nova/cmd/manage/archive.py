@@ -1,0 +1,140 @@
+"""nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: what is left of deleted servers.
+
+Exit codes are those of the man page; ``doc/source/cli/nova-manage.rst`` has them.
+"""
+import datetime
+import time
+
+from nova.cmd import tables
+from nova.cmd.command_line import Refused
+from nova.cmd.command_line import flag
+
+_DATE = {'metavar': 'DATE', 'help': 'YYYY-MM-DD[ HH:MM[:SS]], UTC unless it says otherwise'}
+_ALL_CELLS = flag('every cell, instead of the one of [database] alone')
+_VERBOSE = flag('print the number of rows of each table')
+
+
+def archive_deleted_rows(conf, max_rows, until_complete, before, purge, verbose, all_cells, task_log, sleep):
+    """Move deleted servers, with their actions and migrations, to the shadow tables: out of the reach of the API."""
+    from nova.db.servers import archive
+    if max_rows < 1:
+        raise Refused(f'Invalid value for --max_rows: {max_rows}; it must be 1 or more.', 2)
+    if sleep < 0:
+        raise Refused(f'Invalid value for --sleep: {sleep}; it must be 0 or more.', 255)
+    before = _date(before, 4)
+    total = {}
+    for name, db in _databases(conf, all_cells, 3):
+        while True:
+            moved = archive.servers(db, before, max_rows)
+            if task_log:
+                moved |= archive.audits(db, before, max_rows)
+            for table, count in moved.items():
+                total[name, table] = total.get((name, table), 0) + count
+            if not moved or not until_complete:
+                break
+            time.sleep(sleep)
+        if purge:
+            archive.purge(db, before)
+    _tell(total, verbose, 'archived')
+    return 1 if total else 0
+
+
+def purge(conf, all, before, verbose, all_cells):
+    """Remove what stands in the shadow tables."""
+    from nova.db.servers import archive
+    if not all and before is None:
+        raise Refused('Either --all or --before is needed.', 1)
+    before = _date(before, 2)
+    total = {(name, table): count for name, db in _databases(conf, all_cells, 4)
+             for table, count in archive.purge(db, before).items()}
+    _tell(total, verbose, 'purged')
+    return 0 if total else 3
+
+
+def null_instance_uuid_scan(conf, delete):
+    """List, and with --delete remove, rows that name no server though they belong to one."""
+    from nova.cloud import assembly
+    from nova.db.servers import archive
+    _api_db, db = assembly.open_databases(conf)
+    found = db.run(archive.without_server, delete)
+    if not found:
+        print('There were no records found where instance_uuid was NULL.')
+        return 0
+    tables.print_table(('Table', 'Records'), sorted(found.items()))
+    print(f'{sum(found.values())} records where instance_uuid was NULL' + (' were removed.' if delete else '.'))
+    return 0
+
+
+def _date(text, code):
+    """A moment in UTC without a time zone; None of None.
+
+    :raises Refused: it is none
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Refused(f'Invalid value for --before: {text}', code) from None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return moment
+
+
+def _databases(conf, all_cells, code):
+    """[(name of the cell, Database)]
+
+    :raises Refused: the API database does not answer
+    """
+    from oslo_db import exception as db_exc
+
+    from nova.cloud import assembly
+    from nova.db import errors
+    try:
+        _api_db, cells = assembly.checked_databases(conf)
+        found = cells.all() if all_cells else [cells.default]
+    except db_exc.DBError as error:
+        raise Refused(f'The API database cannot be used: {errors.reason(error)}', code) from None
+    return [(cell.name, cell.db) for cell in found]
+
+
+def _tell(total, verbose, what):
+    if not verbose:
+        return
+    if not total:
+        print(f'Nothing was {what}.')
+        return
+    tables.print_table(('Cell', 'Table', f'Rows {what}'), [(*key, total[key]) for key in sorted(total)])
+
+
+# function: {exit code: when}, also for the man page
+EXIT_CODES = {
+    archive_deleted_rows: {0: 'Nothing was archived.', 1: 'Rows were archived.', 2: '--max_rows is not usable.',
+                           3: 'The API database cannot be used.', 4: '--before is not usable.',
+                           255: 'Anything else that failed.'},
+    purge: {0: 'Rows were removed.', 1: 'Neither --all nor --before was given.', 2: '--before is not usable.',
+            3: 'Nothing was removed.', 4: 'The API database cannot be used.', 255: 'Anything else that failed.'},
+    null_instance_uuid_scan: {0: 'It was looked, whatever was found.'},
+}
+COMMANDS = {'archive_deleted_rows': archive_deleted_rows, 'purge': purge,
+            'null_instance_uuid_scan': null_instance_uuid_scan}
+OPTIONS = {
+    archive_deleted_rows: {
+        '--max_rows': {'metavar': 'ROWS', 'type': int, 'default': 1000,
+                       'help': 'servers, or audits, that are moved at most, each with what belongs to it; 1000 unless '
+                               'given'},
+        '--until-complete': flag('go on until nothing is left, --max_rows at a time'),
+        '--before': {**_DATE, 'help': 'only what was deleted before: ' + _DATE['help']},
+        '--purge': flag('then purge the shadow tables, with the same --before'),
+        '--verbose': _VERBOSE,
+        '--all-cells': _ALL_CELLS,
+        '--task-log': flag('records of usage audits, too'),
+        '--sleep': {'metavar': 'SECONDS', 'type': int, 'default': 0,
+                    'help': 'rest between two batches of --until-complete'}},
+    purge: {
+        '--all': flag('everything'),
+        '--before': {**_DATE, 'help': 'only what was gone before: ' + _DATE['help']},
+        '--verbose': _VERBOSE,
+        '--all-cells': _ALL_CELLS},
+    null_instance_uuid_scan: {'--delete': flag('remove them')},
+}

@@ -1,0 +1,81 @@
+"""nova-manage audit: is the log of who did what as it was written?"""
+import getpass
+import os
+import socket
+
+from nova.cmd import tables
+from nova.cmd.command_line import Refused
+
+BROKEN, UNREACHED = 3, 4
+# options of commands that say of what they are: names and ids, never a URL or a password
+TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path')
+
+
+def verify(conf, seal):
+    """Compute the chains of the audit logs anew: of the API database and of every cell's."""
+    from nova.cloud import assembly
+    from nova.db import errors
+    from nova.db.audit import records
+    from nova.db.cells import cells as db_cells
+    exported = [_parsed(text) for text in seal or ()]
+    api_db, cells = assembly.checked_databases(conf)
+    databases, rows, code = [('api', lambda: api_db)], [], 0
+    databases += [(f'cell {cell.name}', lambda cell=cell: cell.db) for cell in cells.all()]
+    unknown = {name for name, _seal in exported} - {name for name, _db in databases}
+    if unknown:
+        raise Refused(f'There is no database called {sorted(unknown)[0]!r}: ' + ', '.join(
+            name for name, _db in databases), 2)
+    for name, opened in databases:
+        try:
+            found = records.verify(opened(), conf.audit.key.encode(), [seal for of, seal in exported if of == name])
+        except db_cells.UNREACHABLE as error:
+            rows.append((name, '', '', '', f'It cannot be asked: {errors.reason(error)}'))
+            code = code or UNREACHED
+            continue
+        rows.append((name, f'{found.first} to {found.last}' if found.last >= found.first else 'none', found.waiting,
+                     found.seal, found.wrong or 'as sealed'))
+        code = BROKEN if found.wrong else code
+    tables.print_table(('Database', 'Records', 'Not sealed', 'Seal', 'Result'), rows)
+    return code
+
+
+def _parsed(text):
+    """(name of the database, Seal) of ``name=number:digest``."""
+    from nova.db.audit import records
+    name, _, seal = text.rpartition('=')
+    try:
+        return name or 'api', records.Seal.parse(seal)
+    except ValueError:
+        raise Refused(f'{text} is no seal: DATABASE=NUMBER:DIGEST, as the log of nova-conductor has it.', 2) from None
+
+
+def record_of(words, options):
+    """The nova.db.audit.log.Record of a command.
+
+    :param words: category and action
+    :param options: {name: value} that were given
+    """
+    from nova.db.audit import log
+    target = next(((name, options[name]) for name in TARGETS if isinstance(options.get(name), str)), (None, None))
+    record = log.OperatorRecord('CLI', '', 'nova-manage:' + ' '.join(words), target_type=target[0],
+                                  target_id=target[1], remote_address=socket.gethostname(), code=0)
+    record.values['user_id'] = f'os:{_user()}'
+    if os.environ.get('SUDO_USER'):
+        record.values['reason'] = f'by sudo of {os.environ["SUDO_USER"]}'
+    return record
+
+
+def _user():
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):              # a user id without a name
+        return str(os.getuid())
+
+
+COMMANDS = {'verify': verify}
+OPTIONS = {verify: {'--seal': {
+    'metavar': 'DATABASE=NUMBER:DIGEST', 'action': 'append',
+    'help': 'a seal that was told before, as the log of nova-conductor has it; may be given several times'}}}
+EXIT_CODES = {verify: {0: 'All records are as they were sealed.', 1: 'Something else failed.',
+                       2: 'A --seal is none.', BROKEN: 'A record was changed, removed or inserted.',
+                       UNREACHED: 'A cell cannot be asked; the others are right.'}}

@@ -1,0 +1,167 @@
+"""nova-manage cell_v2: the hosts and the servers of cells; manage_cells has the cells themselves."""
+from nova.cmd import command_line
+from nova.cmd import tables
+from nova.cmd.command_line import flag
+from nova.cmd.manage import known_cells
+from nova.cmd.manage.known_cells import CELL
+from nova.cmd.manage.known_cells import no_such_cell
+from nova.cmd.manage.known_cells import outcome
+
+BATCH = 50                    # servers that are mapped in one transaction
+
+_ANY_CELL = {**CELL, 'required': False}
+
+
+# ---- hosts -------------------------------------------------------------------
+
+def map_hosts(known, cell, by_service=False, report=lambda sentence: None):
+    """Map the hosts that report in a cell; the names of those that were not mapped before.
+
+    :raises HostInAnotherCell: a host of this name is in another cell
+    """
+    from nova import exception
+    from nova.db.cells import rows as cell_rows
+    database = known.open(cell)
+    try:
+        with database.reader() as conn:
+            hosts = cell_rows.reporting(conn, by_service)
+    finally:
+        database.dispose()
+    with known.api_db.reader() as conn:
+        mapped = cell_rows.cells_of_hosts(conn)
+    report(f'Found {len(hosts)} computes in cell: {cell["uuid"]}')
+    thing, new = 'service' if by_service else 'compute host', []
+    for host, uuid in hosts.items():
+        report(f"Checking host mapping for {thing} '{host}': {uuid}")
+        if mapped.get(host) == cell['uuid']:
+            continue
+        place = known.api_db.run(cell_rows.map_host, host, cell['uuid'])
+        if place != cell['uuid']:
+            raise exception.HostInAnotherCell(host=host, cell=(known.get(place) or {'name': place})['name'])
+        report(f"Creating host mapping for {thing} '{host}': {uuid}")
+        new.append(host)
+    return new
+
+
+def discover_hosts(conf, cell_uuid, verbose, strict, by_service):
+    """Map the hosts that report and are not mapped: 1 when --strict found none, 2 when a host is in two cells."""
+    from nova import exception
+    from nova.db.cells import cells
+    known = known_cells.Known(conf)
+    report = print if verbose else lambda sentence: None
+    chosen = [row for row in known.rows if cell_uuid in (None, row['uuid'])]
+    if cell_uuid is None:
+        report(f'Found {len(chosen)} cell mappings.')
+    elif not chosen:
+        return no_such_cell(cell_uuid)
+    new = []
+    for row in chosen:
+        if row['uuid'] == cells.CELL0_UUID:
+            report('Skipping cell0 since it does not contain hosts.')
+            continue
+        report(f"Getting {'services' if by_service else 'computes'} from cell '{row['name']}': {row['uuid']}")
+        try:
+            new += map_hosts(known, row, by_service, report)
+        except exception.HostInAnotherCell as error:
+            return outcome(error.message, 2)
+    return outcome('No host was found that is not mapped.', 1) if strict and not new else 0
+
+
+def list_hosts(conf, cell_uuid):
+    """List the hosts of all cells or of one: 1 when there is no such cell."""
+    from nova.db.cells import rows as cell_rows
+    known = known_cells.Known(conf)
+    if cell_uuid is not None and known.get(cell_uuid) is None:
+        return no_such_cell(cell_uuid)
+    with known.api_db.reader() as conn:
+        tables.print_framed(('Cell Name', 'Cell UUID', 'Hostname'), cell_rows.hosts(conn, cell_uuid))
+    return 0
+
+
+def delete_host(conf, cell_uuid, host):
+    """Forget a host without servers: 1 no such cell, 2 no such host, 3 it is in another cell, 4 it has servers."""
+    from nova.db.cells import rows as cell_rows
+    known = known_cells.Known(conf)
+    cell = known.get(cell_uuid)
+    if cell is None:
+        return no_such_cell(cell_uuid)
+    with known.api_db.reader() as conn:
+        place = cell_rows.cell_of_host(conn, host)
+    if place is None:
+        return outcome(f'The host {host} was not found.', 2)
+    if place != cell_uuid:
+        return outcome(f'The host {host} was not found in the cell {cell_uuid}.', 3)
+    with known.open(cell).reader() as conn:
+        if cell_rows.has_servers(conn, host):
+            return outcome(f'There are instances on the host {host}.', 4)
+    known.api_db.run(cell_rows.forget_host, host)
+    return 0
+
+
+# ---- servers -----------------------------------------------------------------
+
+def map_instances(conf, cell_uuid, max_count, reset):
+    """Map the servers of a cell's database, the oldest first: 1 when more are left than --max-count."""
+    from nova.db.cells import rows as cell_rows
+    left = command_line.count(max_count)
+    known = known_cells.Known(conf)
+    cell = known.get(cell_uuid)
+    if cell is None:
+        return no_such_cell(cell_uuid)
+    place, database = None, known.open(cell)
+    while True:
+        with database.reader() as conn:
+            rows = cell_rows.oldest(conn, place, BATCH)
+        if not rows:
+            return 0
+        done, more = known.api_db.run(cell_rows.map_servers, cell_uuid, rows, left)
+        if more:
+            return 1
+        left = left if left is None else left - done
+        place = rows[-1]['created_at'], rows[-1]['id']
+
+
+def verify_instance(conf, uuid, quiet):
+    """Say in which cell a server is: 1 not mapped, 2 its cell is not known, 3 it was deleted, 4 no cell has it."""
+    from nova.db.cells import rows as cell_rows
+    from nova.db.servers import mappings
+    known = known_cells.Known(conf)
+    with known.api_db.reader() as conn:
+        mapping = mappings.get(conn, uuid)
+
+    def outcome(sentence, code):
+        return code if quiet else known_cells.outcome(sentence, code)
+    if mapping is None:
+        return outcome(f'Instance {uuid} is not mapped to a cell (upgrade is incomplete) or instance does not exist', 1)
+    cell = known.get(mapping['cell_uuid'])
+    if cell is None:
+        return outcome(f'Instance {uuid} maps to a cell that does not exist: {mapping["cell_uuid"]}', 2)
+    with known.open(cell).reader() as conn:
+        place = cell_rows.place_of_server(conn, uuid)
+    where = f'cell: {cell["name"]} ({cell["uuid"]})'
+    if place == 'live':
+        return outcome(f'Instance {uuid} is in {where}', 0)
+    if place == 'deleted':
+        return outcome(f'The instance {uuid} in {where} has been deleted, and has a mapping still', 3)
+    return outcome(f'The instance {uuid} is in no row of {where}, and has a mapping still', 4)
+
+
+# function: {exit code: when}, also for the man page
+EXIT_CODES = {
+    map_instances: {0: 'Every server of the cell is mapped.', 1: 'More are left, or there is no such cell.',
+                    command_line.NOT_USABLE: '--max-count is not usable.', 255: 'Anything else that failed.'},
+}
+COMMANDS = {function.__name__: function for function in (
+    discover_hosts, list_hosts, delete_host, map_instances, verify_instance)}
+OPTIONS = {
+    discover_hosts: {'--cell_uuid': _ANY_CELL, '--verbose': flag('say what is done'),
+                     '--strict': flag('fail when there is no new host'),
+                     '--by-service': flag('look at compute services, for computes without a node')},
+    list_hosts: {'--cell_uuid': _ANY_CELL},
+    delete_host: {'--cell_uuid': CELL, '--host': {'required': True, 'metavar': 'NAME', 'help': 'of the host'}},
+    map_instances: {'--cell_uuid': CELL, '--max-count': {'metavar': 'N', 'help': 'servers that are mapped at most; '
+                                                         'all unless given'},
+                    '--reset': flag('begin with the oldest one; so does every run, which skips what is mapped')},
+    verify_instance: {'--uuid': {'required': True, 'metavar': 'UUID', 'help': 'of the server'},
+                      '--quiet': flag('print nothing')},
+}

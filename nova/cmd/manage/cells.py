@@ -1,0 +1,244 @@
+"""nova-manage cell_v2: which cells there are; manage_cell_contents has what is in them.
+
+The commands read and write rows: no daemon has to run. They use the API database of the configuration; a URL that is
+not given is the configured one. Daemons notice a change of rows within a minute.
+"""
+import uuid as uuidlib
+
+from nova.cmd import tables
+from nova.cmd.command_line import flag
+from nova.cmd.manage import cell_contents as contents
+from nova.cmd.manage import known_cells
+from nova.cmd.manage.known_cells import CELL
+from nova.cmd.manage.known_cells import no_such_cell
+from nova.cmd.manage.known_cells import outcome
+
+_NAME = {'metavar': 'NAME', 'help': 'of the cell'}
+_TRANSPORT = {'metavar': 'URL', 'help': "of the cell's broker; the configured transport_url unless given. It may have "
+                                        'variables such as {username}, filled from that one by who uses it'}
+_DATABASE = {'metavar': 'URL', 'help': "of the cell's database; the configured [database] connection unless given. It "
+                                       'may have variables, as the other one'}
+_TAKEN = 'Cell with the specified transport_url and/or database_connection combination already exists'
+
+
+# ---- cells -------------------------------------------------------------------
+
+def list_cells(conf, verbose):
+    """List the cells; passwords are masked unless --verbose is given."""
+    from nova.db.cells import urls as cell_urls
+    known = known_cells.Known(conf)
+    rows = []
+    for row in known.rows:
+        # with --verbose as they stand in the row, variables and all, unless it leaves them to the configuration
+        urls = [row['transport_url'] or known.transport or '', row['database_url'] or known.database]
+        rows.append((row['name'], row['uuid'], *(urls if verbose else map(cell_urls.masked, urls)), row['disabled']))
+    tables.print_framed(('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled'), rows)
+
+
+def map_cell0(conf, database_connection, transport_url):
+    """Make cell0 known, where servers stay that no host was found for."""
+    known = known_cells.Known(conf)
+    if not _make_cell0(known, database_connection, transport_url):
+        print('Cell0 is already setup')
+
+
+def _make_cell0(known, database=None, transport=None):
+    """Whether there was none.
+
+    :raises InvalidInput: its database is that of another cell
+    """
+    from nova.db.cells import cells
+    if known.get(cells.CELL0_UUID) is not None:
+        return False
+    database = database or _name_of_cell0(known.database)
+    transport = transport or known.transport or ''
+    if transport:
+        filled = known_cells.check_urls(known, transport, database)[1]
+    else:
+        from nova.db.cells import urls as cell_urls
+        filled = cell_urls.fill(database, known.database)
+    other = known.using(None, filled)
+    if other is not None:
+        known_cells.refuse(f'Cell {other["name"]} has this database. Delete it, or name another database.')
+    known.add({'uuid': cells.CELL0_UUID, 'name': 'cell0', 'database_url': database, 'transport_url': transport,
+               'disabled': False})
+    return True
+
+
+def sync_cell0(conf):
+    """Bring the schema of cell0 to the version of this code, where a cell0 is known."""
+    import os
+
+    from nova.db import schema as migration
+    from nova.db.cells import cells
+    api_db = cells.open_database(conf, 'api_database', 'api.sqlite')
+    if api_db.sqlite and not os.path.exists(api_db.url.database) or migration.version(api_db) is None:
+        return                                      # there is no API database yet
+    known = known_cells.Known(conf, api_db)
+    row = known.get(cells.CELL0_UUID)
+    if row is not None and known.urls(row)[1] != known.database:
+        migration.sync(known.open(row), 'cell')
+
+
+def _name_of_cell0(url):
+    """The configured database when its name says that it is the one of cell0, else its name with _cell0 behind it."""
+    import sqlalchemy as sa
+    url = sa.make_url(url)
+    name = url.database or ''
+    if url.get_backend_name() == 'sqlite':
+        stem, dot, suffix = name.rpartition('.')
+        stem, suffix = (stem, dot + suffix) if dot else (name, '')
+    else:
+        stem, suffix = name, ''
+    if not stem.endswith('cell0'):
+        url = url.set(database=f'{stem}_cell0{suffix}')
+    return url.render_as_string(hide_password=False)
+
+
+def create_cell(conf, name, transport_url, database_connection, verbose, disabled):
+    """Make a cell known: 1 when a URL is missing or not valid, 2 when another cell has the broker or the database."""
+    known = known_cells.Known(conf)
+    transport, database = transport_url or known.transport, database_connection or known.database
+    used = known.using(*known_cells.check_urls(known, transport, database))
+    if used is not None:
+        return outcome(f'{_TAKEN}: {used["name"]}', 2)
+    if name and any(row['name'] == name for row in known.rows):
+        known_cells.refuse(f'There is a cell {name} already.')
+    row = known.add({'uuid': str(uuidlib.uuid4()), 'name': name or known.free_name(), 'database_url': database,
+                     'transport_url': transport, 'disabled': disabled})
+    if verbose:
+        print(row['uuid'])
+
+
+def update_cell(conf, cell_uuid, name, transport_url, database_connection, disable, enable):
+    """Change a cell: 1 there is none, 2 not possible, 3 another one has the URL, 4 both ways, 5 cell0 as well."""
+    from nova import exception
+    from nova.db.cells import cells
+    from nova.db.cells import rows as cell_rows
+    known = known_cells.Known(conf)
+    row = known.get(cell_uuid)
+    if row is None:
+        return no_such_cell(cell_uuid)
+    if disable and enable:
+        return outcome('Cell cannot be disabled and enabled at the same time.', 4)
+    if (disable or enable) and cell_uuid == cells.CELL0_UUID:
+        return outcome('Cell0 cannot be disabled.', 5)
+    values = {'name': name, 'transport_url': transport_url, 'database_url': database_connection,
+              'disabled': True if disable else False if enable else None}
+    values = {key: value for key, value in values.items() if value is not None}
+    if not values:                     # asked for nothing else: what the configuration says
+        values = {'transport_url': known.transport or '', 'database_url': known.database}
+    both = {**row, **values}
+    try:
+        if 'transport_url' in values or 'database_url' in values:
+            known_cells.check_urls(known, both['transport_url'] or known.transport,
+                                   both['database_url'] or known.database)
+    except exception.InvalidInput as error:
+        return outcome(error.message, 2)
+    transport, database = known.urls(both)
+    if known.using(transport if 'transport_url' in values and cell_uuid != cells.CELL0_UUID else None,
+                   database if 'database_url' in values else None, but=cell_uuid):
+        return outcome(_TAKEN + '.', 3)
+    if any(other['name'] == both['name'] and other is not row for other in known.rows):
+        return outcome(f'There is a cell {name} already.', 2)
+    known.api_db.run(cell_rows.update, cell_uuid, values)
+    return 0
+
+
+def delete_cell(conf, cell_uuid, force):
+    """Forget an empty cell: 1 there is none, 2 it has hosts, 3 it has servers, 4 mappings of servers that are gone."""
+    from nova.db.cells import rows as cell_rows
+    known = known_cells.Known(conf)
+    row = known.get(cell_uuid)
+    if row is None:
+        return no_such_cell(cell_uuid)
+    with known.api_db.reader() as conn:
+        hosts = cell_rows.hosts(conn, cell_uuid)
+    if hosts and not force:
+        return outcome(f'There are existing hosts mapped to cell with uuid {cell_uuid}.', 2)
+    any_mapped, database = False, known.open(row)
+    for uuids in _mapped(known, cell_uuid):
+        any_mapped = True
+        with database.reader() as conn:
+            if cell_rows.any_exists(conn, uuids):
+                return outcome(f'There are existing instances mapped to cell with uuid {cell_uuid}.', 3)
+    if any_mapped and not force:
+        return outcome(f'There are instance mappings to cell with uuid {cell_uuid}, but all instances have been '
+                       'deleted in the cell. Use --force to delete them, too.', 4)
+    known.api_db.run(cell_rows.delete, cell_uuid)
+    return 0
+
+
+def _mapped(known, cell_uuid):
+    """Uuids of the servers that are mapped to a cell, in batches."""
+    from nova.db.cells import rows as cell_rows
+    marker = ''
+    while True:
+        with known.api_db.reader() as conn:
+            uuids = cell_rows.mapped(conn, cell_uuid, marker, 500)
+        if not uuids:
+            return
+        yield uuids
+        marker = uuids[-1]
+
+
+def simple_cell_setup(conf, transport_url):
+    """Set up a deployment of one cell: 1 when no host reports, or no broker is named."""
+    from nova.db.cells import rows as cell_rows
+    known = known_cells.Known(conf)
+    if not (transport_url or known.transport):
+        known_cells.refuse('Give --transport-url, or set transport_url in the configuration. A cloud in one process, '
+                           'nova-all, needs no setup.')
+    cell = _own_cell(known, None, transport_url)
+    _make_cell0(known, transport=transport_url)
+    if contents.map_hosts(known, cell):
+        return 0
+    with known.api_db.reader() as conn:
+        if cell_rows.hosts(conn):
+            return outcome('All hosts are already mapped to cell(s).', 0)
+    return outcome('No hosts found to map to cell, exiting.', 1)
+
+
+def map_cell_and_hosts(conf, name, transport_url, verbose):
+    """Make the cell of the configured database known, and map its hosts."""
+    known = known_cells.Known(conf)
+    cell = _own_cell(known, name, transport_url)
+    if not contents.map_hosts(known, cell):
+        print('All hosts are already mapped to cell(s).')
+    if verbose:
+        print(cell['uuid'])
+
+
+def _own_cell(known, name, transport):
+    """The row of the cell of the configured database; it is made where there is none.
+
+    :raises InvalidInput: a URL is missing or not valid
+    """
+    transport = transport or known.transport
+    _filled, database = known_cells.check_urls(known, transport, known.database)
+    found = next((row for row in known.rows if known.urls(row)[1] == database), None)
+    return found or known.add({'uuid': str(uuidlib.uuid4()), 'name': name or known.free_name(), 'disabled': False,
+                               'database_url': known.database, 'transport_url': transport})
+
+
+# of nova-manage db sync
+SYNC = {'--local_cell': flag('leave cell0 as it is')}
+COMMANDS = {function.__name__: function for function in (
+    simple_cell_setup, map_cell0, map_cell_and_hosts, create_cell, update_cell, list_cells, delete_cell)}
+COMMANDS.update(contents.COMMANDS)
+OPTIONS = {
+    simple_cell_setup: {'--transport-url': _TRANSPORT},
+    map_cell0: {'--database_connection': {**_DATABASE, 'help': 'of its database; unless given, the configured one '
+                                          'with _cell0 behind its name'}, '--transport-url': _TRANSPORT},
+    map_cell_and_hosts: {'--name': _NAME, '--transport-url': _TRANSPORT,
+                         '--verbose': flag("print the cell's uuid")},
+    create_cell: {'--name': _NAME, '--transport-url': _TRANSPORT, '--database_connection': _DATABASE,
+                  '--verbose': flag("print the cell's uuid"), '--disabled': flag('give it no new servers yet')},
+    update_cell: {'--cell_uuid': CELL, '--name': _NAME, '--transport-url': _TRANSPORT,
+                  '--database_connection': _DATABASE, '--disable': flag('give it no new servers'),
+                  '--enable': flag('give it new servers again')},
+    list_cells: {'--verbose': flag('show the passwords of the URLs')},
+    delete_cell: {'--cell_uuid': CELL, '--force': flag('with its hosts, and with mappings of servers that are gone')},
+    **contents.OPTIONS,
+}
+EXIT_CODES = contents.EXIT_CODES

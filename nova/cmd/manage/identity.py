@@ -1,0 +1,64 @@
+"""nova-manage identity: the keys that seal the tokens of the embedded identity service."""
+
+
+def _ring(conf):
+    import os
+
+    from nova import exception
+    from nova.db.cells import cells
+    from nova.identity import tokens
+    if conf.identity.backend != 'embedded':
+        raise exception.InvalidInput('The tokens of this deployment are those of Keystone: rotate its keys.')
+    directory = os.path.join(cells.state_path(conf), 'keys')
+    if not os.path.exists(os.path.join(directory, tokens.KEY_FILE)):
+        raise exception.InvalidInput(f'There are no token keys in {directory}: they are made at the first start.')
+    return tokens.KeyRing(directory)
+
+
+def _lifetime(conf):
+    return conf.identity.token_expiration + conf.identity.allow_expired_window
+
+
+def rotate_keys(conf):
+    """Seal new tokens with a new key, where one host alone has the keys. The tokens that there are stay valid."""
+    ring = _ring(conf)
+    ring.stage()
+    ring.promote()
+    print(f'A new key seals tokens; the processes of this host read it from {ring.path} by themselves.\n'
+          f'In {_lifetime(conf)} s no token of an older key is valid any more. Then: nova-manage identity retire_keys')
+
+
+def stage_key(conf):
+    """Make the next key, which validates and seals nothing yet: the first step where several hosts have the keys."""
+    path = _ring(conf).stage()
+    print(f'The next key is in {path}.\nCopy that file to the same place on each other host that has the keys, of the '
+          'same owner and mode 0600; processes read it by themselves.\n'
+          'Then, on this host: nova-manage identity promote_key')
+
+
+def promote_key(conf):
+    """Seal new tokens with the staged key: the second step, when every host has it."""
+    ring = _ring(conf)
+    ring.promote()
+    print('The staged key seals tokens now.\n'
+          f'Copy {ring.path} to each other host, and remove {ring.path}.staged there.\n'
+          f'In {_lifetime(conf)} s no token of an older key is valid any more. Then, on each host: '
+          'nova-manage identity retire_keys')
+
+
+def retire_keys(conf, force=False):
+    """Remove the keys before the present one, when no token that they have sealed is valid any more. What they have
+    sealed in the database, the secrets of one-time codes, is sealed with the present one first."""
+    import functools
+
+    from nova.cloud import assembly
+    from nova.identity.embedded import credentials
+    ring = _ring(conf)
+    api_db, _cell_db = assembly.open_databases(conf)
+    gone = ring.retire(0 if force else _lifetime(conf), functools.partial(credentials.reseal, api_db))
+    print(f'{gone} older keys are gone.')
+
+
+COMMANDS = {'rotate_keys': rotate_keys, 'stage_key': stage_key, 'promote_key': promote_key, 'retire_keys': retire_keys}
+OPTIONS = {retire_keys: {'--force': {'action': 'store_true', 'help': 'at once, as when a key was stolen: the tokens of '
+                                                                      'these keys are void'}}}

@@ -1,0 +1,121 @@
+"""nova-manage image: files of this host become images of the Image service, Glance or the embedded one."""
+import json
+import os
+import pathlib
+
+from nova.cmd.command_line import flag
+
+_OWNER = {'metavar': 'OWNER', 'help': 'id of the project whose image it is'}
+_FILE = {'metavar': 'PATH', 'help': 'a file'}
+_KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # the words of the Bexar format
+
+
+def image_register(conf, path, owner, disk_format, container_format, name, kernel_id, ramdisk_id, private):
+    """Register a disk image; its format is looked up in the file unless given."""
+    kinds = {'kernel_id': kernel_id, 'ramdisk_id': ramdisk_id}
+    properties = {name: value for name, value in kinds.items() if value}
+    _register(_images(conf), path, owner, disk_format or ('ami' if properties else _format_of(path)),
+              container_format, name, properties, private)
+
+
+def kernel_register(conf, path, owner, name, private):
+    """Register a kernel (aki)."""
+    _register(_images(conf), path, owner, 'aki', None, name, {}, private)
+
+
+def ramdisk_register(conf, path, owner, name, private):
+    """Register a ramdisk (ari)."""
+    _register(_images(conf), path, owner, 'ari', None, name, {}, private)
+
+
+def all_register(conf, image, kernel, ramdisk, owner, private):
+    """Register a kernel, a ramdisk, and the image (ami) that boots with them."""
+    images = _images(conf)
+    properties = {'kernel_id': _register(images, kernel, owner, 'aki', None, None, {}, private),
+                  'ramdisk_id': _register(images, ramdisk, owner, 'ari', None, None, {}, private)}
+    _register(images, image, owner, 'ami', None, None, properties, private)
+
+
+def convert(conf, directory):
+    """Register the images of a directory of the Bexar format: */info.json beside a file named image."""
+    from nova import exception
+    images, ids = _images(conf), {}
+    found = [_bexar(path) for path in sorted(pathlib.Path(directory).glob('*/info.json'))]
+    if not found:
+        raise exception.InvalidInput(reason=f'{directory} has no */info.json.')
+    # Kernels and ramdisks come first: machine images name them by their old ids.
+    for info in sorted(found, key=lambda info: info['kind'] == 'ami'):
+        kinds = {'kernel_id': info['kernel'], 'ramdisk_id': info['ramdisk']}
+        properties = {name: ids.get(old, old) for name, old in kinds.items() if old and old != 'true'}
+        if info['architecture']:
+            properties['architecture'] = info['architecture']
+        ids[info['old']] = _register(images, info['path'], info['owner'], info['kind'], None, info['name'], properties,
+                                     not info['public'])
+
+
+def _bexar(path):
+    """What info.json says, in words of ours.
+
+    :raises InvalidInput: it is not of the format
+    """
+    from nova import exception
+    try:
+        info = json.loads(path.read_text(encoding='utf-8'))
+        kind = _KINDS[info.get('imageType') or info.get('type') or 'machine']
+        return {'kind': kind, 'old': info['imageId'], 'owner': info.get('imageOwnerId'),
+                'name': info.get('displayName') or info.get('imageLocation') or info['imageId'],
+                'public': info.get('isPublic') in (True, 'True', 'true'), 'architecture': info.get('architecture'),
+                'kernel': info.get('kernelId'), 'ramdisk': info.get('ramdiskId'), 'path': str(path.parent / 'image')}
+    except (ValueError, KeyError, AttributeError) as error:
+        raise exception.InvalidInput(reason=f'{path} is no description of an image: {error!r}') from None
+
+
+def _images(conf):
+    from nova.cloud import assembly
+    if conf.image.backend != 'embedded':
+        return assembly.remote_images(conf)
+    api_db, _cells = assembly.checked_databases(conf)
+    return assembly.images(conf, api_db)
+
+
+def _format_of(path):
+    from nova.image import inspector
+    found = inspector.inspect_file(path).format
+    return found if found in inspector.ACCEPTS else 'raw'
+
+
+def _register(images, path, owner, disk_format, container_format, name, properties, private):
+    """Its id, which is printed; of an upload that fails nothing stays."""
+    from nova import context
+    ctx = context.admin_context()
+    os.stat(path)
+    image = images.create(ctx, {
+        'name': name or os.path.basename(path), 'visibility': 'private' if private else 'public',
+        'disk_format': disk_format, 'container_format': container_format or (
+            disk_format if disk_format in _KINDS.values() else 'bare'),
+        **({'owner': owner} if owner else {}), 'properties': properties})
+    try:
+        images.upload(ctx, image['id'], path, disk_format, container_format)
+    except BaseException:
+        images.delete(ctx, image['id'])
+        raise
+    print(f'{disk_format} {path} is image {image["id"]}.')
+    return image['id']
+
+
+COMMANDS = {'image_register': image_register, 'kernel_register': kernel_register,
+            'ramdisk_register': ramdisk_register, 'all_register': all_register, 'convert': convert}
+_NAME = {'help': "the image's name; that of the file unless given"}
+_PRIVATE = flag("for the owner's project alone; images are public unless given")
+_ONE = {'path': _FILE, 'owner': _OWNER, '--name': _NAME, '--private': _PRIVATE}
+OPTIONS = {
+    image_register: {
+        **_ONE, '--disk-format': {'help': 'qcow2, raw, …; what the file is unless given'},
+        '--container-format': {'help': 'bare unless given, or the disk format for ami, aki and ari'},
+        '--kernel-id': {'metavar': 'ID', 'help': 'of the kernel image that it boots with'},
+        '--ramdisk-id': {'metavar': 'ID', 'help': 'of the ramdisk image that it boots with'}},
+    kernel_register: _ONE,
+    ramdisk_register: _ONE,
+    all_register: {name: _FILE for name in ('image', 'kernel', 'ramdisk')} | {'owner': _OWNER, '--private': _PRIVATE},
+    convert: {'directory': {'metavar': 'DIRECTORY', 'help': 'with a directory for each image'}},
+}

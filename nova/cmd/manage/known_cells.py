@@ -1,0 +1,115 @@
+"""What the commands of cells share: the rows of the cells, with what their URLs mean where a command runs."""
+
+CELL = {'required': True, 'metavar': 'UUID', 'help': 'of the cell'}         # of --cell_uuid
+
+
+def _api_database(conf):
+    """The API database.
+
+    :raises DatabaseNotReady: its schema is not the one of this code
+    """
+    from nova.db import schema as migration
+    from nova.db.cells import cells
+    api_db = cells.open_database(conf, 'api_database', 'api.sqlite')
+    migration.check(api_db, 'api')
+    return api_db
+
+
+def _configured(conf):
+    """(transport URL or None, database URL) of the configuration."""
+    from nova.db.cells import cells
+    from nova.rpc import bus
+    bus.register_options(conf)
+    return conf.transport_url or None, cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite').url \
+        .render_as_string(hide_password=False)
+
+
+class Known:
+    """The rows of cells, with what their URLs mean here.
+
+    :param conf: the configuration
+    :param api_db: Database of the API database, whatever its schema; None: it must be of this code
+    """
+
+    def __init__(self, conf, api_db=None):
+        from nova.db.cells import rows as cell_rows
+        self.conf, self.api_db = conf, api_db or _api_database(conf)
+        self.transport, self.database = _configured(conf)
+        with self.api_db.reader() as conn:
+            self.rows = cell_rows.list(conn)
+
+    def get(self, uuid):
+        return next((row for row in self.rows if row['uuid'] == uuid), None)
+
+    def urls(self, row):
+        """(transport URL, database URL) as they are used here; '' for a broker that is not configured."""
+        from nova.db.cells import urls as cell_urls
+        return (cell_urls.fill(row['transport_url'], self.transport) or self.transport or '',
+                cell_urls.fill(row['database_url'], self.database) or self.database)
+
+    def using(self, transport, database, but=None):
+        """The first other cell that has this broker or this database; those of cell0 may be elsewhere, too."""
+        from nova.db.cells import cells
+        for row in self.rows:
+            if row['uuid'] != but:
+                theirs = self.urls(row)
+                if database == theirs[1] or transport and transport == theirs[0] and row['uuid'] != cells.CELL0_UUID:
+                    return row
+        return None
+
+    def open(self, row):
+        """The Database of a cell."""
+        from nova.db import engine
+        return engine.Database(self.urls(row)[1])
+
+    def add(self, row):
+        from nova.db.cells import rows as cell_rows
+        self.api_db.run(cell_rows.insert, row)
+        self.rows.append(row)
+        return row
+
+    def free_name(self):
+        taken = {row['name'] for row in self.rows}
+        return next(name for name in map('cell{}'.format, range(1, len(taken) + 2)) if name not in taken)
+
+
+def refuse(sentence):
+    """:raises InvalidInput: with this sentence"""
+    from nova import exception
+    raise exception.InvalidInput(sentence)
+
+
+def check_urls(known, transport, database):
+    """Both as they are used here.
+
+    :raises InvalidInput: one is missing or no URL
+    """
+    import oslo_messaging
+    import sqlalchemy as sa
+
+    from nova.db.cells import urls as cell_urls
+    if not transport:
+        refuse('Give --transport-url, or set transport_url in the configuration.')
+    filled = cell_urls.fill(transport, known.transport), cell_urls.fill(database, known.database)
+    try:
+        url = oslo_messaging.TransportURL.parse(known.conf, filled[0])
+        if not url.transport or not url.hosts:
+            refuse('The transport URL names no broker.')
+    except oslo_messaging.InvalidTransportURL:
+        refuse('The transport URL is not valid.')
+    try:
+        if sa.make_url(filled[1]).get_backend_name() not in ('sqlite', 'mysql', 'mariadb', 'postgresql'):
+            refuse('The database connection is of a kind that is not supported.')
+    except (sa.exc.ArgumentError, ValueError):
+        refuse('The database connection is not a URL.')
+    return filled
+
+
+def outcome(sentence, code):
+    """Print what a command ends with, where tools of deployments look for it: on standard output; its exit code."""
+    print(sentence)
+    return code
+
+
+def no_such_cell(uuid):
+    return outcome(f'Cell with uuid {uuid} was not found.', 1)

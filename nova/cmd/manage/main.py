@@ -1,0 +1,258 @@
+"""nova-manage: schemas, and a look into the databases without the API."""
+import argparse
+import sys
+import warnings
+
+from nova.cmd import command_line
+from nova.cmd import common
+from nova.cmd import tables
+from nova.cmd.manage import archive as manage_archive
+from nova.cmd.manage import audit as manage_audit
+from nova.cmd.manage import cells as manage_cells
+from nova.cmd.manage import hosts as manage_host
+from nova.cmd.manage import identity as manage_identity
+from nova.cmd.manage import images as manage_image
+from nova.cmd.manage import logs as manage_logs
+from nova.cmd.manage import placement as manage_placement
+from nova.cmd.manage import quotas as manage_quotas
+from nova.cmd.manage import servers as manage_servers
+from nova.cmd.manage import shell as manage_shell
+from nova.cmd.manage import tls as manage_tls
+from nova.cmd.manage import upgrade as manage_upgrade
+from nova.runtime import concurrency
+
+UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
+
+
+def main(arguments=None):
+    """Runs one command; returns what it says, 1 (or its own code) with a sentence on stderr, or 2 for a wrong command
+    line.
+    """
+    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # of libraries that could use it
+    concurrency.setup()
+    from oslo_config import cfg
+    from oslo_db import exception as db_exc
+
+    from nova import conf as nova_conf
+    from nova import exception
+
+    before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, COMMANDS)
+    parser = _parser()
+    given, rest = parser.parse_known_args(command)
+    if 'function' not in given:           # without a category, or an action: what there is
+        getattr(given, 'parser', parser).print_help()
+        return 2
+    unexpected = UNEXPECTED if UNEXPECTED in EXIT_CODES.get(given.function, ()) else 1
+    try:
+        options = {name: value for name, value in vars(given).items() if name not in ('function', 'parser')}
+        conf = nova_conf.new(before + rest)
+        return _recorded(given.function, command, conf, options) or 0
+    except command_line.Refused as refused:
+        return common.failed('nova-manage', refused, refused.code)
+    except exception.NovaException as error:
+        return common.failed('nova-manage', error, unexpected)
+    except cfg.Error as error:
+        return common.failed('nova-manage', error, 2)
+    except BrokenPipeError:              # the reader of our output has seen enough
+        sys.stdout = None
+        return 1
+    except OSError as error:
+        return common.failed('nova-manage', error, unexpected)
+    except db_exc.DBError as error:
+        from nova.db import errors
+        return common.failed('nova-manage', f'The database cannot be used: {errors.reason(error)}', unexpected)
+
+
+def _recorded(function, command, conf, options):
+    """Run a command; what it writes first has a record of it in the audit log."""
+    from nova.db.audit import log
+
+    record = manage_audit.record_of(_words(command), options)
+    try:
+        with log.recording(record):
+            return function(conf, **options)
+    except Exception as error:
+        if record.written:
+            from nova import notify
+            log.Auditor(record.database, notify.OFF).finish(record, 500, error)
+        raise
+
+
+def _words(command):
+    """The category of a command line, and its action."""
+    actions = COMMANDS.get(command[0])
+    return command[:1] if callable(actions) else command[:2]
+
+
+def _database(branch):
+    def opened(conf):
+        from nova.cloud import assembly
+        api_db, cell_db = assembly.open_databases(conf)
+        return api_db if branch == 'api' else cell_db
+
+    def sync(conf, local_cell=True):
+        """Bring the schema to the version of this code."""
+        from nova.db import schema as migration
+        migration.sync(opened(conf), branch)
+        if not local_cell:
+            manage_cells.sync_cell0(conf)
+
+    def version(conf):
+        """Print the version of the schema."""
+        from nova.db import schema as migration
+        print(migration.version(opened(conf)) or 'none')
+    return {'sync': sync, 'version': version}
+
+
+def _services(conf, topic=None):
+    """([(Cell, row)], [cells that are down])"""
+    from nova.cloud import assembly
+    from nova.db.services import services
+    _api_db, cells = assembly.checked_databases(conf)
+    found, down = cells.read(lambda conn: services.list(conn, topic=topic))
+    return [(cell, row) for cell, listed in found for row in listed], down
+
+
+def _list_services(conf):
+    """List the services with their states: 1 when a cell is down."""
+    from nova import utils
+    from nova.db.services import services
+    now = utils.utcnow()
+    found, down = _services(conf)
+    tables.print_table(('Binary', 'Host', 'Zone', 'Status', 'State', 'Last seen'), [
+        (row['binary'], row['host'], row['availability_zone'], 'disabled' if row['disabled'] else 'enabled',
+         'up' if services.is_up(row, conf.service_down_time, now) else 'down', utils.isotime(row['last_seen_at']))
+        for _cell, row in found])
+    return 1 if down else 0
+
+
+def _list_hosts(conf):
+    """List the compute hosts: 1 when a cell is down."""
+    found, down = _services(conf, 'compute')
+    tables.print_table(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
+                                                  for cell, row in found])
+    return 1 if down else 0
+
+
+def _assign_vpn(conf):
+    """Give servers that are older than categories, and made of vpn_image_id, the category of instance_cat_vpn."""
+    from nova import exception
+    from nova.cloud import assembly
+    from nova.db.placement import categories
+    if not conf.vpn_image_id:
+        raise exception.InvalidInput(reason='vpn_image_id is not set.')
+    api_db, cells = assembly.checked_databases(conf)
+    for cell in cells.all():
+        print(f'{cell.name}: {categories.assign(api_db, cell.db, conf.vpn_image_id, conf.instance_cat_vpn)} servers')
+
+
+def _create_network(conf):
+    """Make the network that [network] describes, shared by all projects; nothing when it is there. Once for a cloud of
+    daemons, before nova-network starts.
+    """
+    from nova.cloud import assembly
+    from nova.network import setup
+    api_db, _cells = assembly.checked_databases(conf)
+    print(setup.bootstrap(conf, api_db))
+
+
+def _teardown_network(conf):
+    """Remove the bridges, DHCP servers and filters of this host; the next start of its network service makes them."""
+    from nova.network import drivers
+    drivers.load(conf).teardown()
+
+
+def _config_sample(conf):
+    """Print nova.conf with every option, its meaning and default."""
+    from nova.cmd import samples
+    samples.configuration(sys.stdout)
+
+
+def _policy_sample(conf):
+    """Print policy.yaml with every rule, its meaning and default."""
+    from nova.cmd import samples
+    samples.policy(sys.stdout)
+
+
+def _openapi(conf, microversion):
+    """Print the OpenAPI document of the compute API."""
+    import json
+
+    from nova.api import app
+    from nova.api import openapi
+    from nova.api import versions
+    json.dump(openapi.document(app.all_routes(), versions.parse(microversion)), sys.stdout, indent=1)
+    print()
+
+
+def _completion(conf, category):
+    """Print the words that may come next, for etc/nova/nova-manage.bash-completion."""
+    actions = COMMANDS if category is None else COMMANDS.get(category, ())
+    print(' '.join(() if callable(actions) else actions))
+
+
+# command: {action: function(conf, **options)}, or one function alone; a function's docstring is its help
+COMMANDS = {
+    'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
+           'online_data_migrations': manage_upgrade.online_data_migrations},
+    'api_db': {**_database('api'), 'contract': manage_upgrade.contract('api')},
+    'cell_v2': manage_cells.COMMANDS,
+    'service': {'list': _list_services, **manage_servers.COMMANDS},
+    'host': {'list': _list_hosts, **manage_host.COMMANDS},
+    'instance_category': {'assign_vpn': _assign_vpn},
+    'network': {'create': _create_network, 'teardown': _teardown_network},
+    'config': {'sample': _config_sample},
+    'policy': {'sample': _policy_sample},
+    'api': {'openapi': _openapi},
+    'placement': {'explain': manage_placement.explain},
+    'vm': {'list': manage_servers.list_servers},
+    'live-migration': manage_servers.live_migrate,
+    'identity': manage_identity.COMMANDS,
+    'image': manage_image.COMMANDS,
+    'audit': manage_audit.COMMANDS,
+    'logs': manage_logs.COMMANDS,
+    'quota': manage_quotas.COMMANDS,
+    'shell': manage_shell.COMMANDS,
+    'tls': manage_tls.COMMANDS,
+    'bash-completion': _completion,
+}
+# function: its options as argparse takes them
+OPTIONS = {
+    _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
+    manage_placement.explain: manage_placement.OPTIONS,
+    _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
+    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_host.OPTIONS, **manage_identity.OPTIONS,
+    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
+    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
+    **manage_cells.OPTIONS,
+    COMMANDS['db']['sync']: manage_cells.SYNC,
+    manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
+}
+# function: {exit code: when}, also for the man page
+EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
+              **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
+
+
+def _parser():
+    parser = argparse.ArgumentParser('nova-manage', allow_abbrev=False,
+                                     description='Schemas, and a look into the databases without the API.',
+                                     epilog='Options of nova.conf apply, too, before the command or behind it: '
+                                            '--config-file, --state-path, …')
+    commands = parser.add_subparsers(metavar='COMMAND')
+    for name, actions in COMMANDS.items():
+        if callable(actions):
+            _describe(commands.add_parser(name, help=actions.__doc__), actions)
+            continue
+        command = commands.add_parser(name, help=', '.join(actions))
+        command.set_defaults(parser=command)
+        command_actions = command.add_subparsers(metavar='ACTION')
+        for action, function in actions.items():
+            _describe(command_actions.add_parser(action, help=function.__doc__), function)
+    return parser
+
+
+def _describe(parser, function):
+    parser.description = function.__doc__
+    parser.set_defaults(function=function)
+    for name, option in OPTIONS.get(function, {}).items():
+        parser.add_argument(name, **option)

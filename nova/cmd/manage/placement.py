@@ -1,0 +1,111 @@
+"""nova-manage placement explain: how a server would be placed now, as POST /os-scheduler/explain answers it.
+
+The operation itself is asked, in this process, with a scheduler of its own that only reads: no API and no scheduler
+have to run.
+"""
+import json
+
+from nova.cmd import tables
+from nova.cmd.command_line import flag
+from nova.cmd.manage import api_calls as inner
+
+NO_HOST = 3                  # exit code
+OPTIONS = {
+    '--server': {'metavar': 'UUID', 'help': 'a server that exists: would it be placed again, and where'},
+    '--file': {'metavar': 'FILE', 'help': 'the body of POST /servers, as JSON; - reads standard input'},
+    '--project': {'metavar': 'ID', 'default': 'admin', 'help': 'whose request it would be'},
+    '--seed': {'metavar': 'UUID', 'help': 'the uuid that breaks ties: that of a server repeats its decision'},
+    '--limit': {'metavar': 'N', 'type': int, 'default': 20, 'help': 'hosts that each list names; 20 unless given'},
+    '--microversion': {'metavar': '2.N', 'default': 'latest', 'help': 'of the body; the newest unless given'},
+    '--json': {**flag('print what the operation answers'), 'dest': 'as_json'},
+}
+
+
+def explain(conf, server, file, project, seed, limit, microversion, as_json):
+    """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
+    from nova.cloud import assembly
+    if (server is None) == (file is None):
+        raise _wrong('give either --server or --file.')
+    body = {'server_id': server} if file is None else _read(file)
+    if seed is not None:
+        body['seed'] = seed
+    api_db, cells = assembly.checked_databases(conf)
+    found = inner.ask(_application(conf, api_db, cells), project, 'POST', '/os-scheduler/explain', body, microversion,
+                      f'limit={limit}')['explanation']
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        _tell(found)
+    return 0 if found['choices'] else NO_HOST
+
+
+def _wrong(reason):
+    from nova import exception
+    return exception.InvalidInput(reason=reason)
+
+
+def _read(file):
+    try:
+        with open(0 if file == '-' else file, encoding='utf-8') as opened:
+            body = json.load(opened)
+    except ValueError as error:
+        raise _wrong(f'{file} is no JSON: {error}') from None
+    if not isinstance(body, dict):
+        raise _wrong(f'{file} is not the body of a request: that is an object.')
+    return body
+
+
+class _Here:
+    """What an RPC client of the scheduler gives, of a manager in this process."""
+
+    def __init__(self, manager):
+        self._manager = manager
+
+    def explain(self, ctx, **arguments):
+        from nova.rpc import serializer
+        return serializer.to_primitive(self._manager.explain(ctx, **arguments))
+
+
+def _application(conf, api_db, cells):
+    from nova import policy
+    from nova.api import app
+    from nova.cloud import assembly
+    from nova.network import api as network_api
+    from nova.scheduler import driver
+
+    images = assembly.images(conf, api_db)
+    return app.Application(app.Services(
+        conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
+        scheduler=_Here(driver.load(conf, api_db, cells)), images=images,
+        networks=network_api.API(api_db, conf), volumes=assembly.volumes(conf, api_db, images)))
+
+
+def _tell(found):
+    asked = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
+    print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Asked: {asked}. Seed: {found["seed"]}\n')
+    removing = [row for row in found['filters'] if row['removed']]
+    if removing:
+        tables.print_table(('Filter', 'Passed', 'Removed', 'Why'), [
+            (row['name'], row['passed'], row['removed'], _why(row)) for row in removing])
+        print()
+    print(f'{"The other" if removing else "The"} filters removed none.')
+    if not all(row['asked'] for row in found['filters']):
+        print('Not asked of a forced host: ' + ', '.join(row['name'] for row in found['filters'] if not row['asked']))
+    if found['ranking']:
+        names = [name for name in found['weighers'] if any(row['weights'][name] for row in found['ranking'])]
+        print()
+        tables.print_table(('Host', 'Node', 'Zone', 'Weight', *names), [
+            (row['host'], row['node'], row['availability_zone'], f'{row["weight"]:.6g}',
+             *(f'{row["weights"][name]:.6g}' for name in names)) for row in found['ranking']])
+    print()
+    for place in found['choices']:
+        print(f'Choice: {place["host"]} ({place["node"]}) in zone {place["availability_zone"]}')
+    if found['reason']:
+        print(f'No valid host: {found["reason"]}')
+        for miss in found['nearest']:
+            print(f'Nearest: {miss["host"]} {" and ".join(lack["reason"] for lack in miss["lacks"])}')
+
+
+def _why(row):
+    named = ', '.join(host['host'] for host in row['hosts'])
+    return f'{row["reason"]}: {named}' + (', …' if row['removed'] > len(row['hosts']) else '')

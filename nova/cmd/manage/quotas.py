@@ -1,0 +1,52 @@
+"""nova-manage quota: what projects may store, and what they use of it."""
+from nova.cmd import tables
+
+PROJECT = {'metavar': 'PROJECT', 'help': 'id of the project'}
+
+
+def show(conf, project):
+    """List the limits of a project's images, volumes and snapshots, and what it uses of them."""
+    from nova.db.images import images
+    from nova.db.projects import storage_quotas
+    from nova.db.volumes import volumes
+    with _api_db(conf).reader() as conn:
+        limits = storage_quotas.of_project(conn, conf, project)
+        size, *counts = images.used(conn, project)
+        used = {**dict(zip(storage_quotas.IMAGES, (-(-size // storage_quotas.MIB), *counts), strict=True)),
+                **volumes.used(conn, project)}
+    tables.print_table(('Resource', 'Limit', 'In use', 'Unit'), [
+        (name, limit, used.get(name), storage_quotas.UNITS.get(name)) for name, limit in limits.items()])
+
+
+def set_limit(conf, project, resource, limit):
+    """Set a limit of a project's images, volumes or snapshots. What the project has stays."""
+    from nova import exception
+    from nova.db.projects import quotas
+    from nova.db.projects import storage_quotas
+    api_db = _api_db(conf)
+    if not -1 <= limit < 2 ** 31:
+        raise exception.InvalidInput(f'{limit} is no limit: -1 (none) to {2 ** 31 - 1}.')
+    if resource not in (*storage_quotas.IMAGES, *storage_quotas.VOLUMES):
+        raise exception.InvalidInput(f'{resource} is none of {", ".join(storage_quotas.configured(conf))}.')
+    api_db.run(quotas.set_limits, project, {resource: limit})
+
+
+def reset(conf, project):
+    """Let a project have the default limits of images, volumes and snapshots again."""
+    from nova.db.projects import quotas
+    from nova.db.projects import storage_quotas
+    _api_db(conf).run(quotas.delete_limits, project, resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
+
+
+def _api_db(conf):
+    from nova.cloud import assembly
+    return assembly.checked_databases(conf)[0]
+
+
+COMMANDS = {'show': show, 'set': set_limit, 'reset': reset}
+OPTIONS = {
+    show: {'project': PROJECT},
+    set_limit: {'project': PROJECT, 'resource': {'metavar': 'RESOURCE', 'help': 'one that quota show lists'},
+                'limit': {'metavar': 'LIMIT', 'type': int, 'help': 'in the unit that quota show lists; -1: no limit'}},
+    reset: {'project': PROJECT},
+}

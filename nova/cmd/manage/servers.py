@@ -1,0 +1,141 @@
+"""nova-manage vm list, live-migration, service: servers and services as the databases have them."""
+import re
+
+from nova.cmd import tables
+
+_EC2_ID = re.compile(r'i-([0-9a-f]{17})')
+_HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
+_BINARY = {'metavar': 'SERVICE', 'help': 'its kind, nova-compute for instance'}
+TAKEN_S = 5                  # the broker has so long to take what is told
+
+
+# ---- vm ----------------------------------------------------------------------
+
+def list_servers(conf, host):
+    """List the servers, all or those of one host: 1 when a cell is down."""
+    import sqlalchemy as sa
+
+    from nova import utils
+    from nova.cloud import assembly
+    from nova.db.tables.cell import instances
+    c = instances.c
+    columns = (c.display_name, c.uuid, c.node, c.flavor, c.vm_state, c.launched_at, c.image_id, c.kernel_id,
+               c.ramdisk_id, c.project_id, c.user_id, c.availability_zone, c.launch_index)
+    asked = sa.select(*columns).order_by(c.created_at, c.id)
+    if host:
+        asked = asked.where(c.host == host)
+    _api_db, cells = assembly.checked_databases(conf)
+    found, down = cells.read(lambda conn: conn.execute(asked).all())
+    tables.print_table(
+        ('Instance', 'UUID', 'Node', 'Type', 'State', 'Launched', 'Image', 'Kernel', 'Ramdisk', 'Project', 'User',
+         'Zone', 'Index'),
+        [(row[0], row[1], row[2], row[3].get('name'), row[4], row[5] and utils.isotime(row[5]), *row[6:])
+         for _cell, listed in found for row in listed])
+    return 1 if down else 0
+
+
+def live_migrate(conf, server, host):
+    """Move a running server to another host, as the API's os-migrateLive does and with all its checks."""
+    from nova import policy
+    from nova.api import app
+    from nova.cloud import assembly
+    from nova.cmd.manage import api_calls as inner
+    from nova.rpc import bus as rpc_bus
+
+    bus = rpc_bus.Bus(conf)
+    api_db, cells = assembly.checked_databases(conf, bus)
+    row = _server(cells, server)
+    services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+    try:
+        inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action',
+                  {'os-migrateLive': {'host': host, 'block_migration': 'auto'}})
+    finally:
+        bus.close()
+    print(f'Migration of {row.uuid} initiated. Check its progress with: openstack server migration list '
+          f'--server {row.uuid}')
+
+
+def _server(cells, name):
+    """(uuid, project_id) of a server by its uuid or its EC2 id.
+
+    :raises InstanceNotFound: no cell has it
+    """
+    import sqlalchemy as sa
+
+    from nova import exception
+    from nova.db.tables.cell import instances
+    found = _EC2_ID.fullmatch(name)
+    condition = instances.c.uuid == name.lower()
+    if found:
+        digits = found[1]
+        start = '-'.join((digits[:8], digits[8:12], digits[12:16], digits[16:]))
+        condition = instances.c.uuid.startswith(start)
+    for cell in cells.all():
+        with cell.db.reader() as conn:
+            row = conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(condition)).first()
+        if row is not None:
+            return row
+    raise exception.InstanceNotFound(instance_id=name)
+
+
+# ---- service -----------------------------------------------------------------
+
+def enable(conf, host, binary):
+    """Let a service get new work again."""
+    _set_disabled(conf, host, binary, False)
+
+
+def disable(conf, host, binary):
+    """Give a service no new work; what it has goes on."""
+    _set_disabled(conf, host, binary, True)
+
+
+def _set_disabled(conf, host, binary, value):
+    from nova import context
+    from nova import exception
+    from nova import notify
+    from nova.cloud import assembly
+    from nova.db.services import services
+    _api_db, cells = assembly.checked_databases(conf)
+    notifier = notify.new(conf)
+    for cell in cells.all():
+        with cell.db.reader() as conn:
+            rows = services.list(conn, host=host, binary=binary)
+        if rows:
+            row = cell.db.run(services.update, rows[0]['id'], {'disabled': value, 'disabled_reason': None})
+            if notifier.on:
+                notifier.tell(context.admin_context(), 'service.update', None, row, host, binary)
+            notifier.stop(TAKEN_S)
+            return
+    raise exception.ServiceNotFound(service_id=f'{binary} on {host}')
+
+
+def describe_resource(conf, host):
+    """Show what a compute host has, what its servers use, and what each project uses there."""
+    from nova import exception
+    from nova.cloud import assembly
+    from nova.db.placement import compute_nodes
+    from nova.db.placement import hosts
+    _api_db, cells = assembly.checked_databases(conf)
+    rows = []
+    for cell in cells.all():
+        with cell.db.reader() as conn:
+            nodes, used = compute_nodes.by_host(conn, host), hosts.usage_by_project(conn, host)
+        for node in nodes:
+            rows.append((node['node'], '(total)', node['vcpus'], node['memory_mb'], node['local_gb']))
+            rows.append((node['node'], '(used now)', node['vcpus_used'], node['memory_mb_used'], node['local_gb_used']))
+        rows += [(host, *row.values()) for row in used]
+    if not rows:
+        raise exception.ComputeHostNotFound(host=host)
+    tables.print_table(('Host', 'Project', 'VCPUs', 'Memory (MB)', 'Disk (GB)'), rows)
+
+
+COMMANDS = {'enable': enable, 'disable': disable, 'describe_resource': describe_resource}
+OPTIONS = {
+    list_servers: {'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'only those of this host'}},
+    live_migrate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 digits)'},
+                   'host': {'metavar': 'HOST', 'help': 'where to, as service list shows it'}},
+    enable: {'host': _HOST, 'binary': _BINARY},
+    disable: {'host': _HOST, 'binary': _BINARY},
+    describe_resource: {'host': _HOST},
+}

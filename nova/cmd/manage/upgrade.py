@@ -1,0 +1,112 @@
+"""nova-manage db|api_db contract, and db online_data_migrations: the last steps of an upgrade.
+
+Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whole way.
+"""
+import sys
+
+from nova.cmd import command_line
+from nova.cmd import tables
+
+OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None, 'help': (
+    'rows that are converted at most; all unless given. While the exit code is 1, run it again')}}
+
+
+def online_data_migrations(conf, max_count):
+    """Convert rows that older releases have left, in batches, while the services run."""
+    from nova.cloud import assembly
+    from nova.db import online_migrations as online
+
+    limit = command_line.count(max_count)
+    api_db, cells = assembly.checked_databases(conf)
+    print(f'Running batches of {min(online.BATCH, limit or online.BATCH)} until '
+          + ('complete.' if limit is None else f'{limit} rows are converted.'))
+    totals = {migration.name: [0, 0] for migration in online.ROWS}
+    done, failed = _run(online, api_db, cells, totals, limit)
+    tables.print_table(('Migration', 'Total Needed', 'Completed'),
+                       [(name, *counts) for name, counts in sorted(totals.items())])
+    if failed and not done:
+        return 2
+    return 1 if failed or limit is not None and done else 0
+
+
+def _run(online, api_db, cells, totals, limit):
+    """(rows converted, whether a migration failed) of all batches; when one failed, of the last batches alone.
+
+    :param totals: {migration: [rows found, rows converted]}, added to
+    """
+    from nova.db import errors
+
+    all_done = 0
+    while True:
+        done, failed = 0, False
+        for migration in online.ROWS:
+            left = online.BATCH if limit is None else min(online.BATCH, limit - all_done)
+            if left <= 0:
+                break
+            try:
+                counts = online.run_batch(migration, api_db, cells, left)
+            except Exception as error:
+                print(f'{migration.name} failed: {errors.reason(error)}', file=sys.stderr)
+                failed = True
+                continue
+            if counts[0]:
+                print(f'{migration.name}: {counts[0]} rows found, {counts[1]} converted')
+            totals[migration.name] = [old + new for old, new in zip(totals[migration.name], counts)]
+            done, all_done = done + counts[1], all_done + counts[1]
+        if not done or limit is not None and all_done >= limit:
+            return done if failed else all_done, failed
+
+
+def contract(branch):
+    """The command that contracts the databases of one branch."""
+    def command(conf):
+        """Drop and tighten what only older releases need; refused while their services are alive."""
+        from nova import exception
+        from nova.cloud import assembly
+        from nova.db import online_migrations as online
+        from nova.db import schema as migration
+
+        api_db, cells = assembly.checked_databases(conf)
+        older = older_services(conf, cells)
+        if older:
+            raise exception.InvalidInput(reason='services of an older release are alive: ' + ', '.join(
+                f'{row["binary"]} on {row["host"]} ({cell.name})' for cell, row in older))
+        unfinished = online.unfinished(api_db, cells)
+        if unfinished:
+            raise exception.InvalidInput(reason='rows wait for nova-manage db online_data_migrations: '
+                                                + ', '.join(unfinished))
+        databases = [(branch, api_db)] if branch == 'api' else [(cell.name, cell.db) for cell in cells.all()]
+        for name, db in databases:
+            done = migration.contract(db, branch)
+            print(f'{name}: ' + (f'contracted to {migration.head(branch, migration.CONTRACT)}' if done else
+                                 'there is nothing to contract'))
+    return command
+
+
+def older_services(conf, cells, alive=True):
+    """[(Cell, row)] of services of an older VERSION than this code.
+
+    :param alive: only those whose heartbeats arrive
+    :raises InvalidInput: a cell cannot be asked
+    """
+    from nova import exception
+    from nova import utils
+    from nova.db.services import services
+    from nova.rpc import versions
+
+    answers, down = cells.read(services.list)
+    if down:
+        raise exception.InvalidInput(reason='these cells cannot be asked: ' + ', '.join(cell.name for cell in down))
+    now = utils.utcnow()
+    return [(cell, row) for cell, found in answers for row in found
+            if row['version'] < versions.VERSION
+            and not (alive and not services.is_up({**row, 'forced_down': False}, conf.service_down_time, now))]
+
+
+# function: {exit code: when}, also for the man page
+EXIT_CODES = {
+    online_data_migrations: {0: 'Nothing is left to be converted.',
+                             1: 'Rows were converted, and there may be more: run it again.',
+                             2: 'Some migrations fail, and no other one made progress.',
+                             command_line.NOT_USABLE: '--max-count is not usable.'},
+}

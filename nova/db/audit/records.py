@@ -1,0 +1,295 @@
+"""The audit log of one database: its records, and the chain of digests that shows whether they were changed.
+
+A transaction inserts its record unsealed, so that writers do not wait for each other. ``seal`` takes what was committed
+meanwhile, numbers it without gaps and gives each record a digest of itself and of the one before. What is older than it
+has to be kept is removed from the oldest on, and a checkpoint among the records says up to where.
+
+Every function works on the API database and on a cell's alike.
+"""
+import dataclasses
+import hashlib
+import hmac
+import uuid as uuidlib
+
+import orjson
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import engine
+from nova.db import statements
+from nova.db.tables.audit import chain
+from nova.db.tables.audit import records
+
+ACCEPTED, DENIED, FAILED, UNKNOWN = OUTCOMES = ('accepted', 'denied', 'failed', 'unknown')
+EXPIRED = 'audit:expire'                 # action of a checkpoint
+GENESIS = '0' * 64                       # what stands before the first record
+PAGE = 500                               # records of one transaction that seals, verifies or removes
+# what a digest is of, in this order; a new column comes in with a new domain
+_SEALED = ('seq', 'uuid', 'created_at', 'request_id', 'user_id', 'project_id', 'domain_id', 'roles', 'credential_id',
+           'service_user_id', 'remote_address', 'method', 'route', 'action', 'target_type', 'target_id', 'target_part',
+           'outcome', 'code', 'reason')
+_ROW, _CHECKPOINT = 'audit record 1', 'audit checkpoint 1'
+_HEAD = 1                                # id of the one row of the chain
+
+
+# ---- writing -----------------------------------------------------------------
+
+def insert(conn, values):
+    """Add a record, or several."""
+    conn.execute(statements.insert(records), values)
+
+
+def insert_missing(conn, values):
+    """Add records, apart from those that are there: a commit that was not answered may have been one."""
+    engine.insert_many_ignore(conn, records, values)
+
+
+def correct(conn, values):
+    """Let the record of a request that went on after its first transaction, and failed, say so.
+
+    One that is sealed already, or was never committed, gets a second one beside it.
+    """
+    _lock(conn)
+    found = conn.execute(sa.update(records).where(
+        records.c.uuid == values['uuid'], records.c.seq.is_(None)).values(
+        outcome=values['outcome'], code=values['code'], reason=values['reason'])).rowcount
+    if not found:
+        insert(conn, {**values, 'uuid': str(uuidlib.uuid4())})
+
+
+# ---- reading -----------------------------------------------------------------
+
+def page(conn, filters, since=None, until=None, after=None, limit=None):
+    """Records as dicts, the newest first.
+
+    :param filters: {column: value}
+    :param since, until: times, the first inclusive
+    :param after: (created_at, uuid) of the record before the page
+    """
+    c = records.c
+    asked = sa.select(records).where(*(c[name] == value for name, value in filters.items()))
+    if since is not None:
+        asked = asked.where(c.created_at >= since)
+    if until is not None:
+        asked = asked.where(c.created_at < until)
+    if after is not None:
+        moment, uuid = after
+        asked = asked.where(sa.or_(c.created_at < moment, sa.and_(c.created_at == moment, c.uuid < uuid)))
+    return statements.dicts(conn.execute(asked.order_by(c.created_at.desc(), c.uuid.desc()).limit(limit)))
+
+
+def place_of(conn, uuid, filters):
+    """(created_at, uuid) of a record that passes the filters, or None."""
+    c = records.c
+    row = conn.execute(sa.select(c.created_at, c.uuid).where(
+        c.uuid == uuid, *(c[name] == value for name, value in filters.items()))).first()
+    return row and tuple(row)
+
+
+# ---- the chain ---------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Seal:
+    """Up to where a log is sealed: the number of the record and its digest, as text ``number:digest``."""
+
+    seq: int
+    digest: str
+
+    def __str__(self):
+        return f'{self.seq}:{self.digest}'
+
+    @classmethod
+    def parse(cls, text):
+        """:raises ValueError: it is none"""
+        seq, _, digest = text.partition(':')
+        if not seq.isascii() or not seq.isdigit() or len(seq) > 18 or len(digest) != 64:
+            raise ValueError(text)
+        return cls(int(seq), digest)
+
+
+def digest_of(row, before, key):
+    """The digest of a record behind the one with the digest ``before``.
+
+    :param key: bytes; b'': the digest is one that everybody can make
+    """
+    domain = _CHECKPOINT if row['action'] == EXPIRED else _ROW
+    text = orjson.dumps([domain, before, *(row[name] for name in _SEALED)])
+    return hmac.digest(key, text, 'sha256').hex() if key else hashlib.sha256(text).hexdigest()
+
+
+def head(conn):
+    """The Seal of the newest sealed record."""
+    row = conn.execute(sa.select(chain.c.seq, chain.c.digest)).first()
+    return Seal(*row) if row else Seal(0, GENESIS)
+
+
+def _lock(conn):
+    """The head, which nobody else changes until the transaction ends."""
+    now = utils.utcnow()
+    engine.insert_ignore(conn, chain, {'id': _HEAD, 'seq': 0, 'digest': GENESIS, 'sealed_at': now})
+    conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(sealed_at=now))
+    return head(conn)
+
+
+def _advance(conn, seal):
+    conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(
+        seq=seal.seq, digest=seal.digest, sealed_at=utils.utcnow()))
+
+
+def waits(conn):
+    """Whether there is something to seal."""
+    return conn.execute(sa.select(records.c.id).where(records.c.seq.is_(None), records.c.action != EXPIRED)
+                        .limit(1)).first() is not None
+
+
+def seal(conn, key, expected=None):
+    """Seal the oldest records that wait, PAGE at most.
+
+    :param expected: the least number that the head must have: what who asks has seen before
+    :returns: (how many, the Seal)
+    :raises ValueError: the head lies before that; nothing is sealed
+    """
+    at = _lock(conn)
+    if expected is not None and at.seq < expected:
+        raise ValueError(f'{at.seq} < {expected}')
+    rows = statements.dicts(conn.execute(sa.select(records).where(
+        records.c.seq.is_(None), records.c.action != EXPIRED).order_by(records.c.id).limit(PAGE)))
+    sealed = []
+    for row in rows:
+        row['seq'] = at.seq + 1
+        at = Seal(row['seq'], digest_of(row, at.digest, key))
+        sealed.append({'key_id': row['id'], 'seq': at.seq, 'digest': at.digest})
+    if sealed:
+        conn.execute(sa.update(records).where(records.c.id == sa.bindparam('key_id')).values(
+            seq=sa.bindparam('seq'), digest=sa.bindparam('digest')), sealed)
+        _advance(conn, at)
+    return len(sealed), at
+
+
+def checkpoint(conn):
+    """The newest sealed checkpoint as a dict, or None: nothing was ever removed."""
+    row = conn.execute(sa.select(records).where(records.c.action == EXPIRED, records.c.seq.is_not(None)).order_by(
+        records.c.seq.desc()).limit(1)).mappings().first()
+    return row and dict(row)
+
+
+def floor(conn):
+    """The Seal of the last record that was removed."""
+    found = checkpoint(conn)
+    return Seal.parse(found['target_id']) if found else Seal(0, GENESIS)
+
+
+def expire(conn, key, before):
+    """Remove the sealed records from before a time, from the oldest on up to the first that is younger, PAGE at most.
+
+    :returns: how many
+    """
+    at, low, c = _lock(conn), floor(conn), records.c
+    found = conn.execute(sa.select(c.seq, c.digest, c.created_at).where(c.seq > low.seq, c.seq <= at.seq).order_by(
+        c.seq).limit(PAGE)).all()
+    last = None
+    for row in found:
+        if row.created_at >= before:
+            break
+        last = row
+    if last is None:
+        return 0
+    row = {**dict.fromkeys(_SEALED), 'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'method': 'DELETE',
+           'route': '', 'action': EXPIRED, 'target_type': 'audit', 'outcome': ACCEPTED,
+           'target_id': str(Seal(last.seq, last.digest)), 'target_part': last.created_at.isoformat(),
+           'reason': f'Records up to number {last.seq} were kept long enough.', 'seq': at.seq + 1}
+    row['digest'] = digest_of(row, at.digest, key)
+    insert(conn, row)
+    _advance(conn, Seal(row['seq'], row['digest']))
+    return conn.execute(sa.delete(records).where(c.seq <= last.seq)).rowcount
+
+
+# ---- verifying ---------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Verified:
+    """What a look at a log found.
+
+    wrong       a sentence about the first record that is not as it was sealed; None: all are
+    first, last numbers of the records that were looked at
+    waiting     records that are not sealed yet
+    seal        the newest Seal
+    """
+
+    wrong: str | None
+    first: int
+    last: int
+    waiting: int
+    seal: Seal
+
+
+def verify(db, key, exported=()):
+    """Compute the chain of a Database anew.
+
+    :param exported: Seals that were told elsewhere
+    """
+    with db.reader() as conn:
+        at, top = floor(conn), head(conn)
+        waiting = conn.execute(sa.select(sa.func.count()).where(records.c.seq.is_(None))).scalar()
+    first, wrong, told = at.seq + 1, None, {seal.seq: seal.digest for seal in exported}
+    while wrong is None and at.seq < top.seq:
+        with db.reader() as conn:
+            rows = _after(conn, at.seq, top.seq)
+            if not rows and floor(conn).seq > at.seq:       # what was to be looked at has expired meanwhile
+                at = floor(conn)
+                continue
+        at, wrong = _walk(rows, at, key, told)
+        if not rows:
+            break
+    if wrong is None:
+        wrong = _ends(db, first, at, top, told)
+    return Verified(wrong, first, at.seq, waiting, top)
+
+
+def _after(conn, seq, top):
+    c = records.c
+    asked = sa.select(records).where(c.seq > seq, c.seq <= top).order_by(c.seq).limit(PAGE)
+    return statements.dicts(conn.execute(asked))
+
+
+def _walk(rows, at, key, told):
+    """(Seal of the last record that is right, what is wrong with the next one or None)."""
+    for number, row in enumerate(rows):
+        name = f'Record {at.seq + 1}'
+        if row['seq'] != at.seq + 1:
+            return at, f'{name} was removed; the next one that is there is record {row["seq"]}.'
+        digest = digest_of(row, at.digest, key)
+        if not hmac.compare_digest(digest, row['digest'] or ''):
+            behind = rows[number + 1] if number + 1 < len(rows) else None
+            if behind and digest_of({**behind, 'seq': row['seq']}, at.digest, key) == behind['digest']:
+                return at, f'{name} ({row["uuid"]}) was inserted: the one behind it stood in its place.'
+            return at, (f'{name} ({row["uuid"]}) is not the one that was sealed: it was changed or inserted, or '
+                        '[audit] key is another one.')
+        at = Seal(row['seq'], digest)
+        if told.get(at.seq, digest) != digest:
+            return at, f'{name} ({row["uuid"]}) has another digest than was told: the log was written anew.'
+    return at, None
+
+
+def _ends(db, first, at, top, told):
+    """What is wrong where the records begin and end, or None."""
+    c = records.c
+    with db.reader() as conn:
+        beyond = conn.execute(sa.select(c.uuid, c.seq).where(c.seq > max(top.seq, head(conn).seq)).order_by(c.seq)
+                              .limit(1)).first()
+        below = conn.execute(sa.select(c.uuid, c.seq).where(c.seq < first).limit(1)).first()
+        forged = conn.execute(sa.select(c.uuid).where(c.seq.is_(None), c.action == EXPIRED).limit(1)).scalar()
+    if at.seq < top.seq:
+        return f'Record {at.seq + 1} was removed, and all behind it up to record {top.seq}.'
+    if at != top and top.seq >= first:
+        return f'Record {at.seq} has another digest than the end of the chain.'
+    if beyond is not None:
+        return f'Record {beyond.seq} ({beyond.uuid}) was inserted behind the end of the chain.'
+    if below is not None and below.seq < first:
+        return f'Record {below.seq} ({below.uuid}) was inserted before the first one that is kept.'
+    if forged is not None:
+        return f'Checkpoint {forged} was inserted.'
+    missing = max((seq for seq in told if seq > top.seq), default=None)
+    if missing is not None:
+        return f'Record {top.seq + 1} was removed, and all behind it up to record {missing}, which was told.'
+    return None

@@ -1,0 +1,325 @@
+"""Cells: where servers live. Each is a row of the table ``cells`` with the URLs of its database and its broker.
+
+A process is at home in one of them, the cell whose database its [database] names; a deployment of one cell needs no
+setup: its row makes itself, with URLs that are empty, which means what the configuration says. In a deployment of
+several, the API, the schedulers and their conductor are at home in cell0, where what never landed stays.
+"""
+import logging
+import math
+import os
+import threading
+import time
+import uuid as uuidlib
+from concurrent import futures
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova.db import engine
+from nova.db import errors
+from nova.db.cells import urls as cell_urls
+from nova.db.servers import mappings
+from nova.db.tables.api import cells
+
+LOG = logging.getLogger(__name__)
+
+DEFAULT_CELL = 'cell1'
+CELL0_UUID = '00000000-0000-0000-0000-000000000000'
+REFRESH_S = 60                # how long a new row may stay unnoticed by who lists all cells
+THREADS = 8                   # requests that ask one of several cells at the same time
+
+# A database that cannot be asked, whatever is asked of it.
+UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
+               sa.exc.OperationalError, sa.exc.TimeoutError)
+
+
+class Cell:
+    """One cell; its database is opened, and its broker connected, at first use.
+
+    database_url, transport_url    '' where the configuration says it
+    disabled                       it gets no new servers
+
+    :param row: of the table ``cells``
+    :param open: function that opens the database
+    :param connect: function that gives the clients of its services
+    """
+
+    def __init__(self, row, open, connect):
+        self.uuid, self.database_url, self.transport_url = row.uuid, row.database_url, row.transport_url
+        self.follow(row)
+        self._open, self._db = open, None
+        self._connect, self._rpc = connect, None
+        self._lock = threading.Lock()
+        self._executor = None
+        self._down_until = 0
+
+    @property
+    def db(self):
+        if self._db is None:
+            with self._lock:
+                if self._db is None:
+                    self._db = self._open()
+        return self._db
+
+    @property
+    def rpc(self):
+        """Clients of its services: ``.compute``, ``.conductor``, ``.network``, ``.scheduler``."""
+        if self._rpc is None:
+            with self._lock:
+                if self._rpc is None:
+                    self._rpc = self._connect()
+        return self._rpc
+
+    def follow(self, row):
+        """Take over what may change while it is in use."""
+        self.name, self.disabled = row.name, row.disabled
+
+    def close(self):
+        """What was opened for it is closed; who uses it again opens it again."""
+        with self._lock:
+            opened, self._db = self._db, None
+            connected, self._rpc = self._rpc, None
+            self._executor = None             # its threads end when nobody asks through it any more
+        if opened is not None:
+            opened.dispose()
+        if connected is not None:
+            connected.close()
+
+    def submit(self, function):
+        """A future of ``function(cell)``; None while the cell is known not to answer."""
+        if time.monotonic() < self._down_until:
+            return None
+        executor = self._executor
+        if executor is None:
+            executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
+        return executor.submit(self._ask, function)
+
+    def _ask(self, function):
+        try:
+            return function(self)
+        except db_exc.DBConnectionError:
+            return function(self)         # what was kept open was closed by its server, which may well be there
+
+    def rest(self, seconds):
+        """It did not answer: nobody waits for it again so soon."""
+        self._down_until = time.monotonic() + seconds
+
+
+def _ask(asked, function, timeout):
+    """See Cells.scatter; without a timeout the cells are asked in this thread, one after the other."""
+    found, down, pending = [], [], []
+    for cell in asked:
+        future = timeout and cell.submit(function)
+        if timeout and future is None:
+            down.append(cell)
+        else:
+            pending.append((cell, future))
+    deadline = time.monotonic() + (timeout or 0)
+    for cell, future in pending:
+        try:
+            result = future.result(max(0, deadline - time.monotonic())) if future else function(cell)
+        except futures.TimeoutError:
+            LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
+            future.cancel()
+            cell.rest(timeout)
+            down.append(cell)
+        except UNREACHABLE as error:
+            LOG.warning('Cell %s cannot be reached: %s', cell.name, errors.reason(error))
+            if timeout:
+                cell.rest(timeout)
+            down.append(cell)
+        else:
+            found.append((cell, result))
+    return found, down
+
+
+def state_path(conf):
+    """The directory of everything that this deployment keeps."""
+    if conf.state_path:
+        return conf.state_path
+    return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
+
+
+def open_database(conf, group, default_file):
+    """The Database of one option group; without a URL it is an SQLite file below the state path."""
+    options = conf[group]
+    url = options.connection or 'sqlite:///' + os.path.join(state_path(conf), default_file)
+    return engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
+                           name='api' if group == 'api_database' else 'cell')
+
+
+class Cells:
+    """The cells of a deployment.
+
+    :param conf: [database] names the database of the cell in which this process is at home
+    :param api_db: Database of the API database
+    :param db: Database of that cell where it is open already
+    :param connect: function(transport URL) that gives the clients of a cell's services; '': on the process's own bus
+    """
+
+    def __init__(self, conf, api_db, db=None, connect=None):
+        self._conf, self._api_db = conf, api_db
+        self._db = db or open_database(conf, 'database', DEFAULT_CELL + '.sqlite')
+        self._connect = connect or _unconnected
+        self._lock = threading.RLock()
+        self._default, self._known, self._read_at = None, {}, None
+
+    @property
+    def default(self):
+        """The cell of [database]; where no row names it, its row is made at first use.
+
+        :raises InvalidInput: there are other cells only
+        """
+        if self._default is None:            # it is known even while the rows of all are read, which may take long
+            with self._lock:
+                if self._default is None:
+                    with engine.joining(None):       # whoever asks first: it is not what was asked for
+                        row = self._api_db.run(self._register)
+                    made = Cell(row, lambda: self._db, lambda: self._connect(''))
+                    self._known = {made.uuid: made}
+                    self._default = made
+        return self._default
+
+    @property
+    def top(self):
+        """The cell on whose broker the schedulers are: cell0, in a deployment that has none the default cell."""
+        return next((cell for cell in self.all() if cell.uuid == CELL0_UUID), self.default)
+
+    def get(self, uuid):
+        """A cell by its uuid, or None."""
+        if self.default.uuid == uuid:
+            return self._default
+        return self._known.get(uuid) or self._read().get(uuid)
+
+    def of_server(self, uuid):
+        """The cell that has a server.
+
+        :raises InstanceNotFound: there are several, and its mapping names none of them
+        """
+        cell = self.default if len(self.all()) == 1 else self.mapped(uuid)
+        if cell is None:
+            raise exception.InstanceNotFound(instance_id=uuid)
+        return cell
+
+    def mapped(self, uuid):
+        """The cell that the mapping of a server names; None: it has none."""
+        with self._api_db.reader() as conn:
+            mapping = mappings.get(conn, uuid)
+        return mapping and self.get(mapping['cell_uuid'])
+
+    def all(self):
+        """Every cell, the default one first."""
+        default = self.default
+        known = self._known
+        if self._read_at is None or time.monotonic() > self._read_at + REFRESH_S:
+            known = self._read()
+        return [default, *(cell for cell in known.values() if cell is not default)]
+
+    def scatter(self, function, only=None):
+        """([(cell, result)], [cells that are down]) of ``function(cell)`` called for every cell, side by side.
+
+        A cell is down when its database cannot be reached or, where there are several cells, when it has not answered
+        after [api] cell_timeout. Other errors of the function are the caller's.
+
+        :param only: the one cell to ask, instead of all
+        """
+        every = self.all()
+        timeout = self._conf.api.cell_timeout if len(every) > 1 else None
+        return _ask([only] if only else every, function, timeout)
+
+    def read(self, function, only=None):
+        """``scatter`` of ``function(conn)``, with a connection that reads."""
+        def ask(cell):
+            with cell.db.reader() as conn:
+                return function(conn)
+        return self.scatter(ask, only)
+
+    def ask(self, asked, function, most_s=None):
+        """The same of these cells.
+
+        :param most_s: seconds that they have, where that is less
+        """
+        return _ask(asked, function, min(self._conf.api.cell_timeout, most_s or math.inf))
+
+    def refresh(self):
+        """Notice new cells at once."""
+        self._read_at = None
+
+    def close(self):
+        """End what this process has opened for other cells."""
+        with self._lock:
+            for cell in self._known.values():
+                if cell is not self._default:
+                    cell.close()
+
+    def _read(self):
+        with self._lock:
+            with self._api_db.reader() as conn:
+                rows = conn.execute(sa.select(cells).order_by(cells.c.name)).all()
+            default = self.default
+            known = {default.uuid: default}
+            for row in rows:
+                if row.uuid == default.uuid:
+                    default.follow(row)
+                elif row.database_url:
+                    known[row.uuid] = self._cell(row)
+            left = [cell for cell in self._known.values() if cell is not known.get(cell.uuid)]
+            self._known, self._read_at = known, time.monotonic()
+        for cell in left:                     # deleted, or somewhere else now
+            cell.close()
+        return known
+
+    def _cell(self, row):
+        """The Cell of a row: the one that is known, as long as its URLs are the same."""
+        cell = self._known.get(row.uuid)
+        if cell is None or (cell.database_url, cell.transport_url) != (row.database_url, row.transport_url):
+            return Cell(row, self._opener(row), lambda: self._connect(self._transport_url(row)))
+        cell.follow(row)
+        return cell
+
+    def _opener(self, row):
+        options = self._conf.database
+
+        def opened():
+            try:
+                return engine.Database(self._database_url(row), pool_size=options.max_pool_size,
+                                       max_overflow=options.max_overflow, name=f'cell {row.name}', wait=False)
+            except exception.InvalidInput as error:          # for who asks all cells it is one that is away
+                raise db_exc.DBConnectionError(error) from error
+        return opened
+
+    def _database_url(self, row):
+        return cell_urls.fill(row.database_url, self._db.url.render_as_string(hide_password=False))
+
+    def _transport_url(self, row):
+        return cell_urls.fill(row.transport_url, getattr(self._conf, 'transport_url', None))
+
+    def _register(self, conn):
+        """The row of the cell of [database]: the one that names it, else the one that leaves that to the configuration.
+        """
+        own = self._home(conn)
+        if own is None:
+            engine.insert_ignore(conn, cells, {
+                'uuid': str(uuidlib.uuid4()), 'name': DEFAULT_CELL, 'disabled': False,
+                'database_url': '', 'transport_url': ''})      # '': what the configuration says
+            own = self._home(conn)
+        if own is None:
+            raise exception.InvalidInput('[database] connection names the database of no cell: '
+                                         f'{self._db.url.render_as_string(hide_password=True)}')
+        return own
+
+    def _home(self, conn):
+        rows, own = conn.execute(sa.select(cells)).all(), _place(self._db.url)
+        return next((row for row in rows if row.database_url and _place(self._database_url(row)) == own),
+                    next((row for row in rows if not row.database_url), None))
+
+
+def _place(url):
+    """Where a database is, whoever's account is used there: passwords change."""
+    url = sa.make_url(url)
+    return url.get_backend_name(), url.host, url.port, url.database, url.query
+
+
+def _unconnected(url):
+    raise exception.ServiceUnavailable(service='broker')

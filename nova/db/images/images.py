@@ -1,0 +1,204 @@
+"""Queries for images, their properties, tags and members. An image is a dict with 'properties' and 'tags'."""
+import operator
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import utils
+from nova.db.placement import categories
+from nova.db.tables import image as t
+
+NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
+OPERATORS = {'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt,
+             'lte': operator.le}
+
+
+def insert(conn, values, properties, tags):
+    """Add an image; False when its id is or was in use."""
+    image_id = values['id']
+    for table in (t.images, t.image_tombstones):
+        if conn.execute(sa.select(table.c.id).where(table.c.id == image_id)).first():
+            return False
+    conn.execute(sa.insert(t.images).values(**values))
+    set_properties(conn, image_id, properties)
+    set_tags(conn, image_id, tags)
+    return True
+
+
+_GET = sa.select(t.images, categories.is_registered(t.images.c.id).label('administrative')).where(
+    t.images.c.id == sa.bindparam('key_id'))
+_LOCK = _GET.with_for_update()
+
+
+def get(conn, image_id, lock=False):
+    """The image, or None; ``administrative``: it is the default of an instance category. ``lock`` keeps its row for
+    this transaction.
+    """
+    row = conn.execute(_LOCK if lock else _GET, {'key_id': image_id}).mappings().first()
+    return _with_relations(conn, [row])[0] if row else None
+
+
+def page(conn, search, project_id):
+    """The images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
+
+    :param project_id: who looks; ALL_PROJECTS sees every image
+    """
+    query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
+    order = [(_sortable(column), direction) for column, direction in search.sort]
+    if search.marker:
+        marker = conn.execute(sa.select(*[column for column, _direction in order])
+                              .where(t.images.c.id == search.marker)).first()
+        query = query.where(_after(order, tuple(marker)))
+    query = query.order_by(*[column.asc() if direction == 'asc' else column.desc() for column, direction in order])
+    return _with_relations(conn, conn.execute(query.limit(search.limit)).mappings().all())
+
+
+def update(conn, image_id, values, **expect):
+    """Change the image's columns when those in ``expect`` still hold; True when it did."""
+    conditions = [t.images.c[name] == value for name, value in expect.items()]
+    changed = conn.execute(sa.update(t.images).where(t.images.c.id == image_id, *conditions).values(**values))
+    return changed.rowcount > 0
+
+
+def set_properties(conn, image_id, properties):
+    conn.execute(sa.delete(t.image_properties).where(t.image_properties.c.image_id == image_id))
+    if properties:
+        conn.execute(sa.insert(t.image_properties),
+                     [{'image_id': image_id, 'name': name, 'value': value} for name, value in properties.items()])
+
+
+def set_tags(conn, image_id, tags):
+    conn.execute(sa.delete(t.image_tags).where(t.image_tags.c.image_id == image_id))
+    if tags:
+        conn.execute(sa.insert(t.image_tags), [{'image_id': image_id, 'value': tag} for tag in tags])
+
+
+def delete(conn, image_id):
+    """Remove the image and all that belongs to it; its id stays taken. False when there was none."""
+    if not conn.execute(sa.delete(t.images).where(t.images.c.id == image_id)).rowcount:
+        return False
+    for table in (t.image_properties, t.image_tags, t.image_members):
+        conn.execute(sa.delete(table).where(table.c.image_id == image_id))
+    conn.execute(sa.insert(t.image_tombstones).values(id=image_id, deleted_at=utils.utcnow()))
+    return True
+
+
+def reset_saving(conn):
+    """Uploads that nobody continues: their images wait for data again."""
+    conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
+                 .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
+
+
+def data_ids(conn):
+    """The names of all files that belong to an image."""
+    return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
+
+
+_USED = sa.select(
+    sa.func.coalesce(sa.func.sum(sa.func.coalesce(t.images.c.size, 0) + t.images.c.reserved), 0), sa.func.count(),
+    sa.func.coalesce(sa.func.sum(sa.case((t.images.c.status == 'saving', 1), else_=0)), 0)).where(
+    t.images.c.owner == sa.bindparam('of_owner'))
+
+
+def used(conn, owner):
+    """(bytes, images, uploads) of a project; an upload counts what is reserved for it."""
+    return tuple(map(int, conn.execute(_USED, {'of_owner': owner}).one()))
+
+
+def lock_upload(conn, image_id, data_id):
+    """Lock the row of an upload; False when it is over, or its image is deleted."""
+    return conn.execute(sa.select(t.images.c.id).where(
+        t.images.c.id == image_id, t.images.c.status == 'saving', t.images.c.data_id == data_id)
+        .with_for_update()).first() is not None
+
+
+# ---- members -----------------------------------------------------------------
+
+def members(conn, image_id, member=None):
+    """[{'image_id', 'member', 'status', 'created_at', 'updated_at'}], of one member when given."""
+    query = sa.select(t.image_members).where(t.image_members.c.image_id == image_id)
+    if member is not None:
+        query = query.where(t.image_members.c.member == member)
+    return [dict(row) for row in conn.execute(query.order_by(t.image_members.c.created_at)).mappings()]
+
+
+def add_member(conn, values):
+    conn.execute(sa.insert(t.image_members).values(**values))
+
+
+def update_member(conn, image_id, member, values):
+    conn.execute(sa.update(t.image_members).values(**values)
+                 .where(t.image_members.c.image_id == image_id, t.image_members.c.member == member))
+
+
+def delete_member(conn, image_id, member):
+    return conn.execute(sa.delete(t.image_members).where(
+        t.image_members.c.image_id == image_id, t.image_members.c.member == member)).rowcount > 0
+
+
+# ---- parts of the listing ----------------------------------------------------
+
+def _relations():
+    own, tags, ids = t.image_properties.c, t.image_tags.c, sa.bindparam('ids', expanding=True)
+    return sa.union_all(
+        sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(own.image_id.in_(ids)),
+        sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(ids))).order_by('position')
+
+
+_RELATIONS = _relations()
+
+
+def _with_relations(conn, rows):
+    found = [dict(row, properties={}, tags=[]) for row in rows]
+    by_id = {image['id']: image for image in found}
+    if by_id:
+        for image_id, name, value, _position in conn.execute(_RELATIONS, {'ids': list(by_id)}):
+            if name is None:
+                by_id[image_id]['tags'].append(value)
+            else:
+                by_id[image_id]['properties'][name] = value
+    return found
+
+
+def _sortable(name):
+    column = t.images.c[name]
+    return sa.func.coalesce(column, NOT_EMPTY[name]) if name in NOT_EMPTY else column
+
+
+def _after(order, marker):
+    """Rows that come after the marker's in this order."""
+    alternatives, equal = [], []
+    for (column, direction), value in zip(order, marker):
+        alternatives.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))
+        equal.append(column == value)
+    return sa.or_(*alternatives)
+
+
+def _conditions(search):
+    c = t.images.c
+    yield c.os_hidden == search.os_hidden
+    for name, values in search.equal.items():
+        yield c[name].in_(values)
+    for name, op, value in search.compare:
+        yield OPERATORS[op](c[name], value)
+    tags, properties = t.image_tags.c, t.image_properties.c
+    for tag in search.tags:
+        yield sa.exists().where(tags.image_id == c.id, tags.value == tag)
+    for name, value in search.properties.items():
+        yield sa.exists().where(properties.image_id == c.id, properties.name == name, properties.value == value)
+
+
+def _visible(search, project_id):
+    """What the caller may see, and which of it was asked for."""
+    c, m = t.images.c, t.image_members.c
+    if search.visibility not in (None, 'all'):
+        yield c.visibility == search.visibility
+    if not nova_context.one_project(project_id):
+        return
+    mine = c.owner == project_id
+    shared = sa.exists().where(m.image_id == c.id, m.member == project_id,
+                               *([] if search.member_status == 'all' else [m.status == search.member_status]))
+    shared = sa.and_(c.visibility == 'shared', shared)
+    open_to_all = ['public', 'community'] if search.visibility in ('all', 'community') else ['public']
+    yield sa.or_(mine, c.visibility.in_(open_to_all), shared)
+    yield sa.not_(categories.is_registered(c.id))

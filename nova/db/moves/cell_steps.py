@@ -1,0 +1,343 @@
+"""A server that is on its way from the cell in which it was made to the cell of its host: doc/source/adr/0006.
+
+    register   API database   this attempt, and no other, may change the mapping
+    leave      old cell       the row is marked, and read
+    arrive     new cell       a copy of it, with its claim, which nobody is shown yet
+    turn       API database   the mapping names the new cell: from here on the server is there
+    land       new cell       the copy is a row like any other
+    carry      new cell       what was written in the old one since it was read
+    remove     old cell       its rows go, unless they have changed since they were read
+
+Each is one transaction of one database, and may be done again. Before ``turn`` an attempt is given up by ``cancel``,
+``stay`` and ``drop``. Who puts them in order: db/moves/cell_transfer.py.
+"""
+import dataclasses
+import datetime
+import secrets
+import time
+
+import sqlalchemy as sa
+
+from nova import states
+from nova import utils
+from nova.db import statements
+from nova.db.placement import claims
+from nova.db.tables.api import instance_mappings
+from nova.db.tables.cell import block_device_mappings
+from nova.db.tables.cell import instance_action_events
+from nova.db.tables.cell import instance_actions
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import share_mappings
+from nova.db.tables.cell_moves import cell_moves
+
+LEAVING, COMING = 'leaving', 'coming'          # instances.cell_move
+# what placing decides, and what each cell has of its own
+_PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
+                     'cell_move'))
+_CARRIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
+_RELATED = (block_device_mappings, share_mappings)
+_DELETES = (states.DELETING, states.SOFT_DELETING)
+
+
+@dataclasses.dataclass
+class Picture:
+    """What a cell has of a server: its row, and the rows of what belongs to it, as dicts."""
+
+    row: dict
+    actions: list = dataclasses.field(default_factory=list)
+    events: list = dataclasses.field(default_factory=list)
+    related: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def waiting(self):
+        """Whether it still waits for a host."""
+        return (self.row['vm_state'], self.row['task_state']) == (states.BUILDING, states.SCHEDULING)
+
+    def plain(self):
+        """What of it others may have changed, as JSON gives it back."""
+        return utils.load_json(utils.dump_json({
+            'row': {name: self.row[name] for name in _CARRIED},
+            'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
+
+
+def _key(action):
+    """What tells an action from others in any cell."""
+    return action['request_id'], action['action'], action['started_at']
+
+
+def new_id():
+    """The id of an attempt, which says when it began."""
+    return f'{time.time_ns() // 1_000_000:013}-{secrets.token_hex(11)}'
+
+
+def age_s(move_id):
+    return time.time() - int(move_id.partition('-')[0]) / 1000
+
+
+# ---- the API database ----------------------------------------------------------
+
+_m = instance_mappings.c
+_OF_THEM = _m.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
+_WHERE = sa.select(_m.instance_uuid, _m.cell_uuid, _m.move_id).where(_OF_THEM)
+
+
+def where(conn, uuids):
+    """{uuid: (uuid of its cell, id of the attempt to take it elsewhere or None)} of the servers that there are."""
+    return {row.instance_uuid: (row.cell_uuid, row.move_id) for row in conn.execute(_WHERE, {'uuids': list(uuids)})}
+
+
+def register(conn, move_id, cell_uuid, uuids):
+    """Those of the servers of a cell that this attempt alone may take to another one, a set."""
+    conn.execute(sa.update(instance_mappings).where(
+        _m.instance_uuid.in_(uuids), _m.cell_uuid == cell_uuid, _m.move_id.is_(None)).values(move_id=move_id))
+    return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}
+
+
+def cancel(conn, move_id, uuids):
+    """Take its right from an attempt; the servers that it has not turned."""
+    conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
+                 .values(move_id=None))
+    return where(conn, uuids)
+
+
+def turn(conn, move_id, uuids, cell_uuid):
+    """Let the mappings name another cell; the servers that are there now, a set."""
+    conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
+                 .values(cell_uuid=cell_uuid, move_id=None))
+    return {uuid for uuid, (found, _) in where(conn, uuids).items() if found == cell_uuid}
+
+
+# ---- either cell -----------------------------------------------------------------
+
+def records(conn, before=None, uuids=None):
+    """Rows of cell_moves, oldest first.
+
+    :param before: of attempts that began before this moment
+    :param uuids: of these servers
+    """
+    statement = sa.select(cell_moves).order_by(cell_moves.c.created_at)
+    if before is not None:
+        statement = statement.where(cell_moves.c.created_at < before)
+    if uuids is not None:
+        statement = statement.where(cell_moves.c.instance_uuid.in_(uuids))
+    return statements.dicts(conn.execute(statement))
+
+
+def pictures(conn, uuids, lock=False, whole=True):
+    """{uuid: Picture} of the servers that the cell has.
+
+    :param lock: nobody changes them until the transaction ends
+    :param whole: False: without events and what else belongs to them, which tells no changes
+    """
+    uuids = list(uuids)
+    asked = sa.select(instances).where(instances.c.uuid.in_(uuids)).order_by(instances.c.id)
+    if lock:
+        asked = asked.with_for_update()
+    found = {row['uuid']: Picture(dict(row)) for row in conn.execute(asked).mappings()}
+    actions = {}
+    for action in _rows(conn, instance_actions, 'instance_uuid', list(found)):
+        if action['instance_uuid'] in found:
+            found[action['instance_uuid']].actions.append(action)
+            actions[action['id']] = action['instance_uuid']
+    if not whole:
+        return found
+    for event in _rows(conn, instance_action_events, 'action_id', list(actions)):
+        found[actions[event['action_id']]].events.append(event)
+    for table in _RELATED:
+        for row in _rows(conn, table, 'instance_uuid', list(found)):
+            found[row['instance_uuid']].related.setdefault(table.name, []).append(row)
+    return found
+
+
+def _rows(conn, table, column, values):
+    if not values:
+        return []
+    return statements.dicts(conn.execute(sa.select(table).where(table.c[column].in_(values)).order_by(table.c.id)))
+
+
+def _delete(conn, found):
+    """Remove all that a cell has of servers, {uuid: Picture} behind a lock."""
+    uuids = list(found)
+    actions = [action['id'] for picture in found.values() for action in picture.actions]
+    conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
+    for table in (instance_actions, *_RELATED, cell_moves):
+        conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
+    conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
+
+
+def hasten(conn, uuid):
+    """Nobody was told that a server is here: a reconciler builds or deletes it at its next look."""
+    now = utils.utcnow()
+    waiting = sa.select(instances.c.uuid).where(
+        instances.c.uuid == uuid, instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
+    conn.execute(sa.update(instance_actions).where(
+        instance_actions.c.instance_uuid.in_(waiting), instance_actions.c.finished_at.is_(None),
+        instance_actions.c.deadline > now).values(deadline=now))
+
+
+def forget(conn, uuids):
+    """Remove records that there is no row to."""
+    conn.execute(sa.delete(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids)))
+
+
+# ---- the old cell ----------------------------------------------------------------
+
+def leave(conn, move_id, uuids, other_cell):
+    """Mark those servers that wait for a host, and do not leave already; {uuid: Picture} of them."""
+    c = instances.c
+    marked = list(conn.execute(sa.select(c.uuid).where(
+        c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),
+        c.cell_move.is_(None)).with_for_update()).scalars())
+    if not marked:
+        return {}
+    conn.execute(sa.update(instances).where(c.uuid.in_(marked)).values(cell_move=LEAVING))
+    found = pictures(conn, marked)
+    forget(conn, marked)                             # of an attempt whose server was deleted
+    conn.execute(sa.insert(cell_moves), [
+        {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow(),
+         'base': picture.plain()} for uuid, picture in found.items()])
+    return found
+
+
+def retarget(conn, move_id, uuids, other_cell):
+    """They go to yet another cell."""
+    conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)
+                 .values(other_cell=other_cell))
+
+
+def stay(conn, move_id, uuids):
+    """They do not leave, for this attempt was given up."""
+    mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
+        cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
+    if mine:
+        conn.execute(sa.update(instances).where(instances.c.uuid.in_(mine), instances.c.cell_move == LEAVING)
+                     .values(cell_move=None))
+        forget(conn, mine)
+
+
+def remove(conn, uuids, known):
+    """Remove what is as ``known`` ({uuid: plain Picture}) has it; {uuid: Picture} of the others, for ``carry``."""
+    found = {uuid: picture for uuid, picture in pictures(conn, uuids, lock=True, whole=False).items()
+             if picture.row['cell_move'] == LEAVING}
+    same = {uuid: picture for uuid, picture in found.items() if picture.plain() == known[uuid]}
+    if same:
+        _delete(conn, same)
+    changed = found.keys() - same.keys()
+    return pictures(conn, changed) if changed else {}
+
+
+def remove_deleted(conn, uuid):
+    """Remove what was left behind of a server that was deleted in its new cell."""
+    found = pictures(conn, [uuid], lock=True, whole=False)
+    if found and found[uuid].row['cell_move'] == LEAVING:
+        _delete(conn, found)
+
+
+# ---- the new cell ----------------------------------------------------------------
+
+def arrive(conn, move_id, other_cell, coming):
+    """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Picture, {column: value})}."""
+    uuids = list(coming)
+    drop(conn, uuids)                                # what attempts that were given up have left
+    forget(conn, uuids)
+    conn.execute(sa.insert(instances), [
+        {**{name: value for name, value in picture.row.items() if name != 'id'}, **place, 'cell_move': COMING}
+        for picture, place in coming.values()])
+    conn.execute(sa.insert(cell_moves), [
+        {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow()}
+        for uuid in uuids])
+    for table in _RELATED:
+        rows = [row for picture, _ in coming.values() for row in picture.related.get(table.name, ())]
+        if rows:
+            conn.execute(sa.insert(table), [_without_id(row) for row in rows])
+    _insert_actions(conn, [(picture, picture.actions) for picture, _ in coming.values()])
+
+
+def _without_id(row):
+    return {name: value for name, value in row.items() if name != 'id'}
+
+
+def _insert_actions(conn, wanted):
+    """Insert [(Picture, those of its actions)], with their events."""
+    rows = [_without_id(action) for _, actions in wanted for action in actions]
+    if not rows:
+        return
+    conn.execute(sa.insert(instance_actions), rows)
+    events = {}
+    for picture, actions in wanted:
+        numbers = {action['id']: (action['instance_uuid'], *_key(action)) for action in actions}
+        for event in picture.events:
+            if event['action_id'] in numbers:
+                events.setdefault(numbers[event['action_id']], []).append(event)
+    if events:
+        here = {(row['instance_uuid'], *_key(row)): row['id']
+                for row in _rows(conn, instance_actions, 'instance_uuid', list({key[0] for key in events}))}
+        conn.execute(sa.insert(instance_action_events), [
+            {**_without_id(event), 'action_id': here[key]} for key, found in events.items() for event in found])
+
+
+def land(conn, uuids):
+    """The copies are the servers now."""
+    landed = list(conn.execute(sa.select(instances.c.uuid).where(
+        instances.c.uuid.in_(uuids), instances.c.cell_move == COMING)).scalars())
+    if landed:
+        conn.execute(sa.update(instances).where(instances.c.uuid.in_(landed)).values(cell_move=None))
+        forget(conn, landed)
+
+
+def drop(conn, uuids, move_id=None):
+    """Remove copies that came to nothing, and give back what they claimed; how many.
+
+    :param move_id: those of this attempt alone
+    """
+    statement = sa.select(instances).join(cell_moves, cell_moves.c.instance_uuid == instances.c.uuid).where(
+        instances.c.uuid.in_(uuids), instances.c.cell_move == COMING).order_by(instances.c.id)
+    if move_id is not None:
+        statement = statement.where(cell_moves.c.move_id == move_id)
+    rows = statements.dicts(conn.execute(statement.with_for_update()))
+    for row in rows:
+        claims.free(conn, row)
+    if rows:
+        _delete(conn, pictures(conn, [row['uuid'] for row in rows], whole=False))
+    return len(rows)
+
+
+def carry(conn, uuid, base, picture):
+    """Write what has changed in the old cell since ``base`` (a plain Picture) into the row of the new one.
+
+    What was changed in the new cell meanwhile is newer, and stays.
+    """
+    here = pictures(conn, [uuid], lock=True).get(uuid)
+    if here is None:
+        return
+    mine, theirs = here.plain()['row'], picture.plain()['row']
+    before = {**theirs, **base['row']}               # an older release knew fewer columns
+    values = {name: _merged(before[name], theirs[name], mine[name], picture.row[name])
+              for name in _CARRIED if theirs[name] != before[name] and theirs[name] != mine[name]
+              and (mine[name] == before[name] or isinstance(theirs[name], dict))}
+    if theirs['task_state'] in _DELETES and mine['task_state'] not in _DELETES:
+        values['task_state'] = theirs['task_state']             # whatever else is done to it
+    if values:
+        conn.execute(sa.update(instances).where(instances.c.uuid == uuid).values(updated_at=utils.utcnow(), **values))
+    known = {_key(action): action for action in here.actions}
+    _insert_actions(conn, [(picture, [action for action in picture.actions if _key(action) not in known])])
+    for action in picture.actions:
+        same = known.get(_key(action))
+        if same is not None and same['finished_at'] is None and action['finished_at'] is not None:
+            conn.execute(sa.update(instance_actions).where(instance_actions.c.id == same['id']).values(
+                {name: action[name] for name in ('finished_at', 'updated_at', 'message', 'deadline', 'arguments')}))
+
+
+def _merged(base, theirs, mine, value):
+    """The value to write; of two dicts each key by itself."""
+    if not (isinstance(theirs, dict) and isinstance(mine, dict) and isinstance(base, dict)):
+        return value
+    changed = {key for key in base.keys() | theirs.keys()
+               if base.get(key) != theirs.get(key) and mine.get(key) == base.get(key)}
+    kept = {key: found for key, found in mine.items() if key not in changed}
+    return {**kept, **{key: theirs[key] for key in changed if key in theirs}}
+
+
+def waits_since(record):
+    """Seconds since an attempt has marked a server."""
+    return (utils.utcnow() - record['created_at']) / datetime.timedelta(seconds=1)

@@ -1,0 +1,252 @@
+"""Taking servers from one cell to another, in the order of steps that db/moves/cell_steps.py names.
+
+Nothing is locked in two databases at once. Who breaks off leaves rows in cell_moves by which anybody else finishes it,
+or gives it up; the mapping decides which of the two it is, and where the server is.
+"""
+import logging
+
+from nova.db.cells import cells as db_cells
+from nova.db.moves import cell_steps
+
+LOG = logging.getLogger(__name__)
+
+BROKEN_OFF_S = 15            # an attempt takes less, unless who made it has died
+ROUNDS = 20                  # of carrying what is being written meanwhile
+
+
+class Transfer:
+    """One attempt to take servers that wait for a host from their cell to those of their hosts.
+
+    :param source: db.cells.Cell in which they are
+    """
+
+    def __init__(self, api_db, cells, source):
+        self._api_db, self._cells, self.source = api_db, cells, source
+        self.id = cell_steps.new_id()
+        self._pictures = {}                     # of those that are marked
+        self.arrived = {}                       # {uuid: the Cell that has a copy}
+
+    def leave(self, uuids, dest):
+        """{uuid: Picture} of those that this attempt alone may take to a cell; the others do not wait any more."""
+        known = [uuid for uuid in uuids if uuid in self._pictures]
+        fresh = [uuid for uuid in uuids if uuid not in self._pictures]
+        if known:
+            self.source.db.run(cell_steps.retarget, self.id, known, dest.uuid)
+        if fresh:
+            mine = self._api_db.run(cell_steps.register, self.id, self.source.uuid, fresh)
+            try:
+                left = self.source.db.run(cell_steps.leave, self.id, list(mine), dest.uuid) if mine else {}
+            except db_cells.UNREACHABLE:
+                self._api_db.run(cell_steps.cancel, self.id, list(mine))       # who asks next need not wait
+                raise
+            self._pictures.update(left)
+            refused = list(mine - left.keys())
+            if refused:
+                self._api_db.run(cell_steps.cancel, self.id, refused)
+        return {uuid: self._pictures[uuid] for uuid in uuids if uuid in self._pictures}
+
+    def arrive(self, conn, dest, places):
+        """Copies of servers in the transaction that claims their hosts: {uuid: {column: value}} of where."""
+        cell_steps.arrive(conn, self.id, self.source.uuid, {
+            uuid: (self._pictures[uuid], place) for uuid, place in places.items()})
+
+    def has_arrived(self, uuids, dest):
+        """That transaction is over."""
+        self.arrived.update(dict.fromkeys(uuids, dest))
+
+    def give_up(self, uuids=None):
+        """Leave servers where they are, all by default; what cannot be reached is left to ``settle``."""
+        uuids = [uuid for uuid in (self._pictures if uuids is None else uuids) if uuid in self._pictures]
+        if not uuids:
+            return
+        where = self._api_db.run(cell_steps.cancel, self.id, uuids)
+        now = {uuid: where.get(uuid, (self.source.uuid,))[0] for uuid in uuids}
+        for dest, part in _by_cell({uuid: self.arrived.pop(uuid) for uuid in uuids
+                                    if uuid in self.arrived and now[uuid] != self.arrived[uuid].uuid}):
+            _drop(dest, part, self.id)
+        back = [uuid for uuid in uuids if now[uuid] == self.source.uuid]
+        self.source.db.run(cell_steps.stay, self.id, back)
+        for uuid in back:
+            del self._pictures[uuid]
+
+    def finish(self):
+        """Let the servers that have arrived be where their hosts are; those that are there, and wait to be built."""
+        done = set()
+        for dest, uuids in _by_cell(self.arrived):
+            try:
+                done |= self._finish(dest, uuids)
+            except db_cells.UNREACHABLE as error:
+                LOG.warning('%d servers are left on their way to cell %s: %s', len(uuids), dest.name, error)
+        return done
+
+    def _finish(self, dest, uuids):
+        with self.source.db.reader() as conn:
+            now = cell_steps.pictures(conn, uuids, whole=False)
+            changed = [uuid for uuid, picture in now.items() if picture.plain() != self._pictures[uuid].plain()]
+            now.update(cell_steps.pictures(conn, changed) if changed else {})
+        waiting = {uuid: picture for uuid, picture in now.items()
+                   if picture.waiting and picture.row['cell_move'] == cell_steps.LEAVING}
+        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # deleted, for one
+        base = {uuid: self._pictures[uuid].plain() for uuid in waiting}
+        for uuid in waiting.keys() & set(changed):
+            dest.db.run(cell_steps.carry, uuid, base[uuid], waiting[uuid])      # before anybody sees the copy
+            base[uuid] = waiting[uuid].plain()
+        turned = self._api_db.run(cell_steps.turn, self.id, list(waiting), dest.uuid) if waiting else set()
+        self.give_up([uuid for uuid in waiting if uuid not in turned])      # somebody else was sooner
+        dest.db.run(cell_steps.land, list(turned))
+        last = clear(self.source, dest, {uuid: base[uuid] for uuid in turned})
+        return {uuid for uuid in turned if uuid not in last or last[uuid].waiting}
+
+
+def clear(source, dest, base):
+    """Remove servers from the cell that they have left, and carry what was written there.
+
+    :param base: {uuid: plain Picture that the new cell was told of}
+    :returns: {uuid: its last Picture there} of those in which something was carried
+    """
+    known, carried = dict(base), {}
+    for _ in range(ROUNDS):
+        if not known:
+            break
+        changed = source.db.run(cell_steps.remove, list(known), known)
+        for uuid, picture in changed.items():
+            dest.db.run(cell_steps.carry, uuid, known[uuid], picture)
+        carried.update(changed)
+        known = {uuid: picture.plain() for uuid, picture in changed.items()}
+    if known:
+        LOG.warning('%d servers are written to in cell %s without end; their rows go later.', len(known), source.name)
+    return carried
+
+
+def _drop(dest, uuids, move_id):
+    try:
+        dest.db.run(cell_steps.drop, uuids, move_id)
+    except db_cells.UNREACHABLE as error:
+        LOG.warning('Copies of %d servers stay in cell %s for now: %s', len(uuids), dest.name, error)
+
+
+def _by_cell(cell_of):
+    """[(Cell, its uuids)] of {uuid: Cell}."""
+    found = {}
+    for uuid, cell in cell_of.items():
+        found.setdefault(cell.uuid, (cell, []))[1].append(uuid)
+    return list(found.values())
+
+
+# ---- what was broken off -----------------------------------------------------------
+
+def settled_homes(api_db, cells, uuids):
+    """{uuid: uuid of its cell} of the servers that there are; what was broken off with one of them is settled first."""
+    with api_db.reader() as conn:
+        where = cell_steps.where(conn, uuids)
+    old = {uuid: found for uuid, found in where.items() if found[1] and cell_steps.age_s(found[1]) > BROKEN_OFF_S}
+    for uuid, (cell_uuid, move_id) in old.items():
+        if (cell := cells.get(cell_uuid)) is not None:
+            settle(api_db, cells, cell, uuid)
+        api_db.run(cell_steps.cancel, move_id, [uuid])           # of one that never got to mark its server
+    if old:
+        with api_db.reader() as conn:
+            where = cell_steps.where(conn, uuids)
+    return {uuid: cell_uuid for uuid, (cell_uuid, _) in where.items()}
+
+
+def settle_all(api_db, cells, cell):
+    """Settle what somebody has begun in a cell, as a source or a destination, and has left; the number of servers."""
+    with cell.db.reader() as conn:
+        found = cell_steps.records(conn)
+    old = [record['instance_uuid'] for record in found if cell_steps.waits_since(record) > BROKEN_OFF_S]
+    return sum(_settled(api_db, cells, cell, uuid) for uuid in old)
+
+
+def _settled(api_db, cells, cell, uuid):
+    try:
+        return settle(api_db, cells, cell, uuid)
+    except db_cells.UNREACHABLE as error:
+        LOG.warning('The way of server %s from or to cell %s is settled later: %s', uuid, cell.name, error)
+    except Exception:                        # the others need not wait until somebody has seen to this one
+        LOG.exception('The way of server %s from or to cell %s cannot be settled.', uuid, cell.name)
+    return False
+
+
+def settle(api_db, cells, cell, uuid):
+    """See that a server is in one cell alone, the one that its mapping names; False when it was so already.
+
+    :param cell: one of those that it is on its way between
+    """
+    with cell.db.reader() as conn:
+        record = next(iter(cell_steps.records(conn, uuids=[uuid])), None)
+        picture = cell_steps.pictures(conn, [uuid]).get(uuid)
+    if record is None:
+        return False
+    LOG.warning('Server %s was left on its way from or to cell %s; it is settled now.', uuid, cell.name)
+    if picture is None:
+        cell.db.run(cell_steps.forget, [uuid])
+    elif picture.row['cell_move'] == cell_steps.LEAVING:
+        _settle_leaving(api_db, cells, cell, record, picture)
+    else:
+        _settle_coming(api_db, cells, cell, record)
+    home = cells.get(_where(api_db, uuid)[0])
+    if home is not None:
+        home.db.run(cell_steps.hasten, uuid)
+    return True
+
+
+def _where(api_db, uuid):
+    with api_db.reader() as conn:
+        return cell_steps.where(conn, [uuid]).get(uuid, (None, None))
+
+
+def _settle_leaving(api_db, cells, cell, record, picture):
+    uuid, move_id = record['instance_uuid'], record['move_id']
+    now, registered = _where(api_db, uuid)
+    dest = cells.get(record['other_cell'])
+    if now == cell.uuid:
+        if registered == move_id and picture.waiting and dest is not None and _go_on(
+                api_db, cells, cell, dest, record, picture):
+            return
+        now = api_db.run(cell_steps.cancel, move_id, [uuid]).get(uuid, (None,))[0]
+    if now is None:
+        cell.db.run(cell_steps.remove_deleted, uuid)
+    elif now == cell.uuid:
+        if dest is not None:
+            _drop(dest, [uuid], move_id)
+        cell.db.run(cell_steps.stay, move_id, [uuid])
+    else:
+        dest = cells.get(now)
+        dest.db.run(cell_steps.land, [uuid])
+        clear(cell, dest, {uuid: record['base']})
+
+
+def _go_on(api_db, cells, cell, dest, record, picture):
+    """Finish an attempt that has got as far as a claim; False when it has not."""
+    uuid = record['instance_uuid']
+    try:
+        with dest.db.reader() as conn:
+            there = next(iter(cell_steps.records(conn, uuids=[uuid])), None)
+            copy = cell_steps.pictures(conn, [uuid]).get(uuid)
+        if there is None or copy is None or there['move_id'] != record['move_id']:
+            return False
+        move = Transfer(api_db, cells, cell)
+        move.id, move.arrived, move._pictures = record['move_id'], {uuid: dest}, {uuid: picture}
+        dest.db.run(cell_steps.carry, uuid, record['base'], picture)
+        move.finish()
+        return True
+    except db_cells.UNREACHABLE as error:
+        LOG.info('Server %s does not go to cell %s, which is away: %s', uuid, dest.name, error)
+        return False
+
+
+def _settle_coming(api_db, cells, cell, record):
+    uuid, move_id = record['instance_uuid'], record['move_id']
+    now, registered = _where(api_db, uuid)
+    if now == cell.uuid:
+        cell.db.run(cell_steps.land, [uuid])
+        return
+    source = cells.get(record['other_cell'])
+    if registered == move_id and source is not None:
+        settle(api_db, cells, source, uuid)
+        now = api_db.run(cell_steps.cancel, move_id, [uuid]).get(uuid, (None,))[0]
+    if now == cell.uuid:
+        cell.db.run(cell_steps.land, [uuid])
+    else:
+        cell.db.run(cell_steps.drop, [uuid], move_id)

@@ -1,0 +1,299 @@
+"""Maintenance of hosts: a row a host, and one for each of its servers, in the host's cell.
+
+    draining      the host is disabled, its servers are being moved to other hosts of the aggregate
+    maintenance   it has none any more
+    incomplete    some stay: ``message`` and their reasons say why
+    rebalancing   the host is enabled again, what was moved is being moved back
+    ended         it is over
+
+A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
+``kept`` (it stays where it is, nothing was tried) or ``gone`` (deleted meanwhile).
+
+Every function takes a connection in a transaction. ``start``, ``stop``, ``begin_move`` and ``end_phase`` lock the
+maintenance's row, so that a start, a stop and the conductors see each other.
+"""
+import collections
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import statements
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import tasks
+from nova.db.services import services
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.db.tables.maintenance import host_maintenance_servers as servers
+from nova.db.tables.maintenance import host_maintenances as table
+
+DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
+    'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
+AWAY, BACK = 'away', 'back'
+WAITING, MOVING, MOVED, FAILED, KEPT, GONE = 'waiting', 'moving', 'moved', 'failed', 'kept', 'gone'
+STATES = (WAITING, MOVING, MOVED, FAILED, KEPT, GONE)
+DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # of the statuses in which servers are moved
+
+
+# ---- what is asked for -------------------------------------------------------
+
+def start(conn, ctx, host, aggregate_id, reason):
+    """Disable a host and let its servers be moved away, as far as that is not under way already; its row.
+
+    :param reason: why the host is disabled, for administrators
+    :raises ComputeHostNotFound:
+    :raises HostInMaintenance: in another aggregate
+    """
+    service = _lock_service(conn, host)
+    row, now = _of_host(conn, host), utils.utcnow()
+    if row is not None and row['status'] != ENDED:
+        if row['aggregate_id'] != aggregate_id:
+            raise exception.HostInMaintenance(host=host, aggregate_id=row['aggregate_id'])
+        if row['status'] == DRAINING:
+            return row
+        _turn_away(conn, row['id'])
+        changes = {'status': DRAINING, 'message': None, 'stopped_at': None, 'updated_at': now, 'next_look': now}
+        _set(conn, row['id'], changes)
+    else:
+        if row is not None:
+            statements.delete(conn, servers, maintenance_id=row['id'])
+            statements.delete(conn, table, id=row['id'])
+        conn.execute(sa.insert(table).values(
+            uuid=str(uuidlib.uuid4()), host=host, aggregate_id=aggregate_id, status=DRAINING, created_at=now,
+            updated_at=now, next_look=now, project_id=ctx.project_id, user_id=ctx.user_id))
+    services.update(conn, service['id'], {'disabled': True, 'disabled_reason': reason})
+    row = _of_host(conn, host)
+    add_servers(conn, row)
+    return row
+
+
+def stop(conn, host, aggregate_id):
+    """Enable a host and let what was moved away be moved back, as far as that is not under way already; its row.
+
+    :raises ComputeHostNotFound:
+    :raises HostNotInMaintenance: none goes on in this aggregate
+    """
+    service = _lock_service(conn, host)
+    row, now = _of_host(conn, host), utils.utcnow()
+    if row is None or row['status'] == ENDED or row['aggregate_id'] != aggregate_id:
+        raise exception.HostNotInMaintenance(host=host, aggregate_id=aggregate_id)
+    if row['status'] == REBALANCING:
+        return row
+    mine = servers.c.maintenance_id == row['id']
+    conn.execute(sa.update(servers).where(mine, servers.c.state.in_((WAITING, FAILED))).values(
+        state=KEPT, updated_at=now))
+    conn.execute(sa.update(servers).where(mine, servers.c.state == MOVED, servers.c.dest.is_not(None)).values(
+        direction=BACK, state=WAITING, reason=None, updated_at=now))
+    _set(conn, row['id'], {'status': REBALANCING, 'message': None, 'stopped_at': now, 'updated_at': now,
+                           'next_look': now})
+    services.update(conn, service['id'], {'disabled': False, 'disabled_reason': None})
+    return _of_host(conn, host)
+
+
+def forget(conn, host):
+    """A host that is gone is not maintained any more."""
+    row = _of_host(conn, host, lock=True)
+    if row is not None:
+        statements.delete(conn, servers, maintenance_id=row['id'])
+        statements.delete(conn, table, id=row['id'])
+
+
+def _turn_away(conn, maintenance_id):
+    """Whatever was brought back, or failed, counts anew: what is on the host is added again by ``add_servers``."""
+    mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
+    conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
+        (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
+    conn.execute(sa.delete(servers).where(mine, sa.or_(
+        servers.c.state.in_((FAILED, KEPT, GONE)), sa.and_(servers.c.direction == BACK, servers.c.state == MOVED))))
+
+
+def _lock_service(conn, host):
+    """The compute service of a host; nobody else starts or stops its maintenance until the transaction ends.
+
+    :raises ComputeHostNotFound:
+    """
+    service = services.services
+    row = conn.execute(sa.select(service).where(service.c.host == host, service.c.topic == 'compute')
+                       .with_for_update()).mappings().first()
+    if row is None:
+        raise exception.ComputeHostNotFound(host=host)
+    return row
+
+
+def _of_host(conn, host, lock=False):
+    statement = sa.select(table).where(table.c.host == host)
+    row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
+    return None if row is None else dict(row)
+
+
+def _set(conn, maintenance_id, values):
+    statements.update(conn, table, values, id=maintenance_id)
+
+
+# ---- what is shown -----------------------------------------------------------
+
+def of_aggregate(conn, aggregate_id):
+    """The maintenances in an aggregate, by their hosts' names, each with ``counts`` ({state: number})."""
+    return _counted(conn, [dict(row) for row in conn.execute(sa.select(table).where(
+        table.c.aggregate_id == aggregate_id).order_by(table.c.host)).mappings()])
+
+
+def of_host(conn, host, aggregate_id):
+    """The maintenance of a host in an aggregate with ``counts`` and ``servers``; None when there was none."""
+    row = _of_host(conn, host)
+    if row is None or row['aggregate_id'] != aggregate_id:
+        return None
+    return {**_counted(conn, [row])[0], 'servers': statements.rows(
+        conn, servers, ('instance_uuid',), maintenance_id=row['id'])}
+
+
+def _counted(conn, rows):
+    counts = {row['id']: dict.fromkeys(STATES, 0) for row in rows}
+    for number, state, count in conn.execute(
+            sa.select(servers.c.maintenance_id, servers.c.state, sa.func.count())
+            .where(servers.c.maintenance_id.in_(counts)).group_by(servers.c.maintenance_id, servers.c.state)):
+        counts[number][state] = count
+    return [{**row, 'counts': counts[row['id']]} for row in rows]
+
+
+# ---- what conductors do ------------------------------------------------------
+
+def due(conn, now):
+    """Maintenances that a conductor should look at now."""
+    return [dict(row) for row in conn.execute(sa.select(table).where(table.c.next_look <= now).order_by(
+        table.c.next_look)).mappings()]
+
+
+def take(conn, row, until):
+    """Whether the caller is the one that looks at it now; nobody else does until then."""
+    return bool(conn.execute(sa.update(table).where(
+        table.c.id == row['id'], table.c.next_look == row['next_look']).values(next_look=until)).rowcount)
+
+
+def look_again(conn, maintenance_id, moment):
+    """At this moment, unless it is over by then."""
+    conn.execute(sa.update(table).where(table.c.id == maintenance_id, table.c.next_look.is_not(None)).values(
+        next_look=moment))
+
+
+def in_state(conn, maintenance_id, state, limit=None):
+    """Rows of the servers in a state, those that waited longest first."""
+    statement = sa.select(servers).where(servers.c.maintenance_id == maintenance_id, servers.c.state == state)
+    return [dict(row) for row in conn.execute(statement.order_by(
+        servers.c.updated_at, servers.c.instance_uuid).limit(limit)).mappings()]
+
+
+def add_servers(conn, row):
+    """Let the servers that are on the host now wait to be moved away; the number of those that did not before."""
+    here = set(conn.execute(sa.select(instances.c.uuid).where(instances.c.host == row['host'])).scalars())
+    known = {found.instance_uuid: found for found in conn.execute(
+        sa.select(servers.c.instance_uuid, servers.c.state).where(servers.c.maintenance_id == row['id']))}
+    now, new = utils.utcnow(), sorted(here - known.keys())
+    again = [uuid for uuid in here & known.keys() if known[uuid].state in (MOVED, KEPT, GONE)]
+    values = {'direction': AWAY, 'state': WAITING, 'reason': None, 'dest': None, 'updated_at': now}
+    if new:
+        conn.execute(sa.insert(servers), [
+            {'maintenance_id': row['id'], 'instance_uuid': uuid, **values} for uuid in new])
+    if again:
+        conn.execute(sa.update(servers).where(
+            servers.c.maintenance_id == row['id'], servers.c.instance_uuid.in_(again)).values(**values))
+    return len(new) + len(again)
+
+
+def begin_move(conn, ctx, row, entry, action, kind, status, arguments, at_once):
+    """Begin to move a server, if there is one that waits and less than ``at_once`` are being moved; whether it has.
+
+    :param row: of the maintenance, as it was seen
+    :param entry: of the server
+    :param action: of states.ACTIONS
+    :param kind, status: of its move
+    :raises Conflict, InstanceNotFound: it cannot be moved now; nothing was changed
+    """
+    now = _of_host(conn, row['host'], lock=True)
+    moving = conn.execute(sa.select(sa.func.count()).where(
+        servers.c.maintenance_id == row['id'], servers.c.state == MOVING)).scalar()
+    if now is None or now['id'] != row['id'] or now['status'] != row['status'] or moving >= at_once:
+        return False
+    if not _mark(conn, entry, {'state': MOVING}, WAITING):
+        return False
+    server = tasks.begin(conn, ctx, entry['instance_uuid'], action, values={'progress': 0}, admin=True)
+    if row['status'] == DRAINING and server['host'] != row['host']:
+        raise exception.InstanceChanged(instance_id=server['uuid'])
+    old = {} if kind == server_migrations.LIVE_MIGRATION else {
+        'old_vm_state': server['vm_state'], 'ignore': [server['host']]}
+    move = server_migrations.create(conn, ctx, server, kind, status, arguments={**old, **arguments})
+    _mark(conn, entry, {'migration_id': move['id'], 'dest': None}, MOVING)
+    return True
+
+
+def settle(conn, row, entry, state, reason=None, dest=None):
+    """Note what became of a server that waited or was being moved; whether it was still in that state.
+
+    What left after a stop, or came back after another start, is to be moved again.
+    """
+    now = _of_host(conn, row['host'], lock=True)
+    direction = now and DIRECTION.get(now['status'])
+    values = {'state': state, 'reason': reason, 'dest': dest if dest is not None else entry['dest']}
+    if entry['direction'] != direction and now is not None and now['id'] == row['id']:
+        if state == MOVED and direction == BACK:
+            values = {**values, 'direction': BACK, 'state': WAITING}
+        elif state == MOVED and direction == AWAY:
+            values = {**values, 'direction': AWAY, 'state': WAITING, 'dest': None}
+        elif state == FAILED and direction == AWAY:       # it was to come back: it is away
+            values = {**values, 'direction': AWAY, 'state': MOVED, 'reason': None}
+        elif state == FAILED:
+            values['state'] = KEPT
+    return _mark(conn, entry, values, entry['state'])
+
+
+def _mark(conn, entry, values, expect):
+    return bool(statements.update(
+        conn, servers, {**values, 'updated_at': utils.utcnow()}, maintenance_id=entry['maintenance_id'],
+        instance_uuid=entry['instance_uuid'], direction=entry['direction'], state=expect))
+
+
+def postpone(conn, entry):
+    """Others come first: this one has something else to do."""
+    _mark(conn, entry, {}, WAITING)
+
+
+def end_phase(conn, row):
+    """End a phase in which nothing waits or is being moved any more; the row then, or None when there is more to do."""
+    now = _of_host(conn, row['host'], lock=True)
+    if now is None or now['id'] != row['id'] or now['status'] != row['status']:
+        return None
+    draining = now['status'] == DRAINING
+    if draining and (add_servers(conn, now) or _coming(conn, now['host'])):
+        return None
+    counts = _counted(conn, [now])[0]['counts']
+    if counts[WAITING] or counts[MOVING]:
+        return None
+    failed = in_state(conn, now['id'], FAILED)
+    status = ENDED if not draining else INCOMPLETE if failed else MAINTENANCE
+    message = _sentence(now['host'], draining, failed, sum(counts.values()) - counts[GONE])
+    _set(conn, now['id'], {'status': status, 'message': message, 'updated_at': utils.utcnow(), 'next_look': None})
+    return _of_host(conn, now['host'])
+
+
+def _coming(conn, host):
+    """Whether a server is on its way to the host, of which its row says nothing yet."""
+    return conn.execute(sa.select(migrations.c.id).where(
+        migrations.c.held_host == host, migrations.c.swapped.is_(sa.false()),
+        migrations.c.status.not_in(server_migrations.OVER)).limit(1)).first() is not None
+
+
+def _sentence(host, draining, failed, total):
+    if not failed:
+        return None
+    what = f'stay on host {host}' if draining else f'have not come back to host {host}'
+    reasons = collections.Counter(entry['reason'] or '' for entry in failed).most_common()
+    return f'{len(failed)} of {total} servers {what}: ' + ' '.join(
+        f'{count} because: {reason.rstrip(".")}.' for reason, count in reasons)
+
+
+def moves(conn, entries):
+    """{migration id: row} of the last moves of these servers' rows."""
+    numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
+    return {row['id']: dict(row) for row in conn.execute(
+        sa.select(migrations).where(migrations.c.id.in_(numbers))).mappings()} if numbers else {}

@@ -1,0 +1,287 @@
+"""Moves of servers: the migrations table, and what a move holds of a node besides the server's own row.
+
+    create   a row; an older move of the server that nobody ended ends with it
+    hold     the destination's share, after claims.claim in the same transaction
+    swap     the server's row and the held share change places: the usage of no node changes
+    release  gives back what is held
+    update   other columns, while the row is as expected
+
+Every function takes a connection in a transaction. The conditions of its UPDATEs decide races: a function that
+finds the row changed says so and the caller's transaction ends. Who changes both rows changes the server's first.
+
+Statuses, as the compute API shows them: a cold move goes pre-migrating, migrating, post-migrating, finished, then
+confirming and confirmed or reverting and reverted; a live one queued, preparing, running, completed or cancelled; an
+evacuation accepted, pre-migrating, done. Any may end in error or failed.
+"""
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova import utils
+from nova.db.placement import claims
+from nova.db.placement import numa_claims
+from nova.db.placement import pci_devices
+from nova.db.servers import console_tokens
+from nova.db.servers import instances
+from nova.db.servers import tasks
+from nova.db.tables.cell import instances as table
+from nova.db.tables.cell import migrations
+from nova.db.tables.cell import services
+from nova.objects import pci
+
+RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
+COLD = (RESIZE, MIGRATION)
+# A move in one of these is over: it holds nothing and nobody goes on with it.
+OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
+# A live migration in one of these is in progress.
+LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
+_AND_MOVING = sa.select(table, sa.exists().where(
+    migrations.c.instance_uuid == table.c.uuid, migrations.c.status.not_in(OVER)).label('moving')).where(
+    table.c.uuid == sa.bindparam('key_uuid'))
+_NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0,
+            'held_numa_topology': None}
+
+
+def create(conn, ctx, row, migration_type, status, *, new_flavor=None, arguments=None, **values):
+    """A move of the server of this instances row; the new migrations row. It holds nothing yet.
+
+    :param new_flavor: None: the one it has
+    :param arguments: what is needed to go on with it
+    :param values: other columns
+    """
+    abandon(conn, row['uuid'])
+    now = utils.utcnow()
+    made = {'uuid': str(uuidlib.uuid4()), 'instance_uuid': row['uuid'], 'project_id': ctx.project_id or '',
+            'user_id': ctx.user_id or '', 'migration_type': migration_type, 'status': status, 'created_at': now,
+            'updated_at': now, 'request_id': ctx.request_id, 'arguments': arguments or {}, 'swapped': False,
+            'source_compute': row['host'], 'source_node': row['node'], 'dest_compute': None, 'dest_node': None,
+            'dest_host': None, 'old_flavor': row['flavor'], 'new_flavor': new_flavor or row['flavor'], **values}
+    number = conn.execute(sa.insert(migrations).values(**made)).inserted_primary_key[0]
+    return get(conn, number)
+
+
+def get(conn, migration_id, lock=False):
+    """The row of this number as a dict.
+
+    :param lock: nobody else changes it until the transaction ends
+    :raises MigrationNotFound:
+    """
+    statement = sa.select(migrations).where(migrations.c.id == migration_id)
+    row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
+    if row is None:
+        raise exception.MigrationNotFound(migration_id=migration_id)
+    return dict(row)
+
+
+def open_of(conn, uuid):
+    """Moves of a server that are not over, oldest first; there is one at most, or none."""
+    statement = sa.select(migrations).where(
+        migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def instance_and_moving(conn, uuid):
+    """(row of a server, whether a move of it is open), in one statement.
+
+    :raises InstanceNotFound:
+    """
+    row = conn.execute(_AND_MOVING, {'key_uuid': uuid}).mappings().first()
+    if row is None:
+        raise exception.InstanceNotFound(instance_id=uuid)
+    row = dict(row)
+    return row, row.pop('moving')
+
+
+def open_of_many(conn, uuids):
+    """{instance uuid: its newest move that is not over}."""
+    statement = sa.select(migrations).where(
+        migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
+    return {row['instance_uuid']: dict(row) for row in conn.execute(statement).mappings()}
+
+
+def open_on_host(conn, host):
+    """Moves from or to a host that are not over, oldest first."""
+    c = migrations.c
+    statement = sa.select(migrations).where(
+        sa.or_(c.source_compute == host, c.dest_compute == host), c.status.not_in(OVER)).order_by(c.id)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def finished_before(conn, before, limit=200):
+    """Moves that have waited for a confirmation since before this moment."""
+    c = migrations.c
+    statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def place_of(conn, uuid, project_id):
+    """(created_at, id, uuid) of the move with this uuid, None when there is none: where a page ended.
+
+    :param project_id: of a server of this project, or of ALL_PROJECTS
+    """
+    c = migrations.c
+    statement = sa.select(c.created_at, c.id, c.uuid).where(c.uuid == uuid)
+    if nova_context.one_project(project_id):
+        statement = statement.where(c.project_id == project_id)
+    found = conn.execute(statement).first()
+    return found and tuple(found)
+
+
+def page(conn, project_id, filters=None, *, host=None, limit=None, after=None, changes_since=None,
+         changes_before=None):
+    """Moves, newest first; those of several cells are in one order, for their uuids are of it.
+
+    :param project_id: of the servers of this project, or of ALL_PROJECTS
+    :param filters: {column: value or list of values}
+    :param host: name of a host that they go from or to
+    :param after: place_of the last one of the page before
+    """
+    c = migrations.c
+    statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
+    if nova_context.one_project(project_id):
+        statement = statement.where(c.project_id == project_id)
+    for name, wanted in (filters or {}).items():
+        statement = statement.where(c[name].in_(wanted) if isinstance(wanted, (list, tuple)) else c[name] == wanted)
+    if host is not None:
+        statement = statement.where(sa.or_(c.source_compute == host, c.dest_compute == host))
+    if after is not None:
+        statement = statement.where(sa.tuple_(c.created_at, c.id, c.uuid)
+                                    < sa.tuple_(sa.literal(after[0], sa.DateTime), *after[1:]))
+    if changes_since is not None:
+        statement = statement.where(c.updated_at >= changes_since)
+    if changes_before is not None:
+        statement = statement.where(c.updated_at <= utils.end_of_second(changes_before))
+    if limit is not None:
+        statement = statement.limit(limit)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def update(conn, migration_id, values, expect=None):
+    """UPDATE a move, if ``expect`` ({column: allowed value or values}) holds; whether it did.
+
+    Columns of what is held are changed by hold, swap and release alone.
+    """
+    conditions = [migrations.c.id == migration_id]
+    for name, allowed in (expect or {}).items():
+        several = isinstance(allowed, (list, tuple, set, frozenset))
+        conditions.append(migrations.c[name].in_(list(allowed)) if several else migrations.c[name] == allowed)
+    statement = sa.update(migrations).where(*conditions).values({'updated_at': utils.utcnow(), **values})
+    return bool(conn.execute(statement).rowcount)
+
+
+def hold(conn, migration_id, node, asked, statuses):
+    """Note what claims.claim has just taken of a node (a compute_nodes row) for a move; whether it may hold it.
+
+    False: the move is not in one of ``statuses`` any more, or holds something already. The caller gives the claim
+    back with claims.free_node.
+    """
+    c = migrations.c
+    statement = sa.update(migrations).where(
+        c.id == migration_id, c.held_host.is_(None), c.swapped.is_(sa.false()), c.status.in_(statuses)).values(
+        updated_at=utils.utcnow(), dest_compute=node['host'], dest_node=node['node'], dest_host=node['host_ip'],
+        held_host=node['host'], held_node=node['node'], **{f'held_{name}': asked[name] for name in claims.RESOURCES})
+    return bool(conn.execute(statement).rowcount)
+
+
+def swap(conn, migration, *, forward, expect, values=None, status=None, arguments=None):
+    """The server moves: its row gets the other place and flavor, and the move holds what the row had.
+
+    :param migration: its row
+    :param forward: True: to the destination and the new flavor; False: back
+    :param expect: {column: allowed values} of the instances row
+    :param values: other columns of the instances row
+    :param status, arguments: of the move, None: unchanged
+    :returns: the instances row as it is now
+    :raises InstanceChanged, InstanceNotFound: the server, or the move, is not as expected; nothing may be committed
+    """
+    uuid, end = migration['instance_uuid'], 'dest' if forward else 'source'
+    instances.lock(conn, uuid)
+    row = instances.get(conn, uuid)
+    flavor = migration['new_flavor' if forward else 'old_flavor']
+    place = {'host': migration[f'{end}_compute'], 'node': migration[f'{end}_node'],
+             'availability_zone': _zone_of(conn, migration[f'{end}_compute'])}
+    held = {f'held_{name}': value for name, value in claims.resources(row).items()}
+    place['numa_topology'] = migration['held_numa_topology']
+    changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
+    console_tokens.delete(conn, uuid)
+    new = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward,
+           'held_numa_topology': row['numa_topology']}
+    if status is not None:
+        new['status'] = status
+    if arguments is not None:
+        new['arguments'] = arguments
+    if changed is None or not update(conn, migration['id'], new, {
+            'swapped': not forward, 'held_host': place['host'], 'held_node': place['node']}):
+        raise exception.InstanceChanged(instance_id=uuid)
+    if pci.asked(row['flavor']) or pci.asked(flavor):
+        pci_devices.swap(conn, uuid)
+    return changed
+
+
+def release(conn, migration_id, status=None, expect=None):
+    """Give back what a move holds, and set its status; whether it was as expected. A second time frees nothing."""
+    migration = get(conn, migration_id, lock=True)
+    values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
+    if not update(conn, migration_id, values, expect):
+        return False
+    if migration['held_host'] is not None:
+        claims.free_share(conn, migration['held_host'], migration['held_node'], {
+            name: migration[f'held_{name}'] for name in claims.RESOURCES})
+        if migration['held_numa_topology'] is not None:
+            numa_claims.free(conn, migration['held_host'], migration['held_node'], migration['held_numa_topology'])
+        if pci.asked(migration['old_flavor' if migration['swapped'] else 'new_flavor']):
+            pci_devices.release(conn, migration['held_host'], migration['held_node'], migration['instance_uuid'],
+                                held=True)
+    return True
+
+
+def _zone_of(conn, host):
+    return conn.execute(sa.select(services.c.availability_zone).where(
+        services.c.host == host, services.c.topic == 'compute')).scalar()
+
+
+def needs(conn, uuid):
+    """(vCPUs, MiB of memory) that a server has or that its move may give it; None when it is gone."""
+    return needs_many(conn, [uuid]).get(uuid)
+
+
+def needs_many(conn, uuids):
+    """{instance uuid: (vCPUs, MiB of memory)} of those that exist; see needs."""
+    columns = (table.c.uuid, table.c.vcpus, table.c.memory_mb)
+    sizes = {row.uuid: [(row.vcpus, row.memory_mb)] for row in conn.execute(
+        sa.select(*columns).where(table.c.uuid.in_(uuids)))}
+    moves = sa.select(migrations.c.instance_uuid, migrations.c.old_flavor, migrations.c.new_flavor).where(
+        migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER))
+    for move in conn.execute(moves):
+        for flavor in (move.old_flavor, move.new_flavor):
+            sizes.get(move.instance_uuid, []).append((flavor['vcpus'], flavor['memory_mb']))
+    return {uuid: (max(vcpus for vcpus, _ in found), max(memory for _, memory in found))
+            for uuid, found in sizes.items()}
+
+
+def begin_end(conn, ctx, uuid, action, status, admin=False):
+    """Begin the confirmation or the revert (``action``) of a server that waits for it; its instances row.
+
+    :param status: of its move from now on
+    :raises NotResized: no move of it waits
+    :raises InstanceInvalidState and the others of tasks.begin:
+    """
+    row = tasks.begin(conn, ctx, uuid, action, admin=admin)
+    found = [move for move in open_of(conn, uuid) if move['status'] == 'finished']
+    if not found or not update(conn, found[-1]['id'], {'status': status}, {'status': 'finished'}):
+        raise exception.NotResized(instance_id=uuid)
+    return row
+
+
+def abandon(conn, uuid):
+    """End the moves of a server that nobody goes on with, and give back what they hold."""
+    for move in open_of(conn, uuid):
+        release(conn, move['id'], status='error')
+
+
+def flavor_values(flavor):
+    """The columns of an instances row that a flavor (objects.Flavor's fields) sets."""
+    return {'flavor': flavor, 'flavor_id': flavor['flavor_id'],
+            **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')}}

@@ -1,0 +1,193 @@
+"""Networks, subnets and addresses."""
+import functools
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import utils
+from nova.db import statements
+from nova.db.tables import network as t
+
+
+def stamped(values):
+    """The values with the creation columns."""
+    now = utils.utcnow()
+    return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
+
+
+def get(conn, table, ident):
+    """The row of an id as a dict, or None."""
+    return statements.first(conn, table, id=ident)
+
+
+def lock(conn, table, ident):
+    """The row of an id, locked until the transaction ends, or None."""
+    row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
+    return dict(row) if row else None
+
+
+@functools.cache
+def _many(table, column):
+    return sa.select(table).where(table.c[column].in_(sa.bindparam('idents', expanding=True)))
+
+
+def many(conn, table, idents, column='id'):
+    """Rows whose column is one of the values, as dicts; no statement when there are none."""
+    idents = list(idents)
+    return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
+
+
+def insert(conn, table, rows):
+    """Insert rows (dicts of the same keys) in one statement."""
+    if rows:
+        conn.execute(statements.insert(table), [stamped(row) for row in rows])
+
+
+def update(conn, table, ident, values):
+    """Write the values, the time and the next revision; False when the row is gone."""
+    return bool(conn.execute(sa.update(table).where(table.c.id == ident).values(
+        **values, updated_at=utils.utcnow(), revision=table.c.revision + 1)).rowcount)
+
+
+def delete(conn, table, ident):
+    """False when the row was not there."""
+    return bool(conn.execute(sa.delete(table).where(table.c.id == ident)).rowcount)
+
+
+def visible(context):
+    """Condition on networks that the caller may see and use."""
+    project_id = context.sees
+    if not nova_context.one_project(project_id):
+        return sa.true()
+    return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
+
+
+def _with_subnets(condition):
+    """A SELECT of networks beside their subnets, and one that locks the subnets.
+
+    An outer join cannot be locked on PostgreSQL, so the lock comes first and by itself.
+    """
+    both = sa.select(t.networks, *[c.label('subnet_' + c.name) for c in t.subnets.c]).select_from(
+        t.networks.outerjoin(t.subnets, t.subnets.c.network_id == t.networks.c.id)).where(condition)
+    locked = sa.select(t.subnets.c.id).where(t.subnets.c.network_id.in_(
+        sa.select(t.networks.c.id).where(condition))).order_by(t.subnets.c.id).with_for_update()
+    return both.order_by(t.networks.c.id, t.subnets.c.created_at, t.subnets.c.id), locked
+
+
+_USABLE = _with_subnets(sa.or_(t.networks.c.project_id == sa.bindparam('of_project'), t.networks.c.shared))
+_NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True)))
+
+
+def usable(conn, project_id, idents=None, lock=False):
+    """{network id: (network, [subnet])} that a project may use.
+
+    :param project_id: ALL_PROJECTS with ``idents``, where it is known already that they may be used
+    :param idents: exactly these, whose they may be; None: all that the project may use
+    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not
+            collide
+    """
+    named = nova_context.one_project(project_id)
+    if idents is None and not named:
+        raise TypeError('The networks that a project may use are those of one project.')
+    both, locked = _USABLE if idents is None else _NAMED
+    asked = {'of_project': project_id} if idents is None else {'idents': list(idents)}
+    if lock and conn.dialect.name != 'sqlite':           # SQLite has one writer
+        conn.execute(locked, asked).all()
+    names, subnet_names = t.networks.c.keys(), t.subnets.c.keys()
+    found = {}
+    for row in conn.execute(both, asked).all():
+        network, subnet = dict(zip(names, row)), dict(zip(subnet_names, row[len(names):]))
+        entry = found.setdefault(network['id'], (network, []))
+        if subnet['id'] is not None:
+            entry[1].append(subnet)
+    return found
+
+
+# ---- addresses ----------------------------------------------------------------
+
+def numbers(conn, subnet_id, first, last, limit):
+    """[(number, port id, released at)] of addresses known between two, ascending."""
+    c = t.addresses.c
+    return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
+        c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()
+
+
+def oldest_resting(conn, subnet_id, spans):
+    """The number of the address of these [(first, last)] that was released first, or None."""
+    c = t.addresses.c
+    inside = sa.or_(*[c.number.between(first, last) for first, last in spans])
+    return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), inside)
+                        .order_by(c.released_at).limit(1)).scalar()
+
+
+def take_resting(conn, subnet_id, number, port_id):
+    """Give an address that rests to a port; False when it does not rest."""
+    c = t.addresses.c
+    return bool(conn.execute(sa.update(t.addresses).where(
+        c.subnet_id == subnet_id, c.number == number, c.port_id.is_(None)).values(
+            port_id=port_id, released_at=None)).rowcount)
+
+
+def insert_addresses(conn, rows):
+    if rows:
+        conn.execute(sa.insert(t.addresses), rows)
+
+
+def release(conn, port_ids):
+    """Let the addresses of these ports rest."""
+    conn.execute(sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
+        port_id=None, released_at=utils.utcnow()))
+
+
+def release_some(conn, port_id, addresses):
+    """Let these addresses of one port rest."""
+    conn.execute(sa.update(t.addresses).where(
+        t.addresses.c.port_id == port_id, t.addresses.c.address.in_(list(addresses))).values(
+            port_id=None, released_at=utils.utcnow()))
+
+
+def addresses_of(conn, port_ids):
+    """{port id: [{'subnet_id', 'ip_address'}]}"""
+    found = {}
+    for row in many(conn, t.addresses, port_ids, 'port_id'):
+        found.setdefault(row['port_id'], []).append(
+            {'subnet_id': row['subnet_id'], 'ip_address': row['address'], 'number': row['number']})
+    for entries in found.values():
+        entries.sort(key=lambda entry: entry.pop('number'))
+    return found
+
+
+def used_addresses(conn, condition):
+    """How many addresses ports hold in subnets that meet a condition."""
+    return conn.execute(sa.select(sa.func.count()).select_from(
+        t.addresses.join(t.subnets, t.subnets.c.id == t.addresses.c.subnet_id)).where(
+            t.addresses.c.port_id.is_not(None), condition)).scalar()
+
+
+def forget_resting(conn, before):
+    """Drop rows of addresses that rested long enough."""
+    c = t.addresses.c
+    conn.execute(sa.delete(t.addresses).where(c.port_id.is_(None), c.released_at < before))
+
+
+# ---- pages ----------------------------------------------------------------------
+
+def page(conn, table, condition, sort, marker, limit):
+    """Rows (dicts) that meet a condition, after the marker's row.
+
+    :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
+    :param marker: the row (a dict) to begin after, or None
+    :param limit: rows at most, or None
+    """
+    statement = sa.select(table).where(condition)
+    if marker is not None:
+        branches, equal = [], []
+        for name, direction in sort:
+            column, value = table.c[name], marker[name]
+            branches.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))
+            equal.append(column == value)
+        statement = statement.where(sa.or_(*branches))
+    statement = statement.order_by(*[getattr(table.c[name], direction)() for name, direction in sort])
+    if limit is not None:
+        statement = statement.limit(limit)
+    return [dict(row) for row in conn.execute(statement).mappings()]

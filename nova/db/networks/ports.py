@@ -1,0 +1,157 @@
+"""Ports: what a server is connected by."""
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import statements
+from nova.db.networks import networks
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
+
+
+def of_device(conn, device_id):
+    """The ports of a server, in its order, as dicts."""
+    return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
+
+
+_ONE = sa.select(sa.literal(1).label('one')).subquery()
+_DEFAULT_GROUP = t.default_security_groups.c.security_group_id.label('default_group')
+_AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
+    _ONE.outerjoin(t.ports, t.ports.c.device_id == sa.bindparam('of_device'))
+    .outerjoin(t.default_security_groups, t.default_security_groups.c.project_id == sa.bindparam('of_project'))
+).order_by(t.ports.c.position, t.ports.c.id)
+
+
+def of_device_and_default_group(conn, device_id, project_id):
+    """(the ports of a server as of_device gives them, id of its project's default group or None), in one statement."""
+    rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_device': device_id, 'of_project': project_id}))
+    default = rows[0]['default_group']
+    for row in rows:
+        del row['default_group']
+    return [row for row in rows if row['id'] is not None], default
+
+
+def of_ids(conn, idents):
+    """{id: port} of these ports."""
+    return {row['id']: row for row in networks.many(conn, t.ports, idents)}
+
+
+def on_host(conn, host):
+    c = t.ports.c
+    return [dict(row) for row in conn.execute(
+        sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host),
+                                 c.device_id != '').order_by(c.id)).mappings()]
+
+
+def lock_many(conn, idents):
+    """{id: port} of these ports, locked until the transaction ends."""
+    if not idents:
+        return {}
+    statement = (
+        sa.select(t.ports).where(t.ports.c.id.in_(list(idents))).order_by(t.ports.c.id).with_for_update()
+    )
+    return {row['id']: dict(row) for row in conn.execute(statement).mappings()}
+
+
+def bind(conn, ident, values):
+    """Give a port that no device has to a server; False when a device has it."""
+    return bool(
+        conn.execute(
+            sa.update(t.ports)
+            .where(t.ports.c.id == ident, t.ports.c.device_id == '')
+            .values(**values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)
+        ).rowcount
+    )
+
+
+def move(conn, device_id, host):
+    """The server's ports are on this host now."""
+    conn.execute(sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
+        host=host, migrating_to='', updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
+
+
+def expect(conn, device_id, host):
+    """The server's ports are plumbed on this host, too: it is about to arrive there."""
+    c = t.ports.c
+    conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
+        migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
+
+
+def forget_expected(conn, device_id, host):
+    """The server does not arrive on this host; how many ports expected it."""
+    c = t.ports.c
+    return conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
+        migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
+
+
+def leave(conn, device_id, host):
+    """The server's ports that are on this host are on none now."""
+    c = t.ports.c
+    conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
+        host='', updated_at=utils.utcnow(), revision=c.revision + 1))
+
+
+_TO_GIVE_BACK = sa.select(t.ports.c.id, t.ports.c.made_for_server, t.ports.c.host).with_for_update()
+_OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
+_OF_DEVICES_HERE = _OF_DEVICES.where(t.ports.c.host.in_([sa.bindparam('of_host'), '']))
+
+
+def give_back(conn, device_ids, host=None, may=None):
+    """Remove the ports made for these servers, unbind the users' own; return how many ports there were.
+
+    :param host: only those that are on this host, or on none; None: all
+    :param may: function(rows with 'id' and 'host') -> those of them; None: all
+    """
+    which = _OF_DEVICES if host is None else _OF_DEVICES_HERE
+    here = {} if host is None else {'of_host': host}
+    rows = conn.execute(which, {'device_ids': list(device_ids), **here}).all()
+    return _given_back(conn, may(rows) if may is not None and rows else rows)
+
+
+def give_back_one(conn, ident, device_id, attached_by=None):
+    """The same of one port of a server; 0 when it has left it.
+
+    :param attached_by: only when this request attached it
+    """
+    c = t.ports.c
+    condition = (c.id == ident) & (c.device_id == device_id)
+    if attached_by is not None:
+        condition &= c.attached_by == attached_by
+    return _given_back(conn, conn.execute(_TO_GIVE_BACK.where(condition)).all())
+
+
+def _given_back(conn, rows):
+    c = t.ports.c
+    made = [row.id for row in rows if row.made_for_server]
+    own = [row.id for row in rows if not row.made_for_server]
+    if made:
+        remove(conn, made)
+    if own:
+        conn.execute(sa.update(t.ports).where(c.id.in_(own)).values(
+            device_id='', device_owner='', host='', migrating_to='', status='DOWN', tag=None, attached_by=None,
+            updated_at=utils.utcnow(), revision=c.revision + 1))
+    return len(rows)
+
+
+def remove(conn, idents):
+    """Delete ports and what belongs to them."""
+    networks.release(conn, idents)
+    security_groups.unbind(conn, idents)
+    conn.execute(sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
+
+
+def devices(conn):
+    """Ids of the servers that have ports, each once."""
+    c = t.ports.c
+    return set(conn.execute(sa.select(c.device_id).where(
+        c.device_id != '', c.device_owner.like('compute:%')).distinct()).scalars())
+
+
+def older_devices(conn, device_ids, before):
+    """Of these servers those whose newest port change is older than a moment."""
+    c = t.ports.c
+    return list(conn.execute(sa.select(c.device_id).where(c.device_id.in_(list(device_ids)))
+                             .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
+
+
+def count(conn, condition):
+    return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(condition)).scalar()

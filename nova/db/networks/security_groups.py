@@ -1,0 +1,156 @@
+"""Security groups, their rules and the ports in them."""
+import uuid
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova.db import engine
+from nova.db.networks import networks
+from nova.db.tables import network as t
+
+DEFAULT = 'default'
+
+
+def of_project(conn, project_id):
+    """The groups of a project, as dicts."""
+    return [dict(row) for row in conn.execute(sa.select(t.security_groups).where(
+        t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
+
+
+def ensure_default(conn, project_id):
+    """The id of the project's ``default`` group, made with its rules when it is missing."""
+    c = t.default_security_groups.c
+    known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
+    found = conn.execute(known).scalar()
+    if found:
+        return found
+    ident = str(uuid.uuid4())
+    made = engine.insert_ignore(conn, t.default_security_groups,
+                                {'project_id': project_id, 'security_group_id': ident}).rowcount
+    if not made:
+        return conn.execute(known.with_for_update()).scalar()
+    networks.insert(conn, t.security_groups, [
+        {'id': ident, 'project_id': project_id, 'name': DEFAULT, 'description': 'Default security group'}])
+    networks.insert(
+        conn,
+        t.security_group_rules,
+        egress_rules(ident, project_id)
+        + [_rule(ident, project_id, 'ingress', ethertype, ident) for ethertype in ('IPv4', 'IPv6')],
+    )
+    return ident
+
+
+def egress_rules(group_id, project_id):
+    """Rows of the rules that every new group has: guests may send anything."""
+    return [_rule(group_id, project_id, 'egress', ethertype) for ethertype in ('IPv4', 'IPv6')]
+
+
+def _rule(group_id, project_id, direction, ethertype, remote_group_id=None):
+    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'security_group_id': group_id,
+            'direction': direction, 'ethertype': ethertype, 'protocol': None, 'port_range_min': None,
+            'port_range_max': None, 'remote_ip_prefix': None, 'remote_group_id': remote_group_id,
+            'description': ''}
+
+
+def is_default(conn, group_id):
+    c = t.default_security_groups.c
+    return conn.execute(sa.select(c.project_id).where(c.security_group_id == group_id)).first() is not None
+
+
+def bind(conn, pairs):
+    """Put ports into groups: [(port id, group id)]."""
+    if pairs:
+        conn.execute(sa.insert(t.port_security_groups),
+                     [{'port_id': port, 'security_group_id': group} for port, group in pairs])
+
+
+def unbind(conn, port_ids):
+    conn.execute(sa.delete(t.port_security_groups).where(t.port_security_groups.c.port_id.in_(port_ids)))
+
+
+def join(conn, port_ids, group_id):
+    """Put ports into a group; how many were not in it before."""
+    return sum(engine.insert_ignore(conn, t.port_security_groups,
+                                    {'port_id': port, 'security_group_id': group_id}).rowcount
+               for port in port_ids)
+
+
+def leave(conn, port_ids, group_id):
+    """Take ports out of a group; how many were in it."""
+    c = t.port_security_groups.c
+    return conn.execute(sa.delete(t.port_security_groups).where(
+        c.port_id.in_(port_ids), c.security_group_id == group_id)).rowcount
+
+
+def hosts_to_tell(conn, port_ids, group_id):
+    """Hosts whose filters follow when these ports join or leave a group: their own, and those of ports that let
+    the group's members in."""
+    port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
+    own = sa.select(port.host).where(port.id.in_(port_ids))
+    others = sa.select(port.host).join_from(
+        t.ports, t.port_security_groups, binding.port_id == port.id).join(
+        t.security_group_rules, rule.security_group_id == binding.security_group_id).where(
+            rule.remote_group_id == group_id)
+    return sorted(set(conn.execute(sa.union(own, others)).scalars()) - {''})
+
+
+def hosts_with(conn, group_id):
+    """Hosts that have a port in the group."""
+    port, binding = t.ports.c, t.port_security_groups.c
+    return sorted(set(conn.execute(sa.select(port.host).join_from(
+        t.ports, t.port_security_groups, binding.port_id == port.id).where(
+            binding.security_group_id == group_id)).scalars()) - {''})
+
+
+def of_ports(conn, port_ids):
+    """{port id: [group id]}"""
+    found = {}
+    for row in networks.many(conn, t.port_security_groups, port_ids, 'port_id'):
+        found.setdefault(row['port_id'], []).append(row['security_group_id'])
+    return {port: sorted(groups) for port, groups in found.items()}
+
+
+def in_use(conn, group_id):
+    """Whether a port is in the group."""
+    c = t.port_security_groups.c
+    return (
+        conn.execute(sa.select(c.port_id).where(c.security_group_id == group_id).limit(1)).first() is not None
+    )
+
+
+def remove(conn, group_id):
+    """Delete a group, its rules and the rules of others that point at it; False when it was not there."""
+    c = t.security_group_rules.c
+    conn.execute(sa.delete(t.security_group_rules).where(
+        sa.or_(c.security_group_id == group_id, c.remote_group_id == group_id)))
+    return networks.delete(conn, t.security_groups, group_id)
+
+
+def members(conn, group_ids):
+    """{group id: [address]} of the ports in these groups, wherever they are."""
+    if not group_ids:
+        return {}
+    binding, address = t.port_security_groups.c, t.addresses.c
+    found = {}
+    for group_id, ip in conn.execute(
+            sa.select(binding.security_group_id, address.address).join_from(
+                t.port_security_groups, t.addresses, address.port_id == binding.port_id).where(
+                    binding.security_group_id.in_(list(group_ids)))):
+        found.setdefault(group_id, []).append(ip)
+    return found
+
+
+def of_devices(conn, device_ids):
+    """{server uuid: [group row]}: the groups of its ports, each once, by name."""
+    binding, port = t.port_security_groups, t.ports.c
+    if not device_ids:
+        return {}
+    found = {}
+    for row in conn.execute(
+            sa.select(port.device_id, t.security_groups).distinct().select_from(
+                t.ports.join(binding, binding.c.port_id == port.id).join(
+                    t.security_groups, t.security_groups.c.id == binding.c.security_group_id)).where(
+                        port.device_id.in_(list(device_ids))).order_by(t.security_groups.c.name)).mappings():
+        group = dict(row)
+        found.setdefault(group.pop('device_id'), []).append(group)
+    return found

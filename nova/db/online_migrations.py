@@ -1,0 +1,132 @@
+"""Rows that an older release has left, brought into today's form in batches while everything runs.
+
+The conductors do it by themselves, in the background, and ``nova-manage db online_data_migrations`` does it at once. A
+migration that is done finds nothing more; it stays in ROWS until no release that may be upgraded from needs it. Two
+of them at the same time do no harm: what was converted already is left alone.
+"""
+import dataclasses
+import logging
+import time
+import typing
+
+import sqlalchemy as sa
+
+from nova.db import engine
+from nova.db.cells import rows as cell_rows
+from nova.db.tables.api import host_mappings
+from nova.db.tables.api import instance_mappings
+from nova.db.tables.api import request_specs as specs
+
+LOG = logging.getLogger(__name__)
+
+BATCH = 50                   # rows that are converted in one go
+REST_S = 3600                # so long a background run leaves alone what it found done
+BACKGROUND_S = 60            # spacing of the background runs
+
+
+@dataclasses.dataclass(frozen=True)
+class Migration:
+    """
+    find     function(api_db, cells, limit) -> list of what is to be converted, ``limit`` at most
+    convert  function(api_db, cells, found) -> how many were; each one stays as it is, or is done
+    """
+
+    name: str
+    find: typing.Callable
+    convert: typing.Callable
+
+
+# ---- hosts that reported before hosts were mapped to cells
+
+def unmapped_hosts(api_db, cells, limit):
+    """[(host, cell uuid)] of compute hosts whose cell the API database does not know; None: no limit."""
+    with api_db.reader() as conn:
+        known = cell_rows.cells_of_hosts(conn)
+    answers, _down = cells.scatter(_compute_hosts)
+    return [(host, cell.uuid) for cell, hosts in answers for host in hosts if host not in known][:limit]
+
+
+def _compute_hosts(cell):
+    with cell.db.reader() as conn:
+        return cell_rows.reporting(conn, by_service=True)
+
+
+def _map_hosts(api_db, cells, found):
+    api_db.run(_insert_mappings, [{'host': host, 'cell_uuid': cell_uuid} for host, cell_uuid in found])
+    return len(found)
+
+
+def _insert_mappings(conn, rows):
+    engine.insert_many_ignore(conn, host_mappings, rows)
+
+
+# ---- request specs that are older than instance categories
+
+def _specs_without_category(api_db, cells, limit):
+    """[(instance uuid, category)]"""
+    with api_db.reader() as conn:
+        return list(conn.execute(
+            sa.select(specs.c.instance_uuid, instance_mappings.c.category)
+            .join_from(specs, instance_mappings, instance_mappings.c.instance_uuid == specs.c.instance_uuid)
+            .where(sa.cast(specs.c.spec, sa.Text).not_like('%"category"%')).limit(limit)))
+
+
+def _give_categories(api_db, cells, found):
+    return api_db.run(_store_categories, {uuid: category for uuid, category in found})
+
+
+def _store_categories(conn, categories):
+    rows = conn.execute(sa.select(specs).where(specs.c.instance_uuid.in_(categories)).with_for_update()).all()
+    for row in rows:
+        row.spec['nova_object.data']['category'] = categories[row.instance_uuid]
+    if rows:
+        conn.execute(sa.update(specs).where(specs.c.instance_uuid == sa.bindparam('uuid')),
+                     [{'uuid': row.instance_uuid, 'spec': row.spec} for row in rows])
+    return len(rows)
+
+
+ROWS = (
+    Migration('map_hosts_to_cells', unmapped_hosts, _map_hosts),
+    Migration('request_spec_categories', _specs_without_category, _give_categories),
+)
+
+
+def run_batch(migration, api_db, cells, limit=None):
+    """(found, converted) of one batch of one migration; ``limit`` rows of it, BATCH unless given."""
+    limit = BATCH if limit is None else limit
+    found = migration.find(api_db, cells, limit)
+    return len(found), migration.convert(api_db, cells, found) if found else 0
+
+
+def unfinished(api_db, cells):
+    """Names of the migrations that have something to convert."""
+    return [migration.name for migration in ROWS if migration.find(api_db, cells, 1)]
+
+
+class Background:
+    """Runs them a batch each at a time; ``counts`` is {name: rows that were converted}.
+
+    :param api_db: Database of the API database
+    :param cells: db.cells.Cells
+    """
+
+    def __init__(self, api_db, cells):
+        self._api_db, self._cells = api_db, cells
+        self.counts = {migration.name: 0 for migration in ROWS}
+        self._rests_until = {}
+
+    def run(self):
+        now = time.monotonic()
+        for migration in ROWS:
+            if self._rests_until.get(migration.name, 0) > now:
+                continue
+            try:
+                found, done = run_batch(migration, self._api_db, self._cells)
+            except Exception:
+                LOG.exception('Online data migration %s failed; it is tried again', migration.name)
+                continue
+            self.counts[migration.name] += done
+            if not found:
+                self._rests_until[migration.name] = now + REST_S
+            elif done:
+                LOG.info('Online data migration %s converted %d rows', migration.name, done)

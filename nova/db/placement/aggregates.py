@@ -1,0 +1,181 @@
+"""Host aggregates, in the API database: groups of hosts with metadata, some of which make an availability zone.
+
+Whatever changes members or zones begins with ``lock``: a host is in one zone at most, which no constraint of a
+single row can say.
+"""
+import uuid as uuidlib
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.projects import quotas
+from nova.db.tables.aggregates import aggregate_hosts
+from nova.db.tables.aggregates import aggregates
+
+ZONE = 'availability_zone'          # the metadata key that makes a zone; a column here
+
+
+def lock(conn):
+    """Nobody else changes members or zones until this transaction ends."""
+    quotas.lock(conn, 'aggregates:')
+
+
+def get(conn, aggregate_id):
+    """An aggregate as a dict of its columns and ``hosts``, in the order of their names.
+
+    :raises AggregateNotFound:
+    """
+    row = conn.execute(sa.select(aggregates).where(aggregates.c.id == aggregate_id)).mappings().first()
+    if row is None:
+        raise exception.AggregateNotFound(aggregate_id=aggregate_id)
+    return _with_hosts(conn, [row])[0]
+
+
+def list(conn):
+    """All aggregates, as ``get`` gives them, oldest first."""
+    return _with_hosts(conn, conn.execute(sa.select(aggregates).order_by(aggregates.c.id)).mappings().all())
+
+
+def _with_hosts(conn, rows):
+    hosts = {}
+    found = sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host)
+    if len(rows) == 1:
+        found = found.where(aggregate_hosts.c.aggregate_id == rows[0]['id'])
+    for aggregate_id, host in conn.execute(found) if rows else ():
+        hosts.setdefault(aggregate_id, []).append(host)
+    return [{**row, 'hosts': hosts.get(row['id'], [])} for row in rows]
+
+
+def create(conn, name, zone):
+    """A new aggregate without hosts; its row.
+
+    :raises AggregateNameExists:
+    """
+    row = {'uuid': str(uuidlib.uuid4()), 'name': name, ZONE: zone, 'metadata': {}, 'created_at': utils.utcnow()}
+    if not engine.insert_ignore(conn, aggregates, row).rowcount:
+        raise exception.AggregateNameExists(aggregate_name=name)
+    return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar())
+
+
+def update(conn, aggregate_id, values):
+    """Change columns; the row afterwards. For another zone the caller holds the lock.
+
+    :raises AggregateNotFound, AggregateNameExists, ZoneConflict:
+    """
+    row = get(conn, aggregate_id)
+    if values.get(ZONE):
+        _refuse_two_zones(conn, aggregate_id, row['hosts'], values[ZONE])
+    try:
+        conn.execute(sa.update(aggregates).where(aggregates.c.id == aggregate_id)
+                     .values(updated_at=utils.utcnow(), **values))
+    except db_exc.DBDuplicateEntry:
+        raise exception.AggregateNameExists(aggregate_name=values['name']) from None
+    return get(conn, aggregate_id)
+
+
+def set_metadata(conn, aggregate_id, changes):
+    """Set items, or remove those that are None; the row afterwards. The caller holds the lock.
+
+    :raises AggregateNotFound, ZoneConflict:
+    """
+    changes = dict(changes)
+    values = {ZONE: changes.pop(ZONE)} if ZONE in changes else {}
+    merged = {**get(conn, aggregate_id)['metadata'], **changes}
+    return update(conn, aggregate_id, {
+        'metadata': {key: value for key, value in merged.items() if value is not None}, **values})
+
+
+def delete(conn, aggregate_id):
+    """Remove an aggregate that has no hosts. The caller holds the lock.
+
+    :raises AggregateNotFound, AggregateNotEmpty:
+    """
+    if get(conn, aggregate_id)['hosts']:
+        raise exception.AggregateNotEmpty(aggregate_id=aggregate_id)
+    conn.execute(sa.delete(aggregates).where(aggregates.c.id == aggregate_id))
+
+
+def add_host(conn, aggregate_id, host):
+    """Make a host a member; the aggregate afterwards. The caller holds the lock.
+
+    :raises AggregateNotFound, AggregateHostExists, ZoneConflict:
+    """
+    row = get(conn, aggregate_id)
+    if row[ZONE]:
+        _refuse_two_zones(conn, aggregate_id, [host], row[ZONE])
+    if not engine.insert_ignore(conn, aggregate_hosts, {'aggregate_id': aggregate_id, 'host': host}).rowcount:
+        raise exception.AggregateHostExists(aggregate_id=aggregate_id, host=host)
+    return _touched(conn, aggregate_id)
+
+
+def remove_host(conn, aggregate_id, host):
+    """End a host's membership; the aggregate afterwards. The caller holds the lock.
+
+    :raises AggregateNotFound, AggregateHostNotFound:
+    """
+    get(conn, aggregate_id)
+    if not conn.execute(sa.delete(aggregate_hosts).where(
+            aggregate_hosts.c.aggregate_id == aggregate_id, aggregate_hosts.c.host == host)).rowcount:
+        raise exception.AggregateHostNotFound(aggregate_id=aggregate_id, host=host)
+    return _touched(conn, aggregate_id)
+
+
+def _touched(conn, aggregate_id):
+    conn.execute(sa.update(aggregates).where(aggregates.c.id == aggregate_id).values(updated_at=utils.utcnow()))
+    return get(conn, aggregate_id)
+
+
+def forget_host(conn, host):
+    """A host that is gone is in no aggregate."""
+    lock(conn)
+    conn.execute(sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host))
+
+
+def zones(conn, hosts=None):
+    """{host: zone} of the hosts that an aggregate puts into one.
+
+    :param hosts: only of these; None: of all
+    """
+    statement = sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(
+        aggregate_hosts.c.aggregate_id == aggregates.c.id, aggregates.c.availability_zone.is_not(None))
+    if hosts is not None:
+        statement = statement.where(aggregate_hosts.c.host.in_(hosts))
+    return {host: zone for host, zone in conn.execute(statement)}
+
+
+def described(conn, hosts=None):
+    """{host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts that are in aggregates, in the order of the ids.
+
+    The metadata has the zone among it. Hosts in the same aggregates share one list.
+
+    :param hosts: only of these; None: of all
+    """
+    statement = sa.select(aggregate_hosts.c.host, aggregate_hosts.c.aggregate_id).order_by(
+        aggregate_hosts.c.aggregate_id)
+    if hosts is not None:
+        statement = statement.where(aggregate_hosts.c.host.in_(hosts))
+    ids = {}
+    for host, number in conn.execute(statement):
+        ids[host] = (*ids.get(host, ()), number)
+    known = {row['id']: _described(row) for row in conn.execute(sa.select(aggregates).where(
+        aggregates.c.id.in_({number for numbers in ids.values() for number in numbers}))).mappings()} if ids else {}
+    lists = {numbers: [known[number] for number in numbers] for numbers in set(ids.values())}
+    return {host: lists[numbers] for host, numbers in ids.items()}
+
+
+def _described(row):
+    metadata = {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
+    return {'id': row['id'], 'uuid': row['uuid'], 'name': row['name'], 'metadata': dict(sorted(metadata.items()))}
+
+
+def _refuse_two_zones(conn, aggregate_id, hosts, zone):
+    """:raises ZoneConflict: one of the hosts is in another zone through another aggregate"""
+    others = conn.execute(sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(
+        aggregate_hosts.c.aggregate_id == aggregates.c.id, aggregates.c.id != aggregate_id,
+        aggregate_hosts.c.host.in_(hosts), aggregates.c.availability_zone.is_not(None)))
+    for host, other in others:
+        if other != zone:                # compared here: to MariaDB East is east
+            raise exception.ZoneConflict(host=host, zone=other)

@@ -1,0 +1,111 @@
+"""Claims of many servers in one transaction and few statements; what it decides is what db.claims decides one by one.
+
+The nodes are locked first, in the order of their numbers, so that two of these never wait for each other; then the
+claim's condition is judged on their rows, of which the capacities are computed by the database as in db.claims.
+"""
+import functools
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.placement.claims import RESOURCES
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import services
+
+_c = compute_nodes.c
+CAPACITIES = {
+    'vcpus': _c.vcpus * _c.cpu_allocation_ratio,
+    'memory_mb': (_c.memory_mb - _c.reserved_memory_mb) * _c.ram_allocation_ratio,
+    'local_gb': (_c.local_gb - _c.reserved_disk_gb) * _c.disk_allocation_ratio,
+}
+_COUNTS = ('running_vms', *(name + '_used' for name in RESOURCES))
+_LOCK = sa.select(
+    _c.id, _c.used_changed, *[_c[name] for name in (*RESOURCES, *_COUNTS)],
+    *[capacity.label(name + '_capacity') for name, capacity in CAPACITIES.items()]).where(
+    _c.id.in_(sa.bindparam('ids', expanding=True))).order_by(_c.id).with_for_update()
+_ZONES = sa.select(services.c.host, services.c.availability_zone).where(
+    services.c.topic == 'compute', services.c.host.in_(sa.bindparam('hosts', expanding=True)))
+_TAKE = sa.update(compute_nodes).where(_c.id.in_(sa.bindparam('ids', expanding=True))).values(
+    {name: _c[name] + sa.bindparam('by_' + name) for name in _COUNTS})
+_PLACE = ('host', 'node', 'availability_zone')
+
+
+class Nodes:
+    """Nodes that are locked until the transaction ends, and what is taken of them.
+
+    :param ids: numbers of nodes; one that is gone has no room
+    """
+
+    def __init__(self, conn, ids):
+        self._conn = conn
+        self._rows = {row['id']: dict(row) for row in conn.execute(_LOCK, {'ids': sorted(ids)}).mappings()}
+        self._taken = {}
+
+    def take(self, asked):
+        """Take of several nodes at once; False, and nothing, when one of them has no room.
+
+        :param asked: [(number of a node, {resource: amount})], of one node perhaps several
+        """
+        done = []
+        for node, amounts in asked:
+            if not self._fits(node, amounts):
+                for undone in done:
+                    self._add(*undone, -1)
+                return False
+            self._add(node, amounts, 1)
+            done.append((node, amounts))
+        return True
+
+    def _fits(self, node, amounts):
+        row = self._rows.get(node)
+        return row is not None and all(
+            row[name + '_used'] + amount <= row[name + '_capacity'] and amount <= row[name]
+            for name, amount in amounts.items() if amount)
+
+    def _add(self, node, amounts, sign):
+        row, taken = self._rows[node], self._taken.setdefault(node, dict.fromkeys(_COUNTS, 0))
+        for name, amount in (('running_vms', 1), *((name + '_used', amount) for name, amount in amounts.items())):
+            row[name] += sign * amount
+            taken[name] += sign * amount
+
+    def write(self):
+        """One UPDATE for all nodes of which the same is taken; {node: its usage afterwards}."""
+        alike, number = {}, utils.change_number()
+        for node, taken in self._taken.items():
+            if taken['running_vms']:
+                alike.setdefault(tuple(taken.values()), []).append(node)
+        for amounts, ids in alike.items():
+            self._conn.execute(_TAKE, {'ids': ids, 'used_changed': number,
+                                       **{'by_' + name: amount for name, amount in zip(_COUNTS, amounts, strict=True)}})
+            for node in ids:
+                self._rows[node]['used_changed'] = number
+        return {node: {name: row[name] for name in ('used_changed', *_COUNTS)} for node, row in self._rows.items()}
+
+
+def zones(conn, hosts):
+    """{host: zone} of the compute services of these hosts."""
+    return {host: zone for host, zone in conn.execute(_ZONES, {'hosts': list(hosts)})}
+
+
+@functools.cache
+def _place_of(count):
+    """An UPDATE that gives so many servers a place each, if they wait for one."""
+    c = instances.c
+    uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]
+    values = {name: sa.case({uuid: sa.bindparam(f'{name}_{number}', type_=c[name].type)
+                             for number, uuid in enumerate(uuids)}, value=c.uuid) for name in _PLACE}
+    return sa.update(instances).where(
+        c.uuid.in_(uuids),
+        c.vm_state == sa.bindparam('key_vm_state'), c.task_state == sa.bindparam('key_task_state'),
+        c.host.is_(None)).values(values)
+
+
+def place(conn, places, vm_state, task_state):
+    """How many servers {uuid: {'host', 'node', 'availability_zone'}} got a place: those in these states with none."""
+    parameters = {'key_vm_state': vm_state, 'key_task_state': task_state, 'updated_at': utils.utcnow()}
+    for number, (uuid, values) in enumerate(places.items()):
+        parameters[f'uuid_{number}'] = uuid
+        for name in _PLACE:
+            parameters[f'{name}_{number}'] = values[name]
+    return conn.execute(_place_of(len(places)), parameters).rowcount

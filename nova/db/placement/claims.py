@@ -1,0 +1,169 @@
+"""Claims: a server's share of a compute node, taken and given back by conditional UPDATEs.
+
+The condition is the only judge: whatever a scheduler believed, two claims can never overcommit a node. The
+server's host and the node's usage change in one transaction, which the caller holds.
+"""
+import functools
+import logging
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.placement import numa_claims
+from nova.db.placement import pci_devices
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.objects import pci
+
+LOG = logging.getLogger(__name__)
+
+RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
+_NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
+# what a move holds, in the same columns: all of its disk stands in root_gb
+_HELD = [column.label(name) for name, column in zip(_NEEDED, (
+    migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
+    migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type),
+    sa.literal(None, instances.c.numa_topology.type)))]
+
+
+def resources(row):
+    """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
+
+    :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
+                from a volume is not on the node. vCPUs that have a CPU each to themselves are counted by
+                numa_claims alone.
+    """
+    swap_mb = (row['flavor'] or {}).get('swap') or 0
+    disk = (row['root_gb'] if row['image_id'] else 0) + row['ephemeral_gb'] + -(-swap_mb // 1024)
+    shared = row['vcpus'] - numa_claims.pinned(row.get('numa_topology'))
+    return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}
+
+
+def _room(names, limited):
+    """Conditions under which a node takes what is asked: within what is free, and no more than the node has.
+
+    :param limited: names of ``limits``, see claim()
+    """
+    c = compute_nodes.c
+    nodes = {
+        'vcpus': (c.vcpus, c.vcpus, c.cpu_allocation_ratio),
+        'memory_mb': (c.memory_mb, c.memory_mb - c.reserved_memory_mb, c.ram_allocation_ratio),
+        'local_gb': (c.local_gb, c.local_gb - c.reserved_disk_gb, c.disk_allocation_ratio),
+    }
+    for name in names:
+        total, given, ratio = nodes[name]
+        if name in limited:
+            ratio = sa.bindparam('limit_' + name, type_=sa.Float)
+        yield c[name + '_used'] + sa.bindparam('by_' + name) <= given * ratio
+        yield total >= sa.bindparam('by_' + name)
+    if 'running_vms' in limited:
+        yield c.running_vms < sa.bindparam('limit_running_vms')
+
+
+def _changing(*conditions):
+    """An UPDATE of nodes by the numbers that ``_by`` gives."""
+    return sa.update(compute_nodes).where(*conditions).values({
+        name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
+        for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
+
+
+def _by(asked, sign):
+    return {'used_changed': utils.change_number(), 'by_running_vms': sign,
+            **{'by_' + name: sign * asked[name] for name in RESOURCES}}
+
+
+_NUMBER = compute_nodes.c.id == sa.bindparam('key_id')
+_OF_NUMBER = _changing(_NUMBER)
+_OF_NAME = _changing(compute_nodes.c.host == sa.bindparam('key_host'), compute_nodes.c.node == sa.bindparam('key_node'))
+
+
+@functools.cache
+def _claim_of(names, limited):
+    return _changing(_NUMBER, *_room(names, limited))
+
+
+def claim(conn, node_id, asked, limits=None):
+    """Take ``asked`` (see resources()) of the node with this number; False when it has no room.
+
+    :param limits: {resource: the ratio that counts instead of the node's}, and ``running_vms``: servers that the node
+                   may have; what filters say that go by other numbers than the node's own
+    """
+    limits = limits or {}
+    statement = _claim_of(tuple(name for name in RESOURCES if asked[name]), frozenset(limits))
+    return bool(conn.execute(statement, {'key_id': node_id, **_by(asked, 1), **{
+        'limit_' + name: value for name, value in limits.items() if name == 'running_vms' or asked[name]}}).rowcount)
+
+
+def free(conn, row):
+    """Give back what the server of this row holds on its node; nothing when it has none.
+
+    The caller changes or removes the row in the same transaction.
+    """
+    if row['host'] is None:
+        return
+    free_share(conn, row['host'], row['node'], resources(row))
+    if row['numa_topology'] is not None:
+        numa_claims.free(conn, row['host'], row['node'], row['numa_topology'])
+    if pci.asked(row['flavor']):
+        pci_devices.release(conn, row['host'], row['node'], row['uuid'], held=False)
+
+
+def free_share(conn, host, node, asked):
+    """Give back ``asked`` of a node; nothing when the node is gone."""
+    conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(asked, -1)})
+
+
+def free_node(conn, node_id, asked):
+    """Give back a claim whose server turned out to need none."""
+    conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(asked, -1)})
+
+
+def _usage(conn, node=None):
+    """{(host, node): usage columns} as the servers, and the shares that moves hold, add up to."""
+    statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
+    held = sa.select(*_HELD).where(migrations.c.held_host.is_not(None))
+    if node is not None:
+        statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
+        held = held.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
+    usage = {}
+    # one statement, because a server and what its move holds change places without a lock of the node
+    for row in conn.execute(sa.union_all(statement, held)).mappings():
+        sums = usage.setdefault((row['host'], row['node']),
+                                {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
+        for name, value in resources(row).items():
+            sums[name + '_used'] += value
+        sums['running_vms'] += 1
+    return usage
+
+
+def _difference(node, usage):
+    found = usage.get((node['host'], node['node']), {})
+    names = ('running_vms', *[name + '_used' for name in RESOURCES])
+    return {name: (node[name], found.get(name, 0)) for name in names if node[name] != found.get(name, 0)}
+
+
+def audit(conn):
+    """Recompute every node's usage from its servers and mend what differs.
+
+    The first look takes no lock; a node that seems to differ is looked at again under its row lock, because a
+    claim may have been under way. It should find nothing.
+
+    :returns: [{'host', 'node', 'column', 'was', 'is'}] of what was mended
+    """
+    usage = _usage(conn)
+    mended = []
+    for suspect in conn.execute(sa.select(compute_nodes)).mappings().all():
+        if not _difference(suspect, usage):
+            continue
+        locked = sa.select(compute_nodes).where(compute_nodes.c.id == suspect['id']).with_for_update()
+        node = conn.execute(locked).mappings().first()
+        different = _difference(node, _usage(conn, node)) if node else {}
+        if different:
+            conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node['id']).values(
+                used_changed=utils.change_number(), **{name: value for name, (_, value) in different.items()}))
+        for name, (was, value) in different.items():
+            LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.',
+                      node['node'], name, was, value)
+            mended.append({'host': node['host'], 'node': node['node'], 'column': name, 'was': was, 'is': value})
+    return mended + numa_claims.audit(conn)

@@ -1,0 +1,122 @@
+"""Rows of compute nodes: what a host has, and what the claims have taken of it."""
+import uuid as uuidlib
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova import utils
+from nova.db import statements
+from nova.db.placement import numa_claims
+from nova.db.placement import pci_devices
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import services
+
+USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written by claims alone
+_OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pci_stats', 'pci_devices',
+        'numa_topology', *USAGE}
+# what changes with every look: alone it is no reason to make schedulers read the row again
+_QUIET = {'uptime', 'disk_available_least'}
+
+
+def report(conn, host, nodes):
+    """The inventory of a host: a list of dicts of columns, each with ``node``. Usage is left alone.
+
+    Nodes that are not named are removed. A row that did not change is not written. ``pci_devices`` of a node are
+    those that guests may have, dicts of objects.pci.Device.
+    """
+    known = {row['node']: row for row in by_host(conn, host)}
+    had_devices = {name for name, row in known.items() if row['pci_stats'] is not None}
+    now = utils.utcnow()
+    for node in nodes:
+        values = {name: value for name, value in node.items() if name not in _OWN and name != 'host'}
+        row = known.pop(node['node'], None)
+        if row is None:
+            try:
+                conn.execute(sa.insert(compute_nodes).values(
+                    uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
+                    changed=utils.change_number(), **values))
+            except db_exc.DBDuplicateEntry as error:         # the same report at the same moment: a message came twice
+                raise db_exc.RetryRequest(error) from error
+            _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
+            continue
+        _report_topology(conn, row, node)
+        different = {name: value for name, value in values.items() if row[name] != value}
+        if different:
+            if different.keys() - _QUIET:
+                different['changed'] = utils.change_number()
+            conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == row['id'])
+                         .values(updated_at=now, **different))
+    for node in nodes:
+        devices = node.get('pci_devices')
+        if devices or devices is not None and node['node'] in had_devices:
+            pci_devices.report(conn, host, node['node'], devices)
+    for name in had_devices & known.keys():
+        pci_devices.report(conn, host, name, [])
+    if known:
+        conn.execute(sa.delete(compute_nodes).where(
+            compute_nodes.c.id.in_([row['id'] for row in known.values()])))
+
+
+def _report_topology(conn, row, node):
+    if 'numa_topology' in node:
+        numa_claims.report(conn, row, node['numa_topology'])
+
+
+def get(conn, node_id):
+    """A node by its uuid or its number.
+
+    :raises ComputeHostNotFound:
+    """
+    text = str(node_id)
+    if len(text) == 36:
+        condition = compute_nodes.c.uuid == text
+    elif text.isascii() and text.isdigit() and len(text) <= 9:
+        condition = compute_nodes.c.id == int(text)
+    else:
+        raise exception.ComputeHostNotFound(host=node_id)
+    row = conn.execute(sa.select(compute_nodes).where(condition)).mappings().first()
+    if row is None:
+        raise exception.ComputeHostNotFound(host=node_id)
+    return dict(row)
+
+
+def by_host(conn, host):
+    """Rows of the nodes of a host."""
+    statement = sa.select(compute_nodes).where(compute_nodes.c.host == host).order_by(compute_nodes.c.id)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def capabilities(conn, hosts):
+    """[(host, {feature: bool})] of the nodes of these hosts."""
+    return conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
+        compute_nodes.c.host.in_(hosts))).all()
+
+
+def list(conn, *, limit=None, after_id=None, node_like=None, with_service=False):
+    """Nodes in the order of their numbers.
+
+    :param after_id: number of the last node of the page before
+    :param node_like: part of the node's name
+    :param with_service: those alone whose host has a row of its compute service
+    """
+    statement = sa.select(compute_nodes).order_by(compute_nodes.c.id)
+    if after_id is not None:
+        statement = statement.where(compute_nodes.c.id > after_id)
+    if node_like is not None:
+        statement = statement.where(compute_nodes.c.node.contains(node_like, autoescape=True))
+    if with_service:
+        statement = statement.where(sa.exists().where(services.c.host == compute_nodes.c.host,
+                                                      services.c.binary == 'nova-compute'))
+    if limit is not None:
+        statement = statement.limit(limit)
+    return statements.dicts(conn.execute(statement))
+
+
+def statistics(conn):
+    """Sums over all nodes: {'count', 'vcpus', 'memory_mb', …} (what ``os-hypervisors/statistics`` shows)."""
+    names = ('vcpus', 'memory_mb', 'local_gb', *USAGE, 'disk_available_least')
+    columns = [sa.func.coalesce(sa.func.sum(compute_nodes.c[name]), 0).label(name) for name in names]
+    row = conn.execute(sa.select(sa.func.count().label('count'), *columns)
+                       .select_from(compute_nodes)).mappings().one()
+    return {name: int(value) for name, value in row.items()}

@@ -1,0 +1,75 @@
+"""Images that hosts were asked to fetch ahead of time: a row a host and image says what became of it.
+
+A row ``waiting`` until the host has said so, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
+"""
+import datetime
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import engine
+from nova.db.tables.placement import image_cache_tasks as table
+
+PAGE = 1000
+KEPT = datetime.timedelta(days=1)         # what became of it is shown for so long
+WAITING, CACHED, FAILED = 'waiting', 'cached', 'failed'
+STATES = (WAITING, CACHED, FAILED)
+UNABLE = 'The host cannot fetch images ahead of time.'
+SILENT = 'The host did not fetch it in time.'
+
+
+def add(conn, ctx, hosts, image_ids, deadline_s, unable=()):
+    """Ask hosts to fetch images; what they were asked already, and have not answered, is asked once.
+
+    :param deadline_s: seconds after which a host that said nothing is asked again
+    :param unable: hosts that cannot, which is noted
+    """
+    now = utils.utcnow()
+    conn.execute(sa.delete(table).where(
+        table.c.host.in_([*hosts, *unable]), table.c.image_id.in_(image_ids), table.c.state != WAITING))
+    shared = {'request_id': ctx.request_id, 'project_id': ctx.project_id, 'user_id': ctx.user_id, 'created_at': now}
+    asked = {'state': WAITING, 'reason': None, 'finished_at': None,
+             'deadline': now + datetime.timedelta(seconds=deadline_s)}
+    noted = {'state': FAILED, 'reason': UNABLE, 'finished_at': now, 'deadline': now}
+    rows = [{'host': host, 'image_id': image_id, **shared, **values}
+            for some, values in ((hosts, asked), (unable, noted)) for host in some for image_id in image_ids]
+    if rows:
+        engine.insert_many_ignore(conn, table, rows)
+
+
+def done(conn, host, image_id, reason=None):
+    """The host has it, or for this reason never will."""
+    conn.execute(sa.update(table).where(table.c.host == host, table.c.image_id == image_id).values(
+        state=FAILED if reason else CACHED, reason=reason, finished_at=utils.utcnow()))
+
+
+def overdue(conn, now):
+    """Rows of which the host has said nothing in time, oldest first."""
+    statement = (sa.select(table).where(table.c.deadline < now, table.c.state == WAITING)
+                 .order_by(table.c.id).limit(PAGE))
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def postpone(conn, ids, deadline):
+    conn.execute(sa.update(table).where(table.c.id.in_(ids)).values(deadline=deadline))
+
+
+def give_up(conn, ids):
+    """These hosts have been asked often enough."""
+    conn.execute(sa.update(table).where(table.c.id.in_(ids), table.c.state == WAITING).values(
+        state=FAILED, reason=SILENT, finished_at=utils.utcnow()))
+
+
+def expire(conn, now):
+    """Forget what became of it, after KEPT."""
+    conn.execute(sa.delete(table).where(table.c.state != WAITING, table.c.finished_at < now - KEPT))
+
+
+def progress(conn, hosts):
+    """[(image id, state, number)] and [(image id, host, reason)] of the failures, of these hosts."""
+    mine = table.c.host.in_(hosts)
+    numbers = conn.execute(sa.select(table.c.image_id, table.c.state, sa.func.count()).where(mine).group_by(
+        table.c.image_id, table.c.state)).all()
+    failures = conn.execute(sa.select(table.c.image_id, table.c.host, table.c.reason).where(
+        mine, table.c.state == FAILED).order_by(table.c.image_id, table.c.host).limit(PAGE)).all()
+    return numbers, failures

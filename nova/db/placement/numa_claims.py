@@ -1,0 +1,159 @@
+"""NUMA cells of the compute nodes: what of their CPUs, memory and pages servers have (objects.numa, hardware.usage).
+
+    report   what a node says that it has; what servers have of it stays counted
+    take     a server, or a move, has got its place
+    free     gives back
+    audit    counts anew from the servers
+
+A node's topology stands in its row with all that is taken of it, a server's in the server's row, a move's in the
+move's. Whoever changes the node's holds its row until the transaction ends. A server without a topology costs no
+statement.
+"""
+import functools
+import logging
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.hardware import host as hosts
+from nova.hardware import usage
+from nova.objects import numa
+
+LOG = logging.getLogger(__name__)
+
+_c = compute_nodes.c
+_OF_NODE = sa.select(_c.numa_topology).where(
+    _c.host == sa.bindparam('key_host'), _c.node == sa.bindparam('key_node'))
+_LOCKED = sa.select(_c.id, _c.numa_topology).where(
+    _c.host == sa.bindparam('key_host'), _c.node == sa.bindparam('key_node')).with_for_update()
+_WRITE = sa.update(compute_nodes).where(_c.id == sa.bindparam('key_id'))
+_SERVERS = sa.select(instances.c.host, instances.c.node, instances.c.numa_topology).where(
+    instances.c.host.is_not(None), instances.c.numa_topology.is_not(None))
+_MOVES = sa.select(migrations.c.held_host, migrations.c.held_node, migrations.c.held_numa_topology).where(
+    migrations.c.held_host.is_not(None), migrations.c.held_numa_topology.is_not(None))
+_COUNTED = ('cpu_usage', 'memory_usage', 'pinned_cpus', 'mempages')
+
+# hosts of a cloud are much alike; nobody changes what this gives
+load_host = functools.lru_cache(maxsize=4096)(numa.load_host)
+
+
+def pinned(text):
+    """How many vCPUs of a server with this topology have a CPU each to themselves; None: it has no topology."""
+    return len(numa.dedicated(text))
+
+
+def report(conn, node, text):
+    """Store which topology a node has.
+
+    :param node: its row as it is known
+    :param text: a HostTopology with nobody on it; None: it has none
+    """
+    if _is_known(node['numa_topology'], text):
+        return
+    stored = _lock(conn, node['host'], node['node'])
+    if stored is None or _is_known(stored.numa_topology, text):
+        return
+    if text is not None:
+        text = numa.text_of_host(usage.recount(load_host(text), _guests(conn, node).get(_place(node), ())))
+    _write(conn, stored.id, text)
+
+
+def of_node(conn, host, node):
+    """The stored topology of a node; None when it has none, or is gone."""
+    return conn.execute(_OF_NODE, {'key_host': host, 'key_node': node}).scalar()
+
+
+def take(conn, node_id, topology):
+    """A locked node's HostTopology is this one now."""
+    _write(conn, node_id, numa.text_of_host(topology))
+
+
+def free(conn, host, node, text):
+    """Give back what a server, or a move, with this topology had of a node; nothing when the node is gone.
+
+    What the node does not have, because its hardware has changed, cannot be given back: the audit counts it anew.
+    """
+    stored = _lock(conn, host, node)
+    if stored is None or stored.numa_topology is None:
+        return
+    try:
+        left = usage.free(load_host(stored.numa_topology), numa.load_guest(text))
+    except usage.Overcommitted as error:
+        LOG.warning('Node %s cannot be given back what a server had: %s', node, error)
+        return
+    _write(conn, stored.id, numa.text_of_host(left))
+
+
+def audit(conn):
+    """Count anew what servers have of the nodes' cells, and mend what differs; see claims.audit."""
+    guests, mended = _guests(conn), []
+    suspects = [row for row in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
+        _c.numa_topology.is_not(None))).mappings() if _differences(row, guests)]
+    for row in suspects:
+        stored = _lock(conn, row['host'], row['node'])
+        if stored is None or stored.numa_topology is None:
+            continue
+        here = {'host': row['host'], 'node': row['node'], 'numa_topology': stored.numa_topology}
+        different = _differences(here, _guests(conn, row))
+        if different:
+            right = usage.recount(load_host(stored.numa_topology), _guests(conn, row).get(_place(row), ()))
+            _write(conn, stored.id, numa.text_of_host(right))
+        for column, was, value in different:
+            LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.', row['node'], column, was, value)
+            mended.append({'host': row['host'], 'node': row['node'], 'column': column, 'was': was, 'is': value})
+    return mended
+
+
+def _differences(row, guests):
+    """[(what, as it is stored, as it should be)] of a node's cells."""
+    stored = load_host(row['numa_topology'])
+    mine = guests.get(_place(row))
+    right = usage.recount(stored, mine) if mine else _unused(row['numa_topology'])
+    return [(f'numa_topology[{cell.id}].{name}', _shown(getattr(cell, name)), _shown(getattr(other, name)))
+            for cell, other in zip(stored.cells, right.cells, strict=True) for name in _COUNTED
+            if getattr(cell, name) != getattr(other, name)]
+
+
+def _shown(value):
+    if isinstance(value, int):
+        return value
+    return sorted(value) if isinstance(value, frozenset) else {pages.size_kb: pages.used for pages in value}
+
+
+@functools.lru_cache(maxsize=4096)
+def _unused(text):
+    return hosts.unused(load_host(text))
+
+
+def _is_known(stored, text):
+    if stored is None or text is None:
+        return stored is text
+    return _unused(stored) == load_host(text)
+
+
+def _guests(conn, node=None):
+    """{(host, node): [GuestTopology]} of servers and of what moves hold, on one node or on all."""
+    servers, moves = _SERVERS, _MOVES
+    if node is not None:
+        servers = servers.where(instances.c.host == node['host'], instances.c.node == node['node'])
+        moves = moves.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
+    found = {}
+    # one statement, because a server and what its move holds change places without a lock of the node
+    for host, name, text in conn.execute(sa.union_all(servers, moves)):
+        found.setdefault((host, name), []).append(numa.load_guest(text))
+    return found
+
+
+def _place(row):
+    return row['host'], row['node']
+
+
+def _lock(conn, host, node):
+    return conn.execute(_LOCKED, {'key_host': host, 'key_node': node}).first()
+
+
+def _write(conn, node_id, text):
+    conn.execute(_WRITE, {'key_id': node_id, 'numa_topology': text, 'numa_changed': utils.change_number()})

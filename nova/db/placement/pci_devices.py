@@ -1,0 +1,225 @@
+"""PCI devices of the compute nodes: which there are, and who has them.
+
+    report   what a host has, compared with the rows
+    claim    devices for a server, or for a move of it
+    swap     the server's own devices and those that its move holds change places
+    release  gives back
+
+Whoever changes devices of a node holds the node's row until the transaction ends, so that two claims never see the
+same device available; the pools that schedulers read (compute_nodes.pci_stats) are written in the same transaction.
+A server that asks for no device costs no statement.
+"""
+import dataclasses
+import logging
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import statements
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.db.tables.pci import pci_devices
+from nova.hardware import pci_pools
+from nova.objects import pci
+
+LOG = logging.getLogger(__name__)
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(pci.Device))
+_OURS = ('status', 'instance_uuid', 'request_id', 'held')            # the others are the host's to say
+_LOCK = sa.select(compute_nodes.c.id).where(
+    compute_nodes.c.host == sa.bindparam('key_host'),
+    compute_nodes.c.node == sa.bindparam('key_node')).with_for_update()
+_ON_NODE = sa.select(pci_devices).where(
+    pci_devices.c.host == sa.bindparam('key_host'), pci_devices.c.node == sa.bindparam('key_node')).order_by(
+    pci_devices.c.address)
+_SWAP = sa.update(pci_devices).where(pci_devices.c.instance_uuid == sa.bindparam('key_uuid')).values(
+    held=~pci_devices.c.held)
+_CHANGE = sa.update(pci_devices).where(pci_devices.c.id == sa.bindparam('key_id'))
+
+
+def report(conn, host, node, devices):
+    """Store which devices a node has: a list of dicts of pci.Device's fields.
+
+    One that a guest has, and that is not there any more, is kept as 'removed' until the guest gives it back.
+    """
+    found = {device.address: device for device in _loaded(devices)}
+    if _same(_on_node(conn, host, node), found):
+        return
+    known = _locked(conn, host, node)
+    kept = []
+    for device in known.values():
+        fresh = found.pop(device.address, None)
+        if fresh is not None:
+            ours = {name: getattr(device, name) for name in _OURS}
+            status = pci.CLAIMED if device.status == pci.REMOVED else device.status
+            kept.append(dataclasses.replace(fresh, **{**ours, 'status': status}))
+        elif device.instance_uuid is not None:
+            if device.status != pci.REMOVED:
+                LOG.error('PCI device %s of node %s is gone; server %s has it.', device.address, node,
+                          device.instance_uuid)
+            kept.append(dataclasses.replace(device, status=pci.REMOVED))
+    _write(conn, host, node, known, pci_pools.settled([*kept, *found.values()]))
+
+
+def claim(conn, host, node, requests, instance_uuid, held=False, topology=None, cells=None):
+    """Take devices of a node for a server; whether it has what is asked for.
+
+    :param requests: [pci.Request]
+    :param held: for a move of the server (server_migrations.hold)
+    :param topology: HostTopology, and cells: the ids of its cells that the guest is on; None: it has no topology
+    """
+    known = _locked(conn, host, node)
+    devices = list(known.values())
+    chosen = pci_pools.choose(devices, requests, topology, cells)
+    if chosen is None:
+        return False
+    _write(conn, host, node, known, pci_pools.claim(devices, requests, chosen, instance_uuid, held))
+    return True
+
+
+def release(conn, host, node, instance_uuid, held=None):
+    """Give back the devices of a server on a node.
+
+    :param held: True: those that a move of it holds alone; False: the others alone
+    """
+    known = _locked(conn, host, node)
+    _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, held=held))
+
+
+def swap(conn, instance_uuid):
+    """What the server's own row says, and what its move holds, change places."""
+    conn.execute(_SWAP, {'key_uuid': instance_uuid})
+
+
+def forget(conn, host):
+    """The host is not there any more: its devices go with it, those that a server still has excepted."""
+    conn.execute(sa.delete(pci_devices).where(pci_devices.c.host == host, pci_devices.c.instance_uuid.is_(None)))
+
+
+def of_instance(conn, instance_uuid, host):
+    """[pci.Device] that a server has on its host; what a move holds is not among them."""
+    rows = statements.rows(conn, pci_devices, ('address',), instance_uuid=instance_uuid, host=host, held=False)
+    return [_device(row) for row in rows]
+
+
+def without(conn, host, node, instance_uuid):
+    """The pci_stats that a node would have if a server had none of its devices."""
+    return _stats(pci_pools.release(list(_on_node(conn, host, node).values()), instance_uuid))
+
+
+def audit(conn):
+    """Give back devices of servers that are not there any more, and mend pools that differ from the devices.
+
+    Looked at again under the node's lock before anything is changed. It should find nothing.
+
+    :returns: [{'host', 'node', 'column', 'was', 'is'}] of what was mended
+    """
+    nodes = {(row['host'], row['node']): row['pci_stats'] for row in conn.execute(sa.select(
+        compute_nodes.c.host, compute_nodes.c.node, compute_nodes.c.pci_stats).where(
+        compute_nodes.c.pci_stats.is_not(None))).mappings()}
+    if not nodes:
+        return []
+    suspects = {place for place, _ in _lost(conn)}
+    rows = {}
+    for row in statements.rows(conn, pci_devices, ('address',)):
+        rows.setdefault((row['host'], row['node']), []).append(_device(row))
+    suspects.update(place for place, stats in nodes.items() if stats != _stats(rows.get(place, ())))
+    return [each for place in sorted(suspects) for each in _mend(conn, *place)]
+
+
+def _mend(conn, host, node):
+    known = _locked(conn, host, node)
+    mended = []
+    devices = list(known.values())
+    for _place, device in _lost(conn, host, node):
+        LOG.error('PCI device %s of node %s was of server %s, which does not have it.', device.address, node,
+                  device.instance_uuid)
+        mended.append({'host': host, 'node': node, 'column': 'pci_devices',
+                       'was': f'{device.address} {device.instance_uuid}', 'is': device.address})
+        devices = pci_pools.release(devices, device.instance_uuid, held=device.held)
+    stats = conn.execute(sa.select(compute_nodes.c.pci_stats).where(
+        compute_nodes.c.host == host, compute_nodes.c.node == node)).scalar()
+    right = _stats(devices)
+    if stats != right and not mended:
+        LOG.error('The pools of PCI devices of node %s differed from its devices.', node)
+        mended.append({'host': host, 'node': node, 'column': 'pci_stats', 'was': stats, 'is': right})
+    if mended:
+        _write(conn, host, node, known, devices)
+    return mended
+
+
+def _lost(conn, host=None, node=None):
+    """[((host, node), pci.Device)] that have a server which is not there, or not any more."""
+    c, own, move = pci_devices.c, instances.c, migrations.c
+    here = sa.exists().where(own.uuid == c.instance_uuid, own.host == c.host, own.node == c.node)
+    moving = sa.exists().where(move.instance_uuid == c.instance_uuid, move.held_host == c.host,
+                               move.held_node == c.node)
+    statement = sa.select(pci_devices).where(
+        c.instance_uuid.is_not(None),
+        sa.or_(sa.and_(c.held.is_(sa.false()), ~here), sa.and_(c.held.is_(sa.true()), ~moving)))
+    if host is not None:
+        statement = statement.where(c.host == host, c.node == node)
+    return [((row['host'], row['node']), _device(row)) for row in statements.dicts(conn.execute(statement))]
+
+
+def _locked(conn, host, node):
+    """{row's number: pci.Device} of a node, which nobody else changes until the transaction ends."""
+    if conn.dialect.name != 'sqlite':
+        conn.execute(_LOCK, {'key_host': host, 'key_node': node})
+    return _on_node(conn, host, node)
+
+
+def _on_node(conn, host, node):
+    return {row['id']: _device(row) for row in statements.dicts(
+        conn.execute(_ON_NODE, {'key_host': host, 'key_node': node}))}
+
+
+def _write(conn, host, node, known, devices):
+    """Change the rows of a locked node to these devices, and its pools with them: one statement a kind of change."""
+    now, numbers = utils.utcnow(), {device.address: number for number, device in known.items()}
+    fresh, different = [], []
+    for device in devices:
+        number = numbers.pop(device.address, None)
+        if number is None:
+            fresh.append({'host': host, 'node': node, 'created_at': now, 'updated_at': now, **_values(device)})
+        elif device != known[number]:
+            different.append({'key_id': number, 'updated_at': now, **_values(device)})
+    if fresh:
+        conn.execute(statements.insert(pci_devices), fresh)
+    if different:
+        conn.execute(_CHANGE, different)
+    if numbers:
+        conn.execute(sa.delete(pci_devices).where(pci_devices.c.id.in_(numbers.values())))
+    statements.update(conn, compute_nodes, {'pci_stats': _stats(devices), 'changed': utils.change_number()},
+                      host=host, node=node)
+
+
+def _stats(devices):
+    """The pools as the node's row has them: None for a node without devices."""
+    return pci.dump(pci_pools.pools(devices)) if devices else None
+
+
+def _same(known, found):
+    """Whether the rows say of the hardware what the host says."""
+    if len(known) != len(found):
+        return False
+    for device in known.values():
+        ours = {name: getattr(device, name) for name in _OURS}
+        fresh = found.get(device.address)
+        if device.status == pci.REMOVED or fresh is None or dataclasses.replace(fresh, **ours) != device:
+            return False
+    return True
+
+
+def _loaded(devices):
+    return pci.load_devices([{name: value for name, value in device.items() if name in _FIELDS and name not in _OURS}
+                             for device in devices])
+
+
+def _device(row):
+    return pci.Device(**{name: row[name] for name in _FIELDS})
+
+
+def _values(device):
+    return {name: getattr(device, name) for name in _FIELDS}

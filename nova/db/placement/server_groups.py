@@ -1,0 +1,285 @@
+"""Server groups and their members.
+
+A group stands in the API database; its members are the servers whose instance_mappings name it, so that a member
+leaves with its mapping. In a cell the servers' rows name it, too: what claims go by.
+
+A group has any number of policies. Who changes what binds its members holds the lock of its project, as those who
+join it do, so that nobody joins meanwhile.
+"""
+import collections
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.placement.categories import REGULAR
+from nova.db.projects import quotas
+from nova.db.tables.aggregates import server_groups
+from nova.db.tables.api import instance_mappings
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.db.tables.cell import services
+from nova.db.tables.placement import group_locks
+
+AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
+SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
+PROXIMITY, CAPABILITIES = 'network-proximity', 'host-capabilities'
+# in the order in which a group's are listed
+POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY, PROXIMITY, CAPABILITIES)
+# two of which a group has one at most: no place, or no order of places, would satisfy both
+OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOFT_ANTI_AFFINITY)))
+
+SCOPE = 'capabilities:'          # how the keys of metadata begin that the policy host-capabilities goes by
+MOST = 'max_server_per_host'     # the rule of anti-affinity
+LOCALITY = 'network_locality'    # metadata of an aggregate and capability of a host: for the policy network-proximity
+
+# ---- the API database --------------------------------------------------------
+
+
+def get(conn, group_id):
+    """A group's row as a dict, with ``policies``: its policies' names; ``metadata``: a dict; and ``members``: uuids of
+    its servers, oldest first; ``administrative``: those of them that are for administrators, a set.
+
+    :raises ServerGroupNotFound:
+    """
+    return _with_members(conn, [_row(conn, group_id)])[0]
+
+
+def get_locked(conn, group_id):
+    """The same; nobody joins or changes the group until the transaction ends.
+
+    :raises ServerGroupNotFound:
+    """
+    locked, row = None, _row(conn, group_id)
+    while row['project_id'] != locked:              # another one when it was given away meanwhile
+        locked = row['project_id']
+        quotas.lock(conn, locked)
+        row = _row(conn, group_id)
+    return _with_members(conn, [row])[0]
+
+
+def named(conn, project_id, name):
+    """Ids of a project's groups of this name, oldest first."""
+    c = server_groups.c
+    rows = conn.execute(sa.select(c.uuid, c.name).where(
+        c.project_id == nova_context.the_project(project_id), c.name == name).order_by(c.id))
+    return [row.uuid for row in rows if row.name == name]           # MariaDB does not tell A from a
+
+
+def _row(conn, group_id):
+    row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
+    if row is None:
+        raise exception.ServerGroupNotFound(group_id=group_id)
+    return row
+
+
+def page(conn, project_id, *, limit=None, offset=0):
+    """Groups, oldest first, as ``get`` gives them.
+
+    :param project_id: only of this project; ALL_PROJECTS: of all
+    """
+    statement = sa.select(server_groups).order_by(server_groups.c.id).limit(limit).offset(offset)
+    if nova_context.one_project(project_id):
+        statement = statement.where(server_groups.c.project_id == project_id)
+    return _with_members(conn, conn.execute(statement).mappings().all())
+
+
+def _with_members(conn, rows):
+    members, administrative = {row['uuid']: [] for row in rows}, {row['uuid']: set() for row in rows}
+    c = instance_mappings.c
+    if rows:
+        for group_id, uuid, category in conn.execute(sa.select(c.server_group_id, c.instance_uuid, c.category).where(
+                c.server_group_id.in_(list(members))).order_by(c.created_at, c.instance_uuid)):
+            members[group_id].append(uuid)
+            if category != REGULAR:
+                administrative[group_id].add(uuid)
+    return [{**_read(row), 'members': members[row['uuid']], 'administrative': administrative[row['uuid']]}
+            for row in rows]
+
+
+def _read(row):
+    found = dict(row)
+    return {**found, 'policies': _split(found.pop('policy')), 'metadata': found['metadata'] or {}}
+
+
+def _written(values):
+    """Columns of what ``get`` shows."""
+    columns = {name: value for name, value in values.items() if name != 'policies'}
+    if 'policies' in values:
+        columns['policy'] = ','.join(name for name in POLICIES if name in values['policies'])
+    return columns
+
+
+def _split(policy):
+    return policy.split(',') if policy else []
+
+
+def create(conn, limits, values):
+    """A new group; its row as ``get`` gives it.
+
+    :param limits: what quotas.limits_of gave for its project
+    :param values: project_id, user_id, name and, where it has them, policies, rules, metadata, uuid
+    :raises LimitExceeded: the project has as many as it may
+    :raises ServerGroupExists: there is one with this uuid
+    """
+    quotas.check_server_groups(conn, limits, values['project_id'], values['user_id'])
+    row = {'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'rules': {}, 'metadata': {},
+           **_written({'policies': (), **values})}
+    if not engine.insert_ignore(conn, server_groups, row).rowcount:
+        raise exception.ServerGroupExists(group_id=row['uuid'])
+    return {**_read(row), 'members': [], 'administrative': set()}
+
+
+def update(conn, row, values, limits=None):
+    """Change a group; its row afterwards.
+
+    :param row: what get_locked gave in this transaction
+    :param values: some of name, policies, rules, metadata and project_id
+    :param limits: what quotas.limits_of gave for its new project
+    :raises ServerGroupNotEmpty: what binds its members would change
+    :raises LimitExceeded: the new project has as many as it may
+    """
+    values = {name: value for name, value in values.items() if value != row[name]}
+    if row['members'] and (what := _binding(row, values)):
+        raise exception.ServerGroupNotEmpty(group_id=row['uuid'], what=what)
+    if 'project_id' in values:
+        quotas.check_server_groups(conn, limits, values['project_id'], row['user_id'])
+    if values:
+        conn.execute(sa.update(server_groups).where(server_groups.c.uuid == row['uuid']).values(**_written(values)))
+    return {**row, **values}
+
+
+def _binding(row, values):
+    """What of the changes binds the members of a group, in words; None when nothing does."""
+    for name, what in (('policies', 'its policies'), ('rules', 'its rules'), ('project_id', 'its project')):
+        if name in values:
+            return what
+    if (CAPABILITIES in row['policies'] and 'metadata' in values
+            and capabilities(values['metadata']) != capabilities(row['metadata'])):
+        return f'metadata that begins with {SCOPE}'
+    return None
+
+
+def capabilities(metadata):
+    """The items of a group's metadata that the policy host-capabilities goes by."""
+    return {key: value for key, value in metadata.items() if key.startswith(SCOPE)}
+
+
+def delete(conn, group_id):
+    """Remove a group; its members go on without it.
+
+    :raises ServerGroupNotFound:
+    """
+    get_locked(conn, group_id)                                   # nobody joins meanwhile
+    if not conn.execute(sa.delete(server_groups).where(server_groups.c.uuid == group_id)).rowcount:
+        raise exception.ServerGroupNotFound(group_id=group_id)
+    conn.execute(sa.update(instance_mappings).where(instance_mappings.c.server_group_id == group_id)
+                 .values(server_group_id=None))
+
+
+def room(conn, limits, project_id, group_id, least, most):
+    """How many new servers, from ``least`` to ``most``, may join a group of the project.
+
+    The caller holds the project's lock and adds the members in the same transaction.
+
+    :raises BadRequest: the project has no such group
+    :raises LimitExceeded: fewer than ``least``
+    """
+    mine = sa.select(server_groups.c.id).where(server_groups.c.uuid == group_id,
+                                               server_groups.c.project_id == project_id)
+    if conn.execute(mine).first() is None:
+        raise exception.BadRequest(f'Server group {group_id} could not be found.')
+    limit = limits['server_group_members']
+    if limit < 0:
+        return most
+    members = sa.select(sa.func.count()).select_from(instance_mappings).where(
+        instance_mappings.c.server_group_id == group_id)
+    left = limit - conn.execute(members).scalar()
+    if left < least:
+        raise exception.LimitExceeded(resource='servers in group', limit=limit)
+    return min(most, left)
+
+
+def existing(conn, group_ids):
+    """Those of ``group_ids`` that are there."""
+    return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
+
+
+def find(conn, group_id):
+    """The row of a group as ``get`` gives it, without its members; None when there is none (any more)."""
+    row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
+    return None if row is None else _read(row)
+
+
+def member_cells(conn, group_id):
+    """Uuids of the cells that a group's members are in, a set."""
+    return set(conn.execute(sa.select(instance_mappings.c.cell_uuid).where(
+        instance_mappings.c.server_group_id == group_id).distinct()).scalars())
+
+
+# ---- a cell's database -------------------------------------------------------
+
+def lock(conn, group_id):
+    """No other claim for a member of the group is decided until this transaction ends."""
+    engine.lock_row(conn, group_locks, {'group_uuid': group_id})
+
+
+def hosts(conn, group_id, but=None):
+    """Counter {host: members on it, or on their way to it, or that may come back to it}.
+
+    :param but: uuid of a server that does not count
+    """
+    return collections.Counter(host for _, host in places(conn, group_id, but))
+
+
+def places(conn, group_id, but=None):
+    """{(member, host)}; a member that moves has two hosts. See ``hosts``."""
+    here = sa.select(instances.c.uuid, instances.c.host).where(
+        instances.c.server_group_id == group_id, instances.c.host.is_not(None))
+    coming = sa.select(instances.c.uuid, migrations.c.held_host).where(
+        instances.c.server_group_id == group_id, migrations.c.instance_uuid == instances.c.uuid,
+        migrations.c.held_host.is_not(None))
+    # one statement, because a server and what its move holds change places without a lock of the group
+    return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
+
+
+def localities(conn, hosts):
+    """{host: its network localities, a frozenset} of those of ``hosts`` that are there.
+
+    A host has the one that it reports, and those of its aggregates.
+    """
+    nodes = sa.select(compute_nodes.c.host, compute_nodes.c.capabilities, services.c.aggregates).select_from(
+        compute_nodes.outerjoin(services, sa.and_(services.c.host == compute_nodes.c.host,
+                                                  services.c.topic == 'compute'))).where(
+        compute_nodes.c.host.in_(hosts))
+    found = {}
+    for host, own, listed in conn.execute(nodes) if hosts else ():
+        found[host] = found.get(host, frozenset()) | locality(own, listed)
+    return found
+
+
+def locality(own, listed):
+    """The network localities of a host, a frozenset.
+
+    :param own: its capabilities
+    :param listed: its aggregates, as services.aggregates has them
+    """
+    values = [(own or {}).get(LOCALITY), *((each.get('metadata') or {}).get(LOCALITY) for each in listed or ())]
+    return frozenset(value for value in values if value)
+
+
+def mentioned(conn):
+    """Ids of the groups that servers' rows name."""
+    return set(conn.execute(sa.select(instances.c.server_group_id).where(
+        instances.c.server_group_id.is_not(None)).distinct()).scalars())
+
+
+def forget(conn, group_ids):
+    """Servers are in none of these groups any more; removes what the claims had of them."""
+    conn.execute(sa.update(instances).where(instances.c.server_group_id.in_(group_ids))
+                 .values(server_group_id=None))
+    conn.execute(sa.delete(group_locks).where(group_locks.c.group_uuid.in_(group_ids)))

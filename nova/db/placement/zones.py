@@ -1,0 +1,125 @@
+"""What the aggregates say of a cell's compute hosts, written into the rows that everybody reads: zone and aggregates.
+
+The schedulers follow these rows by change number, so that both reach them without queries of their own.
+"""
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.db.tables.cell import services
+
+_COMPUTE = services.c.topic == 'compute'
+
+
+def of(conn, hosts=None):
+    """{host: zone} of the compute services.
+
+    :param hosts: only of these; None: of all
+    """
+    return {host: zone for host, zone, _ in rows(conn, hosts)}
+
+
+def aggregates_of(conn, hosts=None):
+    """{host: [its aggregates, as db.aggregates.described has them]} of the compute services."""
+    return {host: listed for host, _, listed in rows(conn, hosts)}
+
+
+def rows(conn, hosts=None):
+    """[(host, zone, aggregates)] of the compute services."""
+    statement = sa.select(services.c.host, services.c.availability_zone, services.c.aggregates).where(_COMPUTE)
+    if hosts is not None:
+        statement = statement.where(services.c.host.in_(hosts))
+    return conn.execute(statement).all()
+
+
+def move(conn, wanted):
+    """Put hosts into the zones {host: zone}; those of other cells are left alone.
+
+    The nodes are locked first, which every claim needs: no server can arrive between the look and the write.
+
+    :raises HostHasServers: a host with servers would change its zone; the caller's transaction must end
+    """
+    changing = _changing(of(conn, list(wanted)), wanted)
+    if not changing:
+        return
+    conn.execute(sa.select(compute_nodes.c.id).where(compute_nodes.c.host.in_(list(changing)))
+                 .order_by(compute_nodes.c.id).with_for_update())
+    _refuse_busy(conn, changing)
+    _write_zones(conn, changing)
+
+
+def check(conn, wanted):
+    """Whether ``move`` could be done now, for who moves hosts of several cells.
+
+    :raises HostHasServers:
+    """
+    changing = _changing(of(conn, list(wanted)), wanted)
+    if changing:
+        _refuse_busy(conn, changing)
+
+
+def _refuse_busy(conn, changing):
+    for column in (instances.c.host, migrations.c.held_host):        # servers, and those on their way
+        busy = sa.select(column).where(column.in_(list(changing))).limit(1)
+        found = conn.execute(busy).scalar()
+        if found is not None:
+            raise exception.HostHasServers(host=found)
+
+
+def describe(conn, wanted):
+    """Let hosts' rows say their aggregates {host: [those of db.aggregates.described]}; what changed of it.
+
+    One statement for all hosts that are in the same aggregates.
+    """
+    changing = _changing(aggregates_of(conn, list(wanted)), wanted)
+    alike = {}
+    for host, listed in changing.items():
+        alike.setdefault(utils.dump_json(listed), []).append(host)
+    for hosts in alike.values():
+        conn.execute(sa.update(services).where(services.c.host.in_(hosts), _COMPUTE)
+                     .values(aggregates=changing[hosts[0]]))
+    _mark(conn, list(changing))
+    return changing
+
+
+def mend(conn, wanted):
+    """Write the zones {host: zone} where the rows say another one, also of servers; {host: zone} of those hosts."""
+    changing = _changing(of(conn, list(wanted)), wanted)
+    _write_zones(conn, changing)
+    for zone, hosts in _by_zone(changing).items():
+        conn.execute(sa.update(instances).where(instances.c.host.in_(hosts)).values(availability_zone=zone))
+    return changing
+
+
+def current(host):
+    """The zone of a host as a value in a statement: what is written is true, whatever a scheduler believes."""
+    return sa.select(services.c.availability_zone).where(services.c.host == host, _COMPUTE).scalar_subquery()
+
+
+def _changing(present, wanted):
+    """Of {host: value} what the hosts that are present have differently."""
+    return {host: value for host, value in wanted.items() if present.get(host, value) != value}
+
+
+def _by_zone(changing):
+    found = {}
+    for host, zone in changing.items():
+        found.setdefault(zone, []).append(host)
+    return found
+
+
+def _write_zones(conn, changing):
+    for zone, hosts in _by_zone(changing).items():
+        conn.execute(sa.update(services).where(services.c.host.in_(hosts), _COMPUTE)
+                     .values(availability_zone=zone))
+    _mark(conn, list(changing))
+
+
+def _mark(conn, hosts):
+    """The schedulers look at these hosts anew."""
+    if hosts:
+        conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts))
+                     .values(changed=utils.change_number()))

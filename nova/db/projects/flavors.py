@@ -1,0 +1,167 @@
+"""Flavors, their extra specs and the projects that may use the private ones."""
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.tables.api import flavor_projects
+from nova.db.tables.api import flavors
+
+# sort keys of the API -> columns
+SORT_KEYS = {
+    'created_at': 'created_at', 'description': 'description', 'disabled': 'disabled',
+    'ephemeral_gb': 'ephemeral_gb', 'flavorid': 'flavor_id', 'id': 'id', 'is_public': 'is_public',
+    'memory_mb': 'memory_mb', 'name': 'name', 'root_gb': 'root_gb', 'rxtx_factor': 'rxtx_factor', 'swap': 'swap',
+    'updated_at': 'updated_at', 'vcpu_weight': 'id', 'vcpus': 'vcpus',
+}
+
+
+def visible_to(project_id):
+    """The condition of what a project may see and use: public flavors, and private ones it was given.
+
+    :param project_id: NO_PROJECT sees the public ones
+    """
+    if project_id is nova_context.NO_PROJECT:
+        return flavors.c.is_public.is_(True)
+    given = sa.select(flavor_projects.c.flavor_id).where(flavor_projects.c.project_id == project_id)
+    return sa.or_(flavors.c.is_public.is_(True), flavors.c.flavor_id.in_(given))
+
+
+_GET = sa.select(flavors).where(flavors.c.flavor_id == sa.bindparam('key_flavor_id'))
+_GET_VISIBLE = _GET.where(visible_to(sa.bindparam('key_project_id')))
+_GET_PUBLIC = _GET.where(visible_to(nova_context.NO_PROJECT))
+
+
+def get(conn, flavor_id, project_id):
+    """A flavor by the id that users know.
+
+    :param project_id: only if this project may use it; NO_PROJECT: if everybody may; ALL_PROJECTS: in any case
+    :raises FlavorNotFound:
+    """
+    key = {'key_flavor_id': str(flavor_id)}
+    if project_id is nova_context.NO_PROJECT:
+        row = conn.execute(_GET_PUBLIC, key).mappings().first()
+    elif nova_context.one_project(project_id):
+        row = conn.execute(_GET_VISIBLE, {**key, 'key_project_id': project_id}).mappings().first()
+    else:
+        row = conn.execute(_GET, key).mappings().first()
+    if row is None:
+        raise exception.FlavorNotFound(flavor_id=flavor_id)
+    return dict(row)
+
+
+def page(conn, *, project_id, is_public=None, min_memory_mb=None, min_root_gb=None, name=None,
+         sort_key='flavorid', descending=False, marker=None, limit=None):
+    """One page of flavors.
+
+    :param project_id: only what this project may use; NO_PROJECT: what everybody may; ALL_PROJECTS: all
+    :param is_public: True or False: only those; None: both
+    :param name: part of the name
+    :param marker: flavor_id of the last flavor of the page before
+    :raises InvalidMarker: no such flavor is in the list
+    """
+    visible = project_id if project_id is nova_context.NO_PROJECT or nova_context.one_project(project_id) else None
+    conditions = [condition(wanted) for wanted, condition in (
+        (visible, visible_to),
+        (is_public, flavors.c.is_public.is_),
+        (min_memory_mb, flavors.c.memory_mb.__ge__),
+        (min_root_gb, flavors.c.root_gb.__ge__),
+        (name, lambda text: flavors.c.name.contains(text, autoescape=True)),
+    ) if wanted is not None]
+    column = flavors.c[SORT_KEYS[sort_key]]
+    order = [key.desc() if descending else key.asc() for key in (column, flavors.c.id)]
+    if column.nullable:                # databases differ in where they put NULL
+        empty = column.is_(None)
+        order.insert(0, empty.asc() if descending else empty.desc())
+    if marker is not None:
+        conditions.append(_after(conn, column, descending, marker, conditions))
+    statement = sa.select(flavors).where(*conditions).order_by(*order).limit(limit)
+    return conn.execute(statement).mappings().all()
+
+
+def _after(conn, column, descending, marker, conditions):
+    """The condition of what comes after a flavor in the order of a column, then of id; NULL sorts first."""
+    found = conn.execute(sa.select(column, flavors.c.id)
+                         .where(flavors.c.flavor_id == marker, *conditions)).first()
+    if found is None:
+        raise exception.InvalidMarker(marker=marker)
+    value, number = found
+    later_id = flavors.c.id < number if descending else flavors.c.id > number
+    if value is None:
+        same = sa.and_(column.is_(None), later_id)
+        return same if descending else sa.or_(same, column.is_not(None))
+    same = sa.and_(column == value, later_id)
+    later = sa.or_(column < value, column.is_(None)) if descending else column > value
+    return sa.or_(same, later)
+
+
+def create(conn, values):
+    """A new flavor; the row. ``values``: columns, ``flavor_id`` and ``name`` among them.
+
+    :raises FlavorExists: its id or its name is taken
+    """
+    row = {'created_at': utils.utcnow(), 'updated_at': None, 'ephemeral_gb': 0, 'swap': 0, 'rxtx_factor': 1.0,
+           'is_public': True, 'disabled': False, 'description': None, 'extra_specs': {}, **values}
+    if not engine.insert_ignore(conn, flavors, row).rowcount:
+        taken = conn.execute(sa.select(flavors.c.flavor_id).where(
+            flavors.c.flavor_id == row['flavor_id'])).first()
+        attr, value = ('ID', row['flavor_id']) if taken else ('name', row['name'])
+        raise exception.FlavorExists(attr=attr, value=value)
+    return get(conn, row['flavor_id'], nova_context.ALL_PROJECTS)
+
+
+def update(conn, flavor_id, values):
+    """Change columns; the row afterwards.
+
+    :raises FlavorNotFound:
+    """
+    found = conn.execute(sa.update(flavors).where(flavors.c.flavor_id == flavor_id)
+                         .values(updated_at=utils.utcnow(), **values))
+    if not found.rowcount:
+        raise exception.FlavorNotFound(flavor_id=flavor_id)
+    return get(conn, flavor_id, nova_context.ALL_PROJECTS)
+
+
+def delete(conn, flavor_id):
+    """:raises FlavorNotFound: it is not there"""
+    if not conn.execute(sa.delete(flavors).where(flavors.c.flavor_id == flavor_id)).rowcount:
+        raise exception.FlavorNotFound(flavor_id=flavor_id)
+    conn.execute(sa.delete(flavor_projects).where(flavor_projects.c.flavor_id == flavor_id))
+
+
+def change_extra_specs(conn, flavor_id, change):
+    """Replace the extra specs by ``change(extra_specs)``; returns them.
+
+    :raises FlavorNotFound:
+    """
+    row = conn.execute(sa.select(flavors.c.extra_specs).where(flavors.c.flavor_id == flavor_id)
+                       .with_for_update()).first()
+    if row is None:
+        raise exception.FlavorNotFound(flavor_id=flavor_id)
+    specs = change(dict(row.extra_specs))
+    conn.execute(sa.update(flavors).where(flavors.c.flavor_id == flavor_id)
+                 .values(extra_specs=specs, updated_at=utils.utcnow()))
+    return specs
+
+
+def projects(conn, flavor_id):
+    """Ids of the projects that have access to a private flavor."""
+    return list(conn.execute(sa.select(flavor_projects.c.project_id)
+                             .where(flavor_projects.c.flavor_id == flavor_id)
+                             .order_by(flavor_projects.c.project_id)).scalars())
+
+
+def add_project(conn, flavor_id, project_id):
+    """:raises FlavorAccessExists: it has access already"""
+    row = {'flavor_id': flavor_id, 'project_id': project_id}
+    if not engine.insert_ignore(conn, flavor_projects, row).rowcount:
+        raise exception.FlavorAccessExists(**row)
+
+
+def remove_project(conn, flavor_id, project_id):
+    """:raises FlavorAccessNotFound: it has no access"""
+    if not conn.execute(sa.delete(flavor_projects).where(
+            flavor_projects.c.flavor_id == flavor_id,
+            flavor_projects.c.project_id == project_id)).rowcount:
+        raise exception.FlavorAccessNotFound(flavor_id=flavor_id, project_id=project_id)

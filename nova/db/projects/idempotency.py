@@ -1,0 +1,49 @@
+"""Answers that are given again: rows of requests that came with an Idempotency-Key."""
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from nova.db import engine
+from nova.db.tables.api import idempotency_keys as table
+
+
+def begin(conn, project_id, key_hash, request_hash, now):
+    """Make the row of a request that begins; None when it was made here, else the row that was there, as a dict.
+
+    :raises RetryRequest: the row that was there is gone, its request was refused; ask again
+    """
+    made = engine.insert_ignore(conn, table, {
+        'project_id': project_id, 'key_hash': key_hash, 'request_hash': request_hash, 'created_at': now,
+        'tried_at': now})
+    if made.rowcount:
+        return None
+    row = conn.execute(sa.select(table).where(*_is(project_id, key_hash))).mappings().first()
+    if row is None:
+        raise db_exc.RetryRequest(None)
+    return dict(row)
+
+
+def take_over(conn, row, now):
+    """Begin again what another process began and never finished; False when somebody else was faster."""
+    found = conn.execute(sa.update(table).where(
+        *_is(row['project_id'], row['key_hash'], row['tried_at']), table.c.answer.is_(None)).values(tried_at=now))
+    return bool(found.rowcount)
+
+
+def finish(conn, project_id, key_hash, tried_at, answer):
+    """Keep the answer of an attempt, unless another one has taken over."""
+    conn.execute(sa.update(table).where(*_is(project_id, key_hash, tried_at)).values(answer=answer))
+
+
+def forget(conn, project_id, key_hash, tried_at):
+    """An attempt was refused: the request may be sent again with this key, unless another attempt has taken over."""
+    conn.execute(sa.delete(table).where(*_is(project_id, key_hash, tried_at)))
+
+
+def expire(conn, before):
+    """Remove the rows of requests that came before a time; their number."""
+    return conn.execute(sa.delete(table).where(table.c.created_at < before)).rowcount
+
+
+def _is(project_id, key_hash, tried_at=None):
+    found = [table.c.project_id == project_id, table.c.key_hash == key_hash]
+    return found if tried_at is None else [*found, table.c.tried_at == tried_at]

@@ -1,0 +1,60 @@
+"""Key pairs of users: the public halves."""
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db import statements
+from nova.db.tables.api import key_pairs
+
+
+def get(conn, user_id, name):
+    """A key pair of a user.
+
+    :raises KeypairNotFound:
+    """
+    row = statements.first(conn, key_pairs, user_id=user_id, name=name)
+    if row is None:
+        raise exception.KeypairNotFound(name=name, user_id=user_id)
+    return row
+
+
+def page(conn, user_id, *, marker=None, limit=None):
+    """One page of a user's key pairs, by name.
+
+    :param marker: name of the last one of the page before
+    :raises InvalidMarker:
+    """
+    statement = sa.select(key_pairs).where(key_pairs.c.user_id == user_id)
+    if marker is not None:
+        try:
+            get(conn, user_id, marker)
+        except exception.KeypairNotFound:
+            raise exception.InvalidMarker(marker=marker) from None
+        statement = statement.where(key_pairs.c.name > marker)
+    return conn.execute(statement.order_by(key_pairs.c.name).limit(limit)).mappings().all()
+
+
+def check_name(conn, user_id, name):
+    """:raises KeypairExists: the user has one of this name"""
+    if statements.first(conn, key_pairs, user_id=user_id, name=name) is not None:
+        raise exception.KeypairExists(name=name)
+
+
+def create(conn, user_id, name, type_, fingerprint, public_key):
+    """A new key pair; the row.
+
+    :raises KeypairExists: the user has one of this name
+    """
+    row = {'user_id': user_id, 'name': name, 'type': type_, 'fingerprint': fingerprint,
+           'public_key': public_key, 'created_at': utils.utcnow()}
+    if not engine.insert_ignore(conn, key_pairs, row).rowcount:
+        raise exception.KeypairExists(name=name)
+    return get(conn, user_id, name)
+
+
+def delete(conn, user_id, name):
+    """:raises KeypairNotFound: it is not there"""
+    if not conn.execute(sa.delete(key_pairs).where(
+            key_pairs.c.user_id == user_id, key_pairs.c.name == name)).rowcount:
+        raise exception.KeypairNotFound(name=name, user_id=user_id)

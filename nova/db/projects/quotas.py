@@ -1,0 +1,265 @@
+"""Quotas: limits of projects, and their check in the transaction that uses them.
+
+Usage is what instance_mappings holds: counted under a lock of the project's row, so that parallel requests cannot
+exceed a limit together, and nothing has to be released.
+"""
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova.db import engine
+from nova.db.tables.aggregates import server_groups
+from nova.db.tables.api import instance_mappings
+from nova.db.tables.api import key_pairs
+from nova.db.tables.api import quota_classes
+from nova.db.tables.api import quota_locks
+from nova.db.tables.api import quotas
+
+DEFAULT_CLASS = 'default'
+WHOLE_PROJECT = ''
+# resources of a project, of which the first three are counted over its servers
+RESOURCES = ('instances', 'cores', 'ram', 'metadata_items', 'injected_files', 'injected_file_content_bytes',
+             'injected_file_path_length', 'key_pairs', 'server_groups', 'server_group_members')
+COUNTED = ('instances', 'cores', 'ram')
+UNLIMITED = -1
+
+
+def configured(conf):
+    """{resource: limit} of the configuration."""
+    options = conf.quota
+    return {name: options[name] for name in RESOURCES}
+
+
+def defaults(conn, conf):
+    """{resource: limit} of a project that has none of its own: the default class, or the configuration."""
+    return configured(conf) | class_limits(conn, DEFAULT_CLASS)
+
+
+def class_limits(conn, class_name, resources=RESOURCES):
+    """{resource: limit} that a quota class sets, of some resources."""
+    rows = conn.execute(sa.select(quota_classes.c.resource, quota_classes.c.hard_limit)
+                        .where(quota_classes.c.class_name == class_name))
+    return {resource: limit for resource, limit in rows if resource in resources}
+
+
+class Limits(dict):
+    """{resource: limit} of a project; -1 is no limit. What is set for single users in it is checked beside it.
+
+    users   {user id: {resource: limit}} of those who have some of their own
+    """
+
+    def __init__(self, limits, users):
+        super().__init__(limits)
+        self.users = users
+
+    def of(self, user_id):
+        """{resource: limit} of one user."""
+        return {**self, **self.users.get(user_id, {})}
+
+
+_LIMITS = sa.union_all(
+    sa.select(quotas.c.resource, quotas.c.hard_limit, quotas.c.user_id, sa.literal(1).label('rank'))
+    .where(quotas.c.project_id == sa.bindparam('of_project')),
+    sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
+    .where(quota_classes.c.class_name == DEFAULT_CLASS))
+
+
+def limits_of(conn, conf, project_id, user_id=None):
+    """The Limits of a project, or {resource: limit} of one user in it."""
+    rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
+    limits, users = configured(conf), {}
+    # What comes later wins: the default class, the project ('' as user).
+    for row in sorted(rows, key=lambda row: row.rank):
+        if row.resource in limits:
+            mine = limits if row.user_id == WHOLE_PROJECT else users.setdefault(row.user_id, {})
+            mine[row.resource] = row.hard_limit
+    found = Limits(limits, users)
+    return found if user_id is None else found.of(user_id)
+
+
+def own_limits(conn, project_id, resources):
+    """{resource: limit} that is set for a whole project, of some resources."""
+    rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
+        quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
+    return {resource: limit for resource, limit in rows if resource in resources}
+
+
+def set_limits(conn, project_id, limits, user_id=None):
+    """Store limits of a project, or of one user in it."""
+    owner = WHOLE_PROJECT if user_id is None else user_id
+    for resource, limit in limits.items():
+        key = {'project_id': project_id, 'user_id': owner, 'resource': resource}
+        mine = sa.and_(*(quotas.c[name] == value for name, value in key.items()))
+        if not conn.execute(sa.update(quotas).where(mine).values(hard_limit=limit)).rowcount:
+            engine.insert_ignore(conn, quotas, {**key, 'hard_limit': limit})
+
+
+def delete_limits(conn, project_id, user_id=None, resources=RESOURCES):
+    """Back to the defaults: a project with its users, or one user."""
+    mine = sa.and_(quotas.c.project_id == nova_context.the_project(project_id), quotas.c.resource.in_(resources))
+    if user_id is not None:
+        mine = sa.and_(mine, quotas.c.user_id == user_id)
+    conn.execute(sa.delete(quotas).where(mine))
+
+
+def set_class_limits(conn, class_name, limits):
+    """Store limits of a quota class."""
+    for resource, limit in limits.items():
+        mine = sa.and_(quota_classes.c.class_name == class_name, quota_classes.c.resource == resource)
+        if not conn.execute(sa.update(quota_classes).where(mine).values(hard_limit=limit)).rowcount:
+            engine.insert_ignore(conn, quota_classes, {
+                'class_name': class_name, 'resource': resource, 'hard_limit': limit})
+
+
+def usage(conn, project_id, user_id=None):
+    """{'instances', 'cores', 'ram'} that a project's servers use, or one user's in it."""
+    return _usage(conn, project_id, user_id)
+
+
+def project_usage(conn, project_id, user_id=None):
+    """{resource: number in use} of everything that is counted; key pairs belong to users alone."""
+    used = _usage(conn, project_id, user_id)
+    if user_id is not None:
+        used['key_pairs'] = key_pair_usage(conn, user_id)
+    used['server_groups'] = server_group_usage(conn, project_id, user_id)
+    return used
+
+
+def server_group_usage(conn, project_id, user_id=None):
+    statement = sa.select(sa.func.count()).select_from(server_groups).where(
+        server_groups.c.project_id == nova_context.the_project(project_id))
+    if user_id is not None:
+        statement = statement.where(server_groups.c.user_id == user_id)
+    return conn.execute(statement).scalar()
+
+
+def key_pair_usage(conn, user_id):
+    statement = sa.select(sa.func.count()).select_from(key_pairs).where(key_pairs.c.user_id == user_id)
+    return conn.execute(statement).scalar()
+
+
+_USED = sa.select(
+    sa.func.count(), sa.func.coalesce(sa.func.sum(instance_mappings.c.vcpus), 0),
+    sa.func.coalesce(sa.func.sum(instance_mappings.c.memory_mb), 0)).where(
+    instance_mappings.c.project_id == sa.bindparam('of_project'), instance_mappings.c.queued_for_delete.is_(sa.false()))
+_USED_BY = _USED.where(instance_mappings.c.user_id == sa.bindparam('of_user'))
+
+
+def _usage(conn, project_id, user_id):
+    statement = _USED if user_id is None else _USED_BY
+    of = {'of_project': nova_context.the_project(project_id)} | ({} if user_id is None else {'of_user': user_id})
+    return dict(zip(COUNTED, map(int, conn.execute(statement, of).one())))
+
+
+def lock(conn, project_id):
+    """Let no other transaction of the project check a quota until this one ends. SQLite has one writer anyway."""
+    engine.lock_row(conn, quota_locks, {'project_id': project_id})
+
+
+def check_and_use(conn, limits, project_id, user_id, count, vcpus_each, memory_mb_each):
+    """Refuse servers that exceed the quota of the project, or of the user in it; the caller inserts their
+    instance_mappings afterwards, in the same transaction.
+
+    :param limits: what limits_of gave for the project
+    :param user_id: the user who creates them
+    :raises QuotaExceeded: naming every resource of which there is not enough
+    """
+    wanted = {'instances': count, 'cores': count * vcpus_each, 'ram': count * memory_mb_each}
+    lock(conn, project_id)
+    for bounds, used in _bounds(conn, limits, project_id, user_id):
+        _refuse_over(bounds, used, wanted)
+
+
+def fit(conn, limits, project_id, user_id, least, most, vcpus_each, memory_mb_each):
+    """How many servers, from ``least`` to ``most``, the quota leaves room for; as check_and_use.
+
+    :raises QuotaExceeded: fewer than ``least``
+    """
+    each = {'instances': 1, 'cores': vcpus_each, 'ram': memory_mb_each}
+    lock(conn, project_id)
+    found = _bounds(conn, limits, project_id, user_id)
+    room = [(bounds[name] - used[name]) // size for bounds, used in found for name, size in each.items()
+            if size and bounds[name] >= 0]
+    count = max(least, min([most, *room]))
+    for bounds, used in found:
+        _refuse_over(bounds, used, {name: size * count for name, size in each.items()})
+    return count
+
+
+def _bounds(conn, limits, project_id, user_id):
+    """[(limits, usage)] of the project and, where the user has limits of its own there, of the user in it."""
+    found = [(limits, _usage(conn, project_id, None))]
+    own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
+    if own.keys() & set(COUNTED):
+        bounds = {name: own.get(name, UNLIMITED) for name in COUNTED}
+        found.append((bounds, _usage(conn, project_id, user_id)))
+    return found
+
+
+def check_and_grow(conn, limits, project_id, uuid, vcpus, memory_mb):
+    """Refuse a larger size of a server that exceeds its project's quota; else the quota counts it from now on.
+
+    A smaller size changes nothing before set_size says that it is there.
+
+    :raises QuotaExceeded: naming every resource of which there is not enough
+    """
+    lock(conn, project_id)
+    table = instance_mappings
+    counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
+        table.c.instance_uuid == uuid)).first()
+    if counted is None:
+        return                            # deleted meanwhile: what begins the move says so
+    most = max(counted.vcpus, vcpus), max(counted.memory_mb, memory_mb)
+    for bounds, used in _bounds(conn, limits, project_id, counted.user_id):
+        _refuse_over(bounds, used, {'cores': most[0] - counted.vcpus, 'ram': most[1] - counted.memory_mb})
+    set_size(conn, uuid, *most)
+
+
+def set_size(conn, uuid, vcpus, memory_mb):
+    """What the quota of its project counts of a server from now on."""
+    conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
+        vcpus=vcpus, memory_mb=memory_mb))
+
+
+def _refuse_over(limits, used, wanted):
+    """:raises QuotaExceeded: naming every resource of ``wanted`` of which there is not enough"""
+    over = [name for name in wanted
+            if wanted[name] > 0 and limits[name] >= 0 and used[name] + wanted[name] > limits[name]]
+    if over:
+        raise exception.QuotaExceeded(
+            resource=', '.join(over), requested=', '.join(str(wanted[name]) for name in over),
+            used=', '.join(str(used[name]) for name in over), limit=', '.join(str(limits[name]) for name in over))
+
+
+def check_server_groups(conn, limits, project_id, user_id):
+    """Refuse one more server group of a project, or of the user in it; the caller inserts it in the same transaction.
+
+    :param limits: what limits_of gave for the project
+    :raises LimitExceeded:
+    """
+    own = limits.users.get(user_id, {}).get('server_groups', UNLIMITED)
+    for limit, owner in ((limits['server_groups'], None), (own, user_id)):
+        if limit >= 0:
+            lock(conn, project_id)
+            if server_group_usage(conn, project_id, owner) >= limit:
+                raise exception.LimitExceeded(resource='server groups', limit=limit)
+
+
+def check_key_pairs(conn, limits, user_id):
+    """Refuse one more key pair of a user; the caller inserts it in the same transaction.
+
+    :raises LimitExceeded:
+    """
+    if limits['key_pairs'] < 0:
+        return
+    lock(conn, f'user:{user_id}'[:255])
+    look_at_key_pairs(conn, limits, user_id)
+
+
+def look_at_key_pairs(conn, limits, user_id):
+    """The same before work is begun: others may be faster.
+
+    :raises LimitExceeded:
+    """
+    if 0 <= limits['key_pairs'] <= key_pair_usage(conn, user_id):
+        raise exception.LimitExceeded(resource='key pairs', limit=limits['key_pairs'])

@@ -1,0 +1,46 @@
+"""What projects have used of their request rates: one time a row and project, shared by all API processes."""
+import sqlalchemy as sa
+
+from nova.db import engine
+from nova.db.tables.api import rate_limits
+
+
+class NotTaken(Exception):
+    """A row is used up or missing; the transaction must end without a change."""
+
+
+def take(conn, owner, steps, now):
+    """Take one request from every row, in one UPDATE.
+
+    :param steps: {name: (microseconds of one request, microseconds of all)}
+    :param now: microseconds since the epoch
+    :raises NotTaken: one of them has none left, or is not there yet
+    """
+    table = rate_limits
+    step = sa.case({name: step for name, (step, _window) in steps.items()}, value=table.c.name)
+    latest = sa.case({name: now + window - step for name, (step, window) in steps.items()}, value=table.c.name)
+    begins = sa.case((table.c.full_at < now, now), else_=table.c.full_at)
+    taken = conn.execute(sa.update(table).where(
+        table.c.owner == owner, table.c.name.in_(sorted(steps)), table.c.full_at <= latest,
+    ).values(full_at=begins + step)).rowcount
+    if taken != len(steps):
+        raise NotTaken
+
+
+def begin(conn, owner, names, now):
+    """Rows that are not there yet, with all of their requests left."""
+    for name in sorted(names):
+        engine.insert_ignore(conn, rate_limits, {'owner': owner, 'name': name, 'full_at': now})
+
+
+def full_at(conn, owner, names):
+    """{name: microseconds since the epoch when all of a row is given back}."""
+    table = rate_limits
+    rows = conn.execute(sa.select(table.c.name, table.c.full_at).where(
+        table.c.owner == owner, table.c.name.in_(sorted(names))))
+    return {row.name: row.full_at for row in rows}
+
+
+def prune(conn, now):
+    """Remove what says nothing any more: all of it is given back."""
+    conn.execute(sa.delete(rate_limits).where(rate_limits.c.full_at < now))

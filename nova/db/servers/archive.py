@@ -1,0 +1,143 @@
+"""Deleted servers and old audits, moved out of the reach of requests, and removed from there.
+
+A delete moves a server's row to the history, which changes-since, deleted=true and usage reports read. The archive is
+one step further: rows that only an administrator with SQL reads, until they are purged.
+"""
+import sqlalchemy as sa
+
+from nova.db.services import task_log
+from nova.db.tables import usage as tables_usage
+from nova.db.tables.cell import instance_action_events
+from nova.db.tables.cell import instance_actions
+from nova.db.tables.cell import instances_history
+from nova.db.tables.cell import metadata
+from nova.db.tables.cell import migrations
+from nova.db.tables.shadow import SHADOWS
+
+BATCH = 100                      # servers of one transaction: short locks, and few enough parameters for SQLite
+PURGE_BATCH = 1000               # rows of one transaction that removes
+FREE = frozenset({'pci_devices'})      # tables whose rows without a server are right: what nobody uses
+
+
+def servers(db, before=None, limit=None):
+    """Move servers that were deleted, with their actions, events and migrations, to the shadow tables.
+
+    :param before: only those deleted before this time
+    :param limit: at most so many servers; None: all
+    :return: {name of the table: rows moved}
+    """
+    moved = {}
+    while limit is None or moved.get(instances_history.name, 0) < limit:
+        most = BATCH if limit is None else min(BATCH, limit - moved.get(instances_history.name, 0))
+        batch = db.run(_servers, before, most)
+        for name, count in batch.items():
+            moved[name] = moved.get(name, 0) + count
+        if batch.get(instances_history.name, 0) < most:
+            break
+    return moved
+
+
+def _servers(conn, before, limit):
+    table = instances_history
+    # Locked: of two that archive at once, the second one waits and finds other rows.
+    asked = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
+        table.c.deleted_at).limit(limit).with_for_update()
+    if before is not None:
+        asked = asked.where(table.c.deleted_at < before)
+    rows = conn.execute(asked).all()
+    if not rows:
+        return {}
+    gone_at = {row.uuid: row.deleted_at for row in rows}
+    uuids = list(gone_at)
+    moved = {table.name: _move(conn, table, table.c.id, {row.id: row.deleted_at for row in rows})}
+    actions = _owned(conn, instance_actions, instance_actions.c.instance_uuid, uuids)
+    actions = {ident: gone_at[owner] for ident, owner in actions.items()}
+    events = _owned(conn, instance_action_events, instance_action_events.c.action_id, list(actions))
+    events = {ident: actions[owner] for ident, owner in events.items()}
+    moves = _owned(conn, migrations, migrations.c.instance_uuid, uuids)
+    moves = {ident: gone_at[owner] for ident, owner in moves.items()}
+    for original, keys in ((instance_action_events, events), (instance_actions, actions), (migrations, moves)):
+        count = _move(conn, original, original.c.id, keys)
+        if count:
+            moved[original.name] = count
+    return moved
+
+
+def _chunks(values, size=PURGE_BATCH):
+    values = list(values)
+    return [values[start:start + size] for start in range(0, len(values), size)]
+
+
+def _owned(conn, table, column, owners):
+    """{id: owner} of the rows that belong to these."""
+    found = {}
+    for some in _chunks(owners):
+        found.update(conn.execute(sa.select(table.c.id, column).where(column.in_(some))).all())
+    return found
+
+
+def _move(conn, original, key, gone_at):
+    """Move the rows of these keys; how many."""
+    names = [column.name for column in original.columns]
+    shadow, moved = SHADOWS[original], 0
+    for some in _chunks(gone_at):
+        rows = [dict(row) for row in conn.execute(sa.select(original).where(key.in_(some))).mappings()]
+        conn.execute(sa.insert(shadow), [{**{name: row[name] for name in names}, 'gone_at': gone_at[row[key.name]]}
+                                         for row in rows])
+        moved += conn.execute(sa.delete(original).where(key.in_(some))).rowcount
+    return moved
+
+
+def audits(db, before=None, limit=None):
+    """Move records of usage audits that are done to their shadow table; as ``servers``."""
+    return db.run(_audits, before, limit)
+
+
+def _audits(conn, before, limit):
+    table = tables_usage.task_log
+    asked = sa.select(table).where(table.c.state == task_log.DONE).order_by(table.c.period_ending).with_for_update()
+    if before is not None:
+        asked = asked.where(table.c.period_ending < before)
+    rows = [dict(row) for row in conn.execute(asked.limit(limit)).mappings()]
+    if not rows:
+        return {}
+    conn.execute(sa.insert(SHADOWS[table]), [{**row, 'gone_at': row['period_ending']} for row in rows])
+    keys = ('host', 'period_beginning', 'period_ending')
+    conn.execute(sa.delete(table).where(sa.and_(*(table.c[name] == sa.bindparam(f'key_{name}') for name in keys))),
+                 [{f'key_{name}': row[name] for name in keys} for row in rows])
+    return {table.name: len(rows)}
+
+
+def purge(db, before=None):
+    """Remove what stands in the shadow tables, all or what was gone before a time; {name of the table: rows}."""
+    removed = {}
+    for shadow in SHADOWS.values():
+        count = 0
+        while (batch := db.run(_purge, shadow, before)):
+            count += batch
+        if count:
+            removed[shadow.name] = count
+    return removed
+
+
+def _purge(conn, shadow, before):
+    asked = sa.select(shadow.c.shadow_id).order_by(shadow.c.gone_at).limit(PURGE_BATCH)
+    if before is not None:
+        asked = asked.where(shadow.c.gone_at < before)
+    keys = list(conn.execute(asked).scalars())
+    return conn.execute(sa.delete(shadow).where(shadow.c.shadow_id.in_(keys))).rowcount if keys else 0
+
+
+def without_server(conn, delete=False):
+    """{name of the table: rows} that name no server though they must; with ``delete`` they are removed."""
+    found = {}
+    for table in metadata.sorted_tables:
+        if 'instance_uuid' not in table.c or table.name in FREE or table in SHADOWS.values():
+            continue
+        condition = table.c.instance_uuid.is_(None)
+        count = conn.execute(sa.select(sa.func.count()).select_from(table).where(condition)).scalar()
+        if count:
+            found[table.name] = count
+            if delete:
+                conn.execute(sa.delete(table).where(condition))
+    return found

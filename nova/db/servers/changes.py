@@ -1,0 +1,36 @@
+"""What changed since a moment: the rows of servers by the time of their last change, those deleted among them."""
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import instances_history
+
+COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state', 'power_state', 'progress')
+
+
+def since(conn, moment, *, project_id, category=None, limit=1000):
+    """Rows changed at or after a moment, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
+
+    :param moment: naive UTC datetime
+    :param project_id: of this project alone, or ALL_PROJECTS
+    :param category: of this instance category alone
+    :param limit: rows at most, and those of the same moment as the last one besides
+    """
+    rows = []
+    for table, changed_at, deleted in ((instances, instances.c.updated_at, False),
+                                       (instances_history, instances_history.c.deleted_at, True)):
+        statement = sa.select(*[table.c[name] for name in COLUMNS], changed_at.label('changed_at'))
+        if nova_context.one_project(project_id):
+            statement = statement.where(table.c.project_id == project_id)
+        if category is not None:
+            statement = statement.where(table.c.category == category)
+        found = [dict(row, deleted=deleted) for row in conn.execute(
+            statement.where(changed_at >= moment).order_by(changed_at).limit(limit)).mappings()]
+        if len(found) == limit:
+            last = found[-1]['changed_at']
+            seen = {row['id'] for row in found if row['changed_at'] == last}
+            found += [dict(row, deleted=deleted) for row in conn.execute(
+                statement.where(changed_at == last)).mappings() if row['id'] not in seen]
+        rows += found
+    rows.sort(key=lambda row: row['changed_at'])
+    return rows if len(rows) <= limit else [row for row in rows if row['changed_at'] <= rows[limit - 1]['changed_at']]

@@ -1,0 +1,53 @@
+"""What events of servers need from a cell's database beside the server's row."""
+import functools
+
+import sqlalchemy as sa
+
+from nova.db import engine
+from nova.db.servers import block_devices
+from nova.db.servers import history
+from nova.db.servers import instances
+from nova.db.servers import shares
+from nova.db.tables.cell import instance_actions
+
+_OPEN = sa.select(*(instance_actions.c[name] for name in (
+    'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(
+    instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), instance_actions.c.finished_at.is_(None)).order_by(
+    instance_actions.c.id)
+
+
+def row(conn, uuid):
+    """The row of a server, from the history when it is deleted; None when nothing is known of it."""
+    found = instances.get_many(conn, [uuid]).get(uuid)
+    if found is not None or not history.deleted(conn, [uuid]):
+        return found
+    return history.get(conn, uuid)
+
+
+def open_actions(conn, uuid):
+    """The open actions of a server, oldest first, as dicts."""
+    return [dict(found) for found in conn.execute(_OPEN, {'of_uuid': uuid}).mappings()]
+
+
+def begun(conn, ctx, action, before, row):
+    """The caller's observer hears of an action that has begun, once that is committed."""
+    about = attached(conn, row['uuid'], ctx.observer)
+    engine.after_commit(conn, functools.partial(ctx.observer.begun, ctx, action, before, row, about))
+
+
+def attached(conn, uuid, notifier):
+    """{'devices': rows, 'shares': rows} of a server, as far as events are configured to name them."""
+    found = {}
+    if notifier.devices:
+        found['devices'] = [device for device in block_devices.by_instance(conn, uuid) if device['volume_id']]
+    if notifier.shares:
+        found['shares'] = shares.by_instance(conn, uuid)
+    return found
+
+
+def read_attached(db, uuid, notifier):
+    """``attached``, read from the database of its cell where there is something to name."""
+    if not (notifier.devices or notifier.shares):
+        return {}
+    with db.reader() as conn:
+        return attached(conn, uuid, notifier)

@@ -1,0 +1,39 @@
+"""The history of deleted servers: read by changes-since, deleted=true and usage reports; expires by itself."""
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db.tables.cell import instance_action_events
+from nova.db.tables.cell import instance_actions
+from nova.db.tables.cell import instances_history
+from nova.db.tables.cell import migrations
+
+
+def get(conn, uuid):
+    """The row of a deleted server.
+
+    :raises InstanceNotFound:
+    """
+    row = conn.execute(sa.select(instances_history).where(instances_history.c.uuid == uuid)).mappings().first()
+    if row is None:
+        raise exception.InstanceNotFound(instance_id=uuid)
+    return dict(row)
+
+
+def deleted(conn, uuids):
+    """Those of ``uuids`` that are known to be deleted."""
+    statement = sa.select(instances_history.c.uuid).where(instances_history.c.uuid.in_(uuids))
+    return set(conn.execute(statement).scalars())
+
+
+def expire(conn, before, limit=500):
+    """Remove servers that were deleted before this time, with their actions; the number removed, at most ``limit``."""
+    table = instances_history
+    uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before)
+                              .order_by(table.c.deleted_at).limit(limit)).scalars())
+    if uuids:
+        actions = sa.select(instance_actions.c.id).where(instance_actions.c.instance_uuid.in_(uuids))
+        conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
+        conn.execute(sa.delete(instance_actions).where(instance_actions.c.instance_uuid.in_(uuids)))
+        conn.execute(sa.delete(migrations).where(migrations.c.instance_uuid.in_(uuids)))
+        conn.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
+    return len(uuids)

@@ -1,0 +1,285 @@
+"""Instance actions and their events: the record of what was done to a server, and of what is being done."""
+import datetime
+import functools
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova import utils
+from nova.db import engine
+from nova.db import statements
+from nova.db.tables.cell import instance_action_events
+from nova.db.tables.cell import instance_actions
+from nova.db.tables.cell import instances
+from nova.runtime import metrics
+
+DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
+TOLD = 'told'           # among the arguments of an action: {name: value} for events of it, of no use to do it again
+UNTAKEN_S = 120         # one that nobody has begun: its message was lost with the service that had taken it
+
+
+def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=UNTAKEN_S, owner=None, finished=False,
+           message=None):
+    """Record an action on servers; it is open (in progress) unless ``finished``."""
+    now = utils.utcnow()
+    conn.execute(statements.insert(instance_actions), [dict(
+        instance_uuid=uuid, action=action, request_id=ctx.request_id, project_id=ctx.project_id,
+        user_id=ctx.user_id, started_at=now, updated_at=now, finished_at=now if finished else None,
+        owner=owner, deadline=None if finished else now + datetime.timedelta(seconds=deadline_s),
+        arguments=arguments, message=message) for uuid in uuids])
+
+
+_MAIN = instance_actions.c.action.not_in(sorted(states.BESIDE))
+_OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), instance_actions.c.finished_at.is_(None))
+_OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
+
+
+def _which(of_request=False, beside=True):
+    """Open actions of a server: all, only the one of a request, or all but those beside the main one."""
+    found = _OPEN & _OF_REQUEST if of_request else _OPEN
+    return found if beside else found & _MAIN
+
+
+def _of(uuid, request_id=None):
+    """The parameters of such a condition."""
+    return {'of_uuid': uuid} if request_id is None else {'of_uuid': uuid, 'of_request': request_id}
+
+
+@functools.cache
+def _update_of(of_request, beside):
+    return sa.update(instance_actions).where(_which(of_request, beside))
+
+
+def take(conn, uuid, owner, deadline_s=DEADLINE_S, request_id=None):
+    """Whoever works on a server now says so, and when others may look after it; False when there is no such action.
+
+    :param request_id: of the action beside others; None: the main one of the server
+    """
+    now = utils.utcnow()
+    one = request_id is not None
+    return bool(conn.execute(_update_of(one, one), {
+        'owner': owner, 'updated_at': now, 'deadline': now + datetime.timedelta(seconds=deadline_s),
+        **_of(uuid, request_id)}).rowcount)
+
+
+@functools.cache
+def _event_of(of_request, beside, named):
+    """An event of each of some actions, of all of them or of those with one name."""
+    columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
+        name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
+        for name in ('event', 'finished_at', 'result', 'details', 'traceback', 'host')}}
+    which = _which(of_request, beside)
+    if named:
+        which &= instance_actions.c.action == sa.bindparam('of_action')
+    return sa.insert(instance_action_events).from_select(
+        list(columns), sa.select(*columns.values()).where(which), include_defaults=False)
+
+
+def _event(event, now, host, error, traceback):
+    """The parameters of an event."""
+    return {'event_event': event, 'event_finished_at': now, 'event_host': host, 'event_details': error,
+            'event_result': 'Success' if error is None else 'Error', 'event_traceback': traceback}
+
+
+@functools.cache
+def _finish(of_request, beside, named, failed):
+    message = sa.literal('Error') if failed else instance_actions.c.message
+    if named:
+        message = sa.case((instance_actions.c.action == sa.bindparam('of_action'), message), else_=sa.literal('Error'))
+    return _update_of(of_request, beside).values(message=message)
+
+
+def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, action=None, request_id=None,
+           beside=True):
+    """Close the open actions of a server, with an event for each when ``event`` is named.
+
+    :param error: sentence for the user when it failed
+    :param traceback: for administrators
+    :param action: name of the action that the result belongs to; others that are open were cut short by it
+    :param request_id: only the one of this request
+    :param beside: False: not those that go on beside the main one
+    """
+    now = utils.utcnow()
+    which = (request_id is not None, beside, action is not None)
+    of = _of(uuid, request_id) if action is None else {**_of(uuid, request_id), 'of_action': action}
+    if event:
+        conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
+    ended = conn.execute(_finish(*which, error is not None), {
+        'finished_at': now, 'updated_at': now, 'deadline': None,
+        'arguments': None, **of}).rowcount      # nothing is done again; they may hold a password
+    if ended:
+        counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
+        engine.after_commit(conn, functools.partial(counter.inc, ended))
+
+
+def forget(conn, uuid, request_id):
+    """Remove the open action of a request that was refused in the end."""
+    conn.execute(sa.delete(instance_actions).where(_OPEN, _OF_REQUEST), _of(uuid, request_id))
+
+
+def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
+    """A step of the open action that has ended, while the action goes on."""
+    conn.execute(_event_of(False, True, False), {
+        **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
+
+
+_LAST_EVENT = sa.select(*[instance_action_events.c[name] for name in ('event', 'host', 'result')]).join(
+    instance_actions, instance_actions.c.id == instance_action_events.c.action_id).where(
+    instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), _OF_REQUEST).order_by(
+    instance_action_events.c.id.desc()).limit(1)
+
+
+def was_last(conn, uuid, request_id, event, host, failed=False):
+    """Whether the last that was recorded of what a request does to a server is this event on this host, and ended so.
+    """
+    found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
+    return found is not None and tuple(found) == (event, host, 'Error' if failed else 'Success')
+
+
+_OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.c.owner == sa.bindparam('of_owner'))
+
+
+def owns(conn, uuid, owner):
+    """Whether this is who works on a server, as ``take`` has written."""
+    return conn.execute(_OWNED, {'of_uuid': uuid, 'of_owner': owner}).first() is not None
+
+
+def by_instance(conn, uuid, *, limit=None, marker=None, changes_since=None, changes_before=None):
+    """Actions of a server (deleted ones too), newest first.
+
+    :param marker: request id of the last action of the page before
+    :raises InstanceActionNotFound: of the marker
+    """
+    table = instance_actions
+    statement = sa.select(table).where(table.c.instance_uuid == uuid)
+    if marker is not None:
+        last = get(conn, uuid, marker)
+        statement = statement.where(sa.tuple_(table.c.started_at, table.c.id)
+                                    < sa.tuple_(sa.literal(last['started_at'], sa.DateTime), last['id']))
+    if changes_since is not None:
+        statement = statement.where(table.c.updated_at >= changes_since)
+    if changes_before is not None:
+        statement = statement.where(table.c.updated_at <= utils.end_of_second(changes_before))
+    statement = statement.order_by(table.c.started_at.desc(), table.c.id.desc())
+    if limit is not None:
+        statement = statement.limit(limit)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def get(conn, uuid, request_id):
+    """The action that a request began.
+
+    :raises InstanceActionNotFound:
+    """
+    table = instance_actions
+    statement = (sa.select(table).where(table.c.instance_uuid == uuid, table.c.request_id == request_id)
+                 .order_by(table.c.id.desc()))
+    row = conn.execute(statement).mappings().first()
+    if row is None:
+        raise exception.InstanceActionNotFound(request_id=request_id, instance_id=uuid)
+    return dict(row)
+
+
+def events(conn, action_id):
+    """Events of one action, newest first."""
+    table = instance_action_events
+    statement = (sa.select(table).where(table.c.action_id == action_id)
+                 .order_by(table.c.started_at.desc(), table.c.id.desc()))
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def set_arguments(conn, uuid, arguments):
+    """What the main open action of a server needs to be done again."""
+    conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
+
+
+_OPEN_OF_MANY = sa.select(*(instance_actions.c[name] for name in (
+    'instance_uuid', 'arguments', 'request_id', 'project_id', 'user_id'))).where(
+    instance_actions.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)),
+    instance_actions.c.finished_at.is_(None), _MAIN).order_by(instance_actions.c.id)
+
+
+def open_of_many(conn, uuids):
+    """{instance uuid: its newest open main action} of those that have one: 'arguments', 'request_id', 'project_id' and
+    'user_id'."""
+    return {row['instance_uuid']: row for row in conn.execute(_OPEN_OF_MANY, {'uuids': list(uuids)}).mappings()}
+
+
+def arguments_of_open(conn, uuids):
+    """{instance uuid: arguments} of the newest open action of each that has one."""
+    return {uuid: row['arguments'] for uuid, row in open_of_many(conn, uuids).items()}
+
+
+def beside_on_host(conn, host):
+    """Rows of the open actions of a host's servers that set no task state, oldest first."""
+    table = instance_actions
+    statement = sa.select(table).join_from(table, instances, instances.c.uuid == table.c.instance_uuid).where(
+        instances.c.host == host, table.c.finished_at.is_(None), ~_MAIN).order_by(table.c.id)
+    return [_again(row) for row in conn.execute(statement).mappings()]
+
+
+_ARGUMENTS = sa.select(instance_actions.c.arguments).where(_OPEN)
+
+
+def images_of_open(conn, uuid):
+    """Ids of the images that open actions of a server make."""
+    rows = conn.execute(_ARGUMENTS, _of(uuid)).scalars()
+    return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
+
+
+def postpone(conn, row, deadline):
+    """Take an overdue action (a row) for looking after; False when somebody else did."""
+    statement = sa.update(instance_actions).where(
+        instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
+        instance_actions.c.deadline == row['deadline']).values(deadline=deadline)
+    return bool(conn.execute(statement).rowcount)
+
+
+def unsent(conn, request_id):
+    """The message about what a request has begun was not sent: a reconciler sends it at its next look, unless somebody
+    has taken it after all.
+    """
+    now = utils.utcnow()
+    conn.execute(sa.update(instance_actions).where(
+        instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
+        instance_actions.c.request_id == request_id, instance_actions.c.owner.is_(None)).values(deadline=now))
+
+
+# task states in which a server waits for what a conductor does, or for the next message to a host
+_WAITING = (states.SCHEDULING, states.DELETING, states.UNSHELVING, states.REBUILDING, states.MIGRATING,
+            states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH,
+            states.RESIZE_CONFIRMING, states.RESIZE_REVERTING)
+
+
+def hasten(conn, deadline, uuids=None, untaken=False):
+    """Give the open actions of servers without a host this deadline, unless theirs comes first.
+
+    Those of servers on a host are that host's to take up.
+
+    :param uuids: of these servers alone, which wait for a conductor; one may have a host by now that nobody was told of
+    :param untaken: also the main actions of servers on a host that nobody works on: the message to it may be lost
+    """
+    table = instance_actions
+    waiting = sa.select(instances.c.uuid)
+    waiting = (waiting.where(instances.c.host.is_(None), instances.c.task_state.is_not(None)) if uuids is None else
+               waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state.in_(_WAITING)))
+    which = table.c.instance_uuid.in_(waiting)
+    if untaken:
+        which |= table.c.owner.is_(None) & _MAIN
+    conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
+                                        which).values(deadline=deadline))
+
+
+def _again(row):
+    """The row of an action that is to be done again, with the arguments for that."""
+    arguments = row['arguments']
+    return {**row, 'arguments': arguments and {name: value for name, value in arguments.items() if name != TOLD}}
+
+
+def overdue(conn, now, limit=200):
+    """Open actions whose deadline has passed, oldest first."""
+    table = instance_actions
+    statement = (sa.select(table).where(table.c.finished_at.is_(None), table.c.deadline < now)
+                 .order_by(table.c.deadline).limit(limit))
+    return [_again(row) for row in conn.execute(statement).mappings()]

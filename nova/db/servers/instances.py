@@ -1,0 +1,196 @@
+"""Rows of servers, in their cell's database."""
+import functools
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import states
+from nova import utils
+from nova.db import statements
+from nova.db.tables.cell import block_device_mappings
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import instances_history
+from nova.db.tables.cell import share_mappings
+from nova.db.tables.console import console_auth_tokens
+
+COLUMNS = tuple(column.name for column in instances.columns)
+_MOVED = tuple(name for name in COLUMNS if name != 'id')
+SET = object()                # among the expected values: anything but NULL
+_UUID = instances.c.uuid == sa.bindparam('key_uuid')
+_LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
+_MANY = sa.select(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
+
+
+def insert(conn, rows):
+    """Insert servers: a list of {column: value}, all with the same keys."""
+    now = utils.utcnow()
+    conn.execute(statements.insert(instances), [{'created_at': now, 'updated_at': now, **row} for row in rows])
+
+
+def get(conn, uuid):
+    """The row of a server as a dict.
+
+    :raises InstanceNotFound: there is none (a deleted one stands in the history)
+    """
+    row = statements.first(conn, instances, uuid=uuid)
+    if row is None:
+        raise exception.InstanceNotFound(instance_id=uuid)
+    return row
+
+
+def lock(conn, uuid):
+    """Nobody else changes the row until the transaction ends; SQLite has one writer anyway."""
+    if conn.dialect.name != 'sqlite':
+        conn.execute(_LOCK, {'key_uuid': uuid})
+
+
+def get_many(conn, uuids):
+    """{uuid: row} of those that exist."""
+    rows = conn.execute(_MANY, {'uuids': list(uuids)}).mappings()
+    return {row['uuid']: dict(row) for row in rows}
+
+
+_BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
+
+
+def count_building(conn, most):
+    """Servers that wait to be built or are being built; no more than ``most`` are counted."""
+    some = sa.select(instances.c.id).where(instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
+    return conn.execute(sa.select(sa.func.count()).select_from(some)).scalar()
+
+
+def in_state(conn, vm_state, idle=False):
+    """Rows of the servers with this vm state; ``idle``: those that nothing is being done to."""
+    statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
+    if idle:
+        statement = statement.where(instances.c.task_state.is_(None))
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def merged(conn, uuid, values):
+    """The same values, in which ``system_metadata`` holds what the row has as well; a key set to None goes.
+
+    The row is locked: others add keys of their own.
+    """
+    if 'system_metadata' not in values:
+        return values
+    lock(conn, uuid)
+    both = {**get(conn, uuid)['system_metadata'], **values['system_metadata']}
+    return {**values, 'system_metadata': {key: value for key, value in both.items() if value is not None}}
+
+
+def by_host(conn, host):
+    """Rows of the servers of a host, oldest first."""
+    statement = sa.select(instances).where(instances.c.host == host).order_by(instances.c.id)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def _expected(uuid, expect):
+    """(what a statement is to ask, its parameters) for the server that is as ``expect`` says.
+
+    What it asks is {column, number of values: 1 for one, 2 for more, or NULL}.
+    """
+    asked, parameters = [], {'key_uuid': uuid}
+    for name, allowed in (expect or {}).items():
+        allowed = allowed if isinstance(allowed, (list, tuple, set, frozenset)) else [allowed]
+        values = [value for value in allowed if value is not None and value is not SET]
+        asked.append((name, min(len(values), 2), None in allowed, SET in allowed))
+        if values:
+            parameters['expect_' + name] = values[0] if len(values) == 1 else values
+    return tuple(asked), parameters
+
+
+def _conditions(asked):
+    yield _UUID
+    for name, values, null, anything in asked:
+        column, parameter = instances.c[name], 'expect_' + name
+        choices = [column == sa.bindparam(parameter)] if values == 1 else [
+            column.in_(sa.bindparam(parameter, expanding=True))] if values else []
+        if null:
+            choices.append(column.is_(None))
+        if anything:
+            choices.append(column.is_not(None))
+        yield sa.or_(*choices) if choices else sa.false()
+
+
+@functools.cache
+def _update_of(asked, returning):
+    statement = sa.update(instances).where(*_conditions(asked))
+    return statement.returning(*instances.columns) if returning else statement
+
+
+@functools.cache
+def _delete_of(asked):
+    return sa.delete(instances).where(*_conditions(asked))
+
+
+def _set(conn, uuid, values, expect, returning):
+    asked, parameters = _expected(uuid, expect)
+    statement = _update_of(asked, returning)
+    computed = {name: value for name, value in values.items() if isinstance(value, sa.ClauseElement)}
+    if computed:
+        statement = statement.values(computed)
+    plain = {name: value for name, value in values.items() if name not in computed}
+    return conn.execute(statement, {'updated_at': utils.utcnow(), **plain, **parameters})
+
+
+def update_where(conn, uuid, values, expect=None):
+    """UPDATE a server if ``expect`` holds; the row as it is afterwards, None when it does not.
+
+    One statement where the database can return what it updated, two where it cannot (MariaDB).
+
+    :param expect: {column: allowed value or values}; None among them is NULL, SET anything else
+    """
+    if conn.dialect.update_returning:
+        row = _set(conn, uuid, values, expect, True).mappings().first()
+        return None if row is None else dict(row)
+    return get(conn, uuid) if _set(conn, uuid, values, expect, False).rowcount else None
+
+
+def set_where(conn, uuid, values, expect=None):
+    """UPDATE a server if ``expect`` holds; whether it did."""
+    return bool(_set(conn, uuid, values, expect, False).rowcount)
+
+
+def update(conn, uuid, values, expect=None):
+    """UPDATE a server, if ``expect`` holds; True.
+
+    :raises InstanceChanged: the row is not as expected
+    :raises InstanceNotFound: the row is gone
+    """
+    if not set_where(conn, uuid, values, expect):
+        get(conn, uuid)
+        raise exception.InstanceChanged(instance_id=uuid)
+    return True
+
+
+def _to_history():
+    set_to = {'vm_state': states.DELETED, 'task_state': None, 'power_state': states.NOSTATE, 'progress': 0,
+              'locked': False, 'cell_move': None}
+    now = ('deleted_at', 'terminated_at', 'updated_at')
+    source = sa.select(*[
+        sa.bindparam('now', type_=instances.c[name].type).label(name) if name in now
+        else sa.literal(set_to[name], instances.c[name].type).label(name) if name in set_to
+        else instances.c[name] for name in _MOVED]).where(_UUID)
+    return sa.insert(instances_history).from_select(_MOVED, source, include_defaults=False)
+
+
+_TO_HISTORY = _to_history()
+
+
+def destroy(conn, uuid, now, expect=None):
+    """Move a server's row to the history, as deleted at ``now``, and remove what belongs to it alone.
+
+    :raises InstanceChanged: it is gone, or not as expected; the caller's transaction must end
+    """
+    conn.execute(_TO_HISTORY, {'key_uuid': uuid, 'now': now})
+    asked, parameters = _expected(uuid, expect)
+    if not conn.execute(_delete_of(asked), parameters).rowcount:
+        raise exception.InstanceChanged(instance_id=uuid)
+    for table in (block_device_mappings, share_mappings, console_auth_tokens):
+        statements.delete(conn, table, instance_uuid=uuid)
+
+
+def existing(conn, uuids):
+    """Those of ``uuids`` that have a row."""
+    return set(conn.execute(sa.select(instances.c.uuid).where(instances.c.uuid.in_(uuids))).scalars())

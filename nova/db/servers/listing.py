@@ -1,0 +1,426 @@
+"""Listing servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
+
+Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows; over several
+cells by (sort keys…, uuid), with text compared by its bytes, so that every cell and ``merge`` agree, and a server keeps
+its place when its row moves to another cell. Regular
+expressions of users never reach a database: text that a database compares safely becomes an SQL condition,
+the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows, for ``MATCH_S``
+seconds at most.
+"""
+import dataclasses
+import datetime
+import functools
+import time
+
+import orjson
+import re2
+import sqlalchemy as sa
+from sqlalchemy.ext import compiler as sa_compiler
+
+from nova import context as nova_context
+from nova import states
+from nova import utils
+from nova.db import types
+from nova.db.moves import cell_steps
+from nova.db.tables import cell as tables_cell
+from nova.objects import network_info
+
+BATCH = 1000                   # rows read at once when rows are matched here
+MATCH_S = 20                   # seconds that rows are matched here for one page
+PATTERN_MEMORY = 1 << 20       # bytes that one compiled pattern may take
+
+LIVE = tables_cell.instances
+HISTORY = tables_cell.instances_history
+INDEXED = frozenset({'created_at'})        # sort columns that an index has in order
+COLUMNS = tuple(LIVE.columns.keys())
+_JSON = frozenset(column.name for column in LIVE.columns if isinstance(column.type, types.Json))
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """Which servers, in which order, how many.
+
+    project_id   whose: the id of a project, or ALL_PROJECTS
+    filters   {name of CONDITIONS or a column: value}; a list means any of its values
+    matches   {column, 'ip' or 'ip6': regular expression}
+    sort      ((column, 'asc' or 'desc'), …); (…, id) is added
+    marker    uuid of the last server of the page before
+    limit     rows at most; None: all
+    rows      'live', 'deleted' (the history) or 'all' (both)
+    several   the pages of several cells are to be merged
+    """
+
+    project_id: str | nova_context.Projects
+    filters: dict = dataclasses.field(default_factory=dict)
+    matches: dict = dataclasses.field(default_factory=dict)
+    sort: tuple = (('created_at', 'desc'),)
+    marker: str | None = None
+    limit: int | None = None
+    rows: str = 'live'
+    several: bool = False
+
+
+class TooSlow(Exception):
+    """Too many rows had to be matched here for one page."""
+
+
+class MarkerNotFound(LookupError):
+    """No server of the marker's uuid among the rows that are listed."""
+
+
+class BadPattern(ValueError):
+    """Not a regular expression, or one that RE2 does not take."""
+
+
+# ---- conditions --------------------------------------------------------------
+
+def _status(columns, wanted):
+    """The server status of the compute API as a condition on two columns."""
+    clauses = []
+    for vm_state, tasks, excluded in states.states_of_status(wanted):
+        clause = columns.vm_state == vm_state
+        if tasks is not None:
+            clause = sa.and_(clause, columns.task_state.in_(tasks))
+        elif excluded:
+            clause = sa.and_(clause, sa.or_(columns.task_state.is_(None),
+                                            columns.task_state.not_in(excluded)))
+        clauses.append(clause)
+    return sa.or_(sa.false(), *clauses)
+
+
+def _tag(columns, tag):
+    return position(columns.tags, f',{tag},') > 0
+
+
+def _within(name):
+    """The whole second of a time."""
+    return lambda columns, moment: sa.and_(columns[name] >= moment,
+                                           columns[name] < moment + datetime.timedelta(seconds=1))
+
+
+CONDITIONS = {
+    'created_at': _within('created_at'),
+    'launched_at': _within('launched_at'),
+    'terminated_at': _within('terminated_at'),
+    'status': _status,
+    'soft_deleted': lambda columns, shown: (
+        columns.vm_state.in_((states.DELETED, states.SOFT_DELETED)) if shown
+        else columns.vm_state != states.SOFT_DELETED),
+    'changes-since': lambda columns, moment: columns.updated_at >= moment,
+    'changes-before': lambda columns, moment: columns.updated_at <= utils.end_of_second(moment),
+    'tags': lambda columns, tags: sa.and_(*(_tag(columns, tag) for tag in tags)),
+    'tags-any': lambda columns, tags: sa.or_(*(_tag(columns, tag) for tag in tags)),
+    'not-tags': lambda columns, tags: sa.not_(sa.and_(*(_tag(columns, tag) for tag in tags))),
+    'not-tags-any': lambda columns, tags: sa.not_(sa.or_(*(_tag(columns, tag) for tag in tags))),
+}
+
+
+class bytes_of(sa.sql.functions.GenericFunction):
+    """A text as its bytes compare, which is the order of the code points, as in Python."""
+
+    type = sa.String()
+    inherit_cache = True
+    name = 'nova_bytes'
+
+
+@sa_compiler.compiles(bytes_of)
+def _bytes_of(element, compiler, **kwargs):
+    return compiler.process(element.clauses, **kwargs)
+
+
+@sa_compiler.compiles(bytes_of, 'postgresql')
+def _bytes_of_postgresql(element, compiler, **kwargs):
+    return f'({compiler.process(element.clauses, **kwargs)} COLLATE "C")'
+
+
+@sa_compiler.compiles(bytes_of, 'mysql')
+@sa_compiler.compiles(bytes_of, 'mariadb')
+def _bytes_of_mysql(element, compiler, **kwargs):
+    return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
+
+
+class position(sa.sql.functions.GenericFunction):
+    """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
+
+    type = sa.Integer()
+    inherit_cache = True
+    name = 'nova_position'
+
+
+@sa_compiler.compiles(position)
+def _position(element, compiler, **kwargs):
+    return f'instr({compiler.process(element.clauses, **kwargs)})'
+
+
+@sa_compiler.compiles(position, 'postgresql')
+def _position_postgresql(element, compiler, **kwargs):
+    return f'strpos({compiler.process(element.clauses, **kwargs)})'
+
+
+@sa_compiler.compiles(position, 'mysql')
+@sa_compiler.compiles(position, 'mariadb')
+def _position_mysql(element, compiler, **kwargs):
+    text, part = (compiler.process(clause, **kwargs) for clause in element.clauses)
+    return f'instr({text}, cast({part} as binary))'
+
+
+def _is_shown(columns):
+    """A copy that has not arrived yet is not: the cell that it comes from has the server."""
+    return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.COMING)
+
+
+def _condition(columns, name, value):
+    if name in CONDITIONS:
+        return CONDITIONS[name](columns, value)
+    column = columns[name]
+    if isinstance(value, (list, tuple)):
+        return column.in_(value)
+    return column.is_(None) if value is None else column == value
+
+
+# ---- regular expressions -----------------------------------------------------
+
+def literal(pattern):
+    """(text, anchored at its start, at its end) when the pattern is plain text, else None."""
+    begin, end = pattern.startswith('^'), pattern.endswith('$') and not pattern.endswith('\\$')
+    body = pattern[begin:len(pattern) - end]
+    text, index = [], 0
+    while index < len(body):
+        char = body[index]
+        if char == '\\':
+            index += 1
+            char = body[index:index + 1]
+            if not char or char.isalnum():
+                return None
+        elif char in '.^$*+?{}[]|()':
+            return None
+        text.append(char)
+        index += 1
+    return ''.join(text), begin, end
+
+
+@functools.lru_cache(maxsize=256)
+def compile_pattern(pattern):
+    """A compiled RE2 pattern; raises BadPattern."""
+    options = re2.Options()
+    options.max_mem, options.log_errors = PATTERN_MEMORY, False
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error:
+        raise BadPattern(pattern) from None
+
+
+def _text_condition(columns, name, pattern):
+    """The SQL condition of a plain pattern, None when rows must be matched here."""
+    plain = literal(pattern)
+    if plain is None or name in ('ip', 'ip6'):
+        return None
+    text, begin, end = plain
+    if begin and end:
+        return bytes_of(columns[name]) == text
+    if end:
+        return None
+    found = position(columns[name], text)
+    return found == 1 if begin else found > 0
+
+
+def _addresses(row, version):
+    return [address for vif in row['network_info'] for address, kind in network_info.fixed_ips(vif)
+            if kind == version]
+
+
+_TEXTS = {'ip': lambda row: _addresses(row, 4), 'ip6': lambda row: _addresses(row, 6)}
+
+
+def _matcher(name, pattern):
+    search = compile_pattern(pattern).search
+    texts = _TEXTS.get(name) or (lambda row: (row[name] or '',))
+    return lambda row: any(search(text) for text in texts(row))
+
+
+# ---- reading -----------------------------------------------------------------
+
+# made once: showing one server is mostly the making of its statement
+_BY_UUID = sa.select(LIVE).where(LIVE.c.uuid == sa.bindparam('uuid'))
+_DELETED_BY_UUID = sa.select(HISTORY).where(
+    HISTORY.c.uuid == sa.bindparam('uuid')).order_by(HISTORY.c.id.desc()).limit(1)
+
+
+def by_uuid(conn, uuid, deleted=False):
+    """The row of one server as a dict, None when there is none; ``deleted`` looks into the history."""
+    row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
+    return None if row is None else dict(row)
+
+
+def page(conn, query, columns=COLUMNS, place=None):
+    """The servers of one page: [{column: value}] with the ``columns`` asked for (and the sort's).
+
+    JSON columns are read once a distinct text, so equal values may be one object: do not change them.
+
+    :param place: where the page begins (see ``place_of``), for a marker that may be in another cell
+    :raises MarkerNotFound: the marker is not among the rows listed.
+    :raises BadPattern: a regular expression is not one.
+    :raises TooSlow: too many rows were to be matched here
+    """
+    sort = _complete(query)
+    matchers, clauses = [], []
+    for name, pattern in query.matches.items():
+        clause = functools.partial(_text_condition, name=name, pattern=pattern)
+        if clause(LIVE.c) is None:
+            matchers.append(_matcher(name, pattern))
+        else:
+            clauses.append(clause)
+    clauses += [functools.partial(_condition, name=name, value=value)
+                for name, value in _filters(query).items()]
+    wanted = {*columns, *(name for name, _ in sort)}
+    if query.several:
+        clauses.append(_is_shown)
+        wanted.add('cell_move')
+    if matchers:
+        wanted |= {'network_info' if name in _TEXTS else name for name in query.matches}
+    source = _source(query.rows, tuple(name for name in COLUMNS if name in wanted), clauses)
+    if query.marker and place is None:
+        place = place_of(conn, query)
+        if place is None:
+            raise MarkerNotFound(query.marker)
+    if not matchers:
+        return _rows(conn, source, sort, place, query.limit, query.several)
+    return _matched(conn, source, sort, place, query, matchers)
+
+
+_COMPUTES = sa.select(tables_cell.services).where(
+    tables_cell.services.c.host.in_(sa.bindparam('hosts', expanding=True)), tables_cell.services.c.topic == 'compute')
+
+
+def computes(conn, hosts):
+    """Rows of the compute services of these hosts."""
+    return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
+
+
+def merge(pages, query):
+    """One page of several cells' pages of a query; a server that has just arrived in its cell is shown there alone."""
+    rows = [row for part in pages for row in part]
+    if len(pages) > 1:
+        here = {row['uuid'] for row in rows if row['cell_move'] is None}
+        rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
+        rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that was asked last
+        for name, direction in reversed(_complete(query)):
+            rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
+                      reverse=direction == 'desc')
+    return rows[:query.limit]
+
+
+def _filters(query):
+    """The filters of a query with that of its project."""
+    return {**query.filters, 'project_id': query.project_id} if nova_context.one_project(
+        query.project_id) else query.filters
+
+
+def _complete(query):
+    """The sort with what makes it total; ids of live and deleted rows, and of cells, are of different tables."""
+    names = [name for name, _ in query.sort]
+    direction = query.sort[-1][1] if query.sort else 'desc'
+    extra = ('uuid',) if query.several else ('id', 'uuid') if query.rows == 'all' else ('id',)
+    return (*query.sort, *((name, direction) for name in extra if name not in names))
+
+
+def _source(rows, names, clauses):
+    """A SELECT without order; JSON as text, so that equal texts are parsed once."""
+    def select(table):
+        columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
+                   else table.c[name] for name in names]
+        return sa.select(*columns).where(*(clause(table.c) for clause in clauses))
+    if rows == 'all':
+        union = sa.union_all(select(LIVE), select(HISTORY)).subquery()
+        return sa.select(union), union.c
+    table = HISTORY if rows == 'deleted' else LIVE
+    return select(table), table.c
+
+
+def place_of(conn, query):
+    """Where the page after the query's marker begins: the values of the sort's columns; None when it is not here."""
+    names = [name for name, _ in _complete(query)]
+    for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
+        statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
+        filters = _filters(query)
+        for owner in ('project_id', 'category'):
+            if owner in filters:
+                statement = statement.where(table.c[owner] == filters[owner])
+        row = conn.execute(statement.limit(1)).first()
+        if row is not None:
+            return tuple(row)
+    return None
+
+
+def _keys(columns, sort, several):
+    """[(expression, descending)] to order by; the NULLs of a column come last when ascending."""
+    for name, direction in sort:
+        column = columns[name]
+        if LIVE.c[name].nullable:
+            yield sa.case((column.is_(None), 1), else_=0), direction == 'desc'
+        if isinstance(column.type, sa.Boolean):
+            column = sa.case((column.is_(sa.true()), 1), else_=0)
+        elif several and isinstance(column.type, sa.String):
+            column = bytes_of(column)
+        yield column, direction == 'desc'
+
+
+def _after(columns, sort, place, several):
+    """The condition of the rows that come after ``place`` (the sort columns' values of a row)."""
+    values = []
+    for (name, _), value in zip(sort, place):
+        if LIVE.c[name].nullable:
+            values.append(int(value is None))
+        values.append(int(value) if isinstance(value, bool) else value)
+    clauses, equal = [], []
+    for (key, descending), value in zip(_keys(columns, sort, several), values):
+        if value is not None:
+            clauses.append(sa.and_(*equal, key < value if descending else key > value))
+            equal.append(key == value)
+    # The first key by itself again: what lets every database seek in its index.
+    key, descending = next(_keys(columns, sort, several))
+    return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
+
+
+def _rows(conn, source, sort, place, limit, several):
+    statement, columns = source
+    if place is not None:
+        statement = statement.where(_after(columns, sort, place, several))
+    order = [key.desc() if descending else key.asc() for key, descending in _keys(columns, sort, several)]
+    if limit is not None and sort[0][0] not in INDEXED and columns in (LIVE.c, HISTORY.c):
+        # Sort narrow rows, and read the wide ones of this page alone.
+        chosen = statement.with_only_columns(columns.id).order_by(*order).limit(limit).subquery()
+        statement = sa.select(*statement.selected_columns).where(columns.id == chosen.c.id)
+    statement = statement.order_by(*order)
+    if limit is not None:
+        statement = statement.limit(limit)
+    result = conn.execute(statement)
+    names = tuple(result.keys())
+    rows = [dict(zip(names, row)) for row in result.all()]
+    _parse(rows, [name for name in names if name in _JSON])
+    return rows
+
+
+def _parse(rows, names):
+    """Texts of JSON columns into values."""
+    loads, known = orjson.loads, {None: None}
+    for name in names:
+        for row in rows:
+            text = row[name]
+            if text in known:
+                row[name] = known[text]
+            else:
+                row[name] = known[text] = loads(text)
+
+
+def _matched(conn, source, sort, place, query, matchers):
+    limit, found, ends = query.limit, [], time.monotonic() + MATCH_S
+    while limit is None or len(found) < limit:
+        if time.monotonic() > ends:
+            raise TooSlow
+        rows = _rows(conn, source, sort, place, BATCH, query.several)
+        found += [row for row in rows if all(matches(row) for matches in matchers)]
+        if len(rows) < BATCH:
+            break
+        place = tuple(rows[-1][name] for name, _ in sort)
+    return found[:limit]

@@ -1,0 +1,99 @@
+"""Instance mappings: which servers there are, in all cells."""
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova.db import statements
+from nova.db.tables.api import host_mappings
+from nova.db.tables.api import instance_mappings
+
+_DELETE_MANY = sa.delete(instance_mappings).where(
+    instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
+_EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
+    instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
+
+
+def uuids(conn):
+    """The uuids of all servers, as a set."""
+    return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
+
+
+def existing(conn, uuids):
+    """Those of these servers that are there, as a set."""
+    return set(conn.execute(_EXISTING, {'uuids': list(uuids)}).scalars())
+
+
+def queued(conn):
+    """The uuids of those that the quota leaves out, because they are soft-deleted, as a set."""
+    return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
+        instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
+
+
+def delete_many(conn, uuids):
+    conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
+
+
+def lock_in_cell(conn, uuids, cell_uuid):
+    """Those of the servers that are in a cell, which they do not leave until the transaction ends."""
+    table = instance_mappings
+    return list(conn.execute(sa.select(table.c.instance_uuid).where(
+        table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
+
+
+def is_queued(conn, uuid):
+    return bool(conn.execute(sa.select(instance_mappings.c.queued_for_delete).where(
+        instance_mappings.c.instance_uuid == uuid)).scalar())
+
+
+def set_queued(conn, uuid, value):
+    """Let the quota leave out a server, or count it."""
+    statements.update(conn, instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
+
+
+def get(conn, uuid):
+    """The mapping of a server as a dict, None when there is none."""
+    row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
+        instance_mappings.c.instance_uuid == uuid)).mappings().first()
+    return None if row is None else dict(row)
+
+
+def of_cells(conn, cell_uuids, project_id, limit, category=None):
+    """Mappings of servers of these cells, without soft-deleted ones, newest first.
+
+    :param project_id: of this project, or ALL_PROJECTS
+    :param category: None: of all instance categories
+    """
+    table = instance_mappings
+    statement = sa.select(table, table.c.instance_uuid.label('uuid')).where(
+        table.c.cell_uuid.in_(cell_uuids), table.c.queued_for_delete.is_(sa.false()))
+    if nova_context.one_project(project_id):
+        statement = statement.where(table.c.project_id == project_id)
+    if category is not None:
+        statement = statement.where(table.c.category == category)
+    statement = statement.order_by(table.c.created_at.desc(), table.c.instance_uuid).limit(limit)
+    return conn.execute(statement).mappings().all()
+
+
+def sizes(conn, cell_uuid, marker, limit):
+    """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of a cell's next servers by uuid after ``marker``.
+    """
+    column = instance_mappings.c.instance_uuid
+    return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
+
+
+def sizes_of(conn, cell_uuid, uuids):
+    """The same of these servers, as far as they are in the cell."""
+    return _sizes(conn, cell_uuid, lambda found: found.where(instance_mappings.c.instance_uuid.in_(uuids)))
+
+
+def _sizes(conn, cell_uuid, which):
+    table = instance_mappings
+    rows = conn.execute(which(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
+        table.c.cell_uuid == cell_uuid)))
+    return {row.instance_uuid: (row.vcpus, row.memory_mb) for row in rows}
+
+
+def hosts_of_cells(conn, cell_uuids):
+    """Names of the hosts of these cells, in order."""
+    table = host_mappings
+    return list(conn.execute(sa.select(table.c.host).where(table.c.cell_uuid.in_(cell_uuids))
+                             .order_by(table.c.host)).scalars())

@@ -1,0 +1,93 @@
+"""Where a server is, and who works on it: what is asked before a host may do something to it. One SELECT each."""
+import dataclasses
+
+import sqlalchemy as sa
+
+from nova.db.moves import migrations as server_migrations
+from nova.db.tables.cell import instance_actions
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+
+
+@dataclasses.dataclass
+class Server:
+    """
+    host, task_state, project_id, user_id, system_metadata   of its row
+    moves     [{'id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type'}] that are not over
+    actions   its open actions: [{'id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments'}]
+    """
+
+    uuid: str
+    host: str | None
+    task_state: str | None
+    project_id: str
+    user_id: str
+    system_metadata: dict
+    moves: list
+    actions: list
+
+
+@dataclasses.dataclass
+class Move:
+    """
+    row       of the migrations table
+    actions   as of a Server: those of the request that was asked for
+    """
+
+    row: dict
+    actions: list
+
+
+_SERVER = ('uuid', 'host', 'task_state', 'project_id', 'user_id', 'system_metadata')
+_MOVE = ('id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type')
+_ACTION = ('id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments')
+
+
+def _labelled(table, names, prefix):
+    return [table.c[name].label(f'{prefix}_{name}') for name in names]
+
+
+def _unlabelled(row, names, prefix):
+    return {name: row[f'{prefix}_{name}'] for name in names}
+
+
+_OPEN_ACTION = instance_actions.c.finished_at.is_(None)
+_OF_SERVER = sa.select(
+    *_labelled(instances, _SERVER, 's'), *_labelled(migrations, _MOVE, 'm'),
+    *_labelled(instance_actions, _ACTION, 'a')).select_from(
+    instances.outerjoin(migrations, (migrations.c.instance_uuid == instances.c.uuid)
+                        & migrations.c.status.not_in(server_migrations.OVER))
+    .outerjoin(instance_actions, (instance_actions.c.instance_uuid == instances.c.uuid) & _OPEN_ACTION)).where(
+    instances.c.uuid == sa.bindparam('of_uuid')).order_by(instance_actions.c.id)
+_OF_MOVE = sa.select(migrations, *_labelled(instance_actions, _ACTION, 'a')).select_from(migrations.outerjoin(
+    instance_actions, (instance_actions.c.instance_uuid == migrations.c.instance_uuid) & _OPEN_ACTION
+    & (instance_actions.c.request_id == sa.bindparam('of_request')))).where(
+    migrations.c.id == sa.bindparam('of_id'))
+_EVER_THERE = sa.select(migrations.c.id).where(
+    migrations.c.instance_uuid == sa.bindparam('of_uuid'),
+    sa.or_(migrations.c.source_compute == sa.bindparam('of_host'),
+           migrations.c.dest_compute == sa.bindparam('of_host'))).limit(1)
+
+
+def server(conn, uuid):
+    """The Server of this uuid, None when it has no row."""
+    rows = conn.execute(_OF_SERVER, {'of_uuid': uuid}).mappings().all()
+    if not rows:
+        return None
+    moves = {row['m_id']: _unlabelled(row, _MOVE, 'm') for row in rows if row['m_id'] is not None}
+    actions = {row['a_id']: _unlabelled(row, _ACTION, 'a') for row in rows if row['a_id'] is not None}
+    return Server(**_unlabelled(rows[0], _SERVER, 's'), moves=list(moves.values()), actions=list(actions.values()))
+
+
+def move(conn, migration_id, request_id):
+    """The Move of this number with the open action of a request, None when there is none."""
+    rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
+    if not rows:
+        return None
+    return Move({column.name: rows[0][column.name] for column in migrations.columns},
+                [_unlabelled(row, _ACTION, 'a') for row in rows if row['a_id'] is not None])
+
+
+def was_there(conn, uuid, host):
+    """Whether a move of a server, over or not, went from or to a host."""
+    return conn.execute(_EVER_THERE, {'of_uuid': uuid, 'of_host': host}).first() is not None

@@ -1,0 +1,24 @@
+"""Power states of many servers at once."""
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.tables.cell import instances
+
+_ROWS = sa.select(*(instances.c[name] for name in ('uuid', 'host', 'vm_state', 'task_state', 'power_state'))).where(
+    instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
+_LOCKED = _ROWS.order_by(instances.c.uuid).with_for_update()
+_SET = sa.update(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
+
+
+def of(conn, uuids, lock=False):
+    """Rows of those that exist, with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
+
+    :param lock: nobody else changes them until the transaction ends
+    """
+    return conn.execute(_LOCKED if lock else _ROWS, {'uuids': list(uuids)}).mappings().all()
+
+
+def set(conn, uuids, vm_state, power_state):
+    """Write both states of servers whose rows this transaction has locked."""
+    conn.execute(_SET, {'uuids': list(uuids), 'vm_state': vm_state, 'power_state': power_state,
+                        'updated_at': utils.utcnow()})

@@ -1,0 +1,56 @@
+"""Request specs: what was asked for, in the API database, until the server is deleted.
+
+The administrator's password is not kept here: it is an argument of the action that sets it, and gone when that ends.
+"""
+import sqlalchemy as sa
+
+from nova import exception
+from nova import objects
+from nova.db import statements
+from nova.db.tables.api import request_specs
+
+_OF_THEM = request_specs.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
+_MANY, _DELETE_MANY = sa.select(request_specs).where(_OF_THEM), sa.delete(request_specs).where(_OF_THEM)
+
+_STORED_VERSION = objects.RequestSpec.VERSION.partition('.')[0] + '.0'
+
+
+def _kept(spec):
+    """As it is stored: with all that this code knows, under the oldest version of its kind, so that older services
+    read it, too, and leave out what they do not know.
+    """
+    primitive = spec.obj_to_primitive()
+    return {**primitive, 'nova_object.version': _STORED_VERSION,
+            'nova_object.data': {**primitive['nova_object.data'], 'admin_password': None}}
+
+
+def insert(conn, specs):
+    """Store objects.RequestSpec, one a server."""
+    conn.execute(statements.insert(request_specs), [
+        {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
+
+
+def get_many(conn, uuids):
+    """{instance uuid: RequestSpec} of those that exist."""
+    rows = conn.execute(_MANY, {'uuids': list(uuids)})
+    return {row.instance_uuid: objects.RequestSpec.obj_from_primitive(row.spec) for row in rows}
+
+
+def get(conn, uuid):
+    """The RequestSpec of a server.
+
+    :raises InstanceNotFound:
+    """
+    spec = get_many(conn, [uuid]).get(uuid)
+    if spec is None:
+        raise exception.InstanceNotFound(instance_id=uuid)
+    return spec
+
+
+def update(conn, spec):
+    """Store a spec again: where building has failed already, a new image after a rebuild."""
+    statements.update(conn, request_specs, {'spec': _kept(spec)}, instance_uuid=spec.instance_uuid)
+
+
+def delete_many(conn, uuids):
+    conn.execute(_DELETE_MANY, {'uuids': list(uuids)})

@@ -1,0 +1,33 @@
+"""Shares of servers."""
+import uuid as uuidlib
+
+from nova import utils
+from nova.db import statements
+from nova.db.tables.cell import share_mappings
+
+
+def insert(conn, values):
+    """Add a mapping and return it as a dict."""
+    now = utils.utcnow()
+    row = {'uuid': str(uuidlib.uuid4()), 'created_at': now, 'updated_at': now, **values}
+    conn.execute(statements.insert(share_mappings), row)
+    return row
+
+
+def by_instance(conn, instance_uuid):
+    """Mappings of a server, oldest first."""
+    return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
+
+
+def get(conn, instance_uuid, share_id):
+    """The mapping of a share of a server, None when it has it not."""
+    return next((row for row in by_instance(conn, instance_uuid) if row['share_id'] == share_id), None)
+
+
+def update(conn, uuid, values):
+    """Write columns of a mapping; False when it is gone."""
+    return bool(statements.update(conn, share_mappings, {'updated_at': utils.utcnow(), **values}, uuid=uuid))
+
+
+def delete(conn, uuid):
+    statements.delete(conn, share_mappings, uuid=uuid)

@@ -1,0 +1,80 @@
+"""Who a service's name belongs to, and the heartbeats of many services in one statement."""
+import datetime
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db import statements
+from nova.db.services import services as services_db
+from nova.db.tables.cell import services
+
+AT_ONCE = 1000               # rows of one statement
+
+
+def registered(conn, host, binary, version, identity):
+    """The row of a service as a dict, None when it does not say all of this."""
+    return statements.first(conn, services, host=host, binary=binary, version=version, identity=identity)
+
+
+def register(conn, host, binary, topic, zone, version, identity, down_time):
+    """Say that a name belongs to this identity; the row as a dict. It is no heartbeat.
+
+    A compute's name stays with whom it belongs to, because its guests do. That of another service goes to the next one
+    when it has not been heard of for ``down_time`` seconds.
+
+    :raises ServiceExists: it belongs to another one
+    """
+    now = utils.utcnow()
+    mine = {'host': host, 'binary': binary}
+    engine.insert_ignore(conn, services, dict(
+        uuid=str(uuidlib.uuid4()), topic=topic, availability_zone=zone, version=version, created_at=now,
+        disabled=False, forced_down=False, identity=identity, **mine))
+    free = services.c.identity.is_(None) | (services.c.identity == identity)
+    if topic != 'compute':
+        silent = now - datetime.timedelta(seconds=down_time)
+        free |= services.c.last_seen_at.is_(None) | (services.c.last_seen_at < silent)
+    taken = conn.execute(sa.update(services).where(
+        services.c.host == host, services.c.binary == binary, free).values(
+        identity=identity, version=version, topic=topic)).rowcount
+    row = statements.first(conn, services, **mine)
+    if not taken:
+        raise exception.ServiceExists(host=host, binary=binary)
+    return row
+
+
+_KNOWN = sa.select(services.c.id, services.c.host, services.c.binary, services.c.identity).where(
+    services.c.host.in_(sa.bindparam('hosts', expanding=True)))
+_SEEN = sa.update(services).where(services.c.id.in_(sa.bindparam('ids', expanding=True))).values(
+    last_seen_at=sa.bindparam('now', type_=services.c.last_seen_at.type))
+_BACK = sa.select(services.c.host).where(
+    services.c.id.in_(sa.bindparam('ids', expanding=True)), services.c.topic == 'compute',
+    services.c.last_seen_at.is_(None) | (services.c.last_seen_at < sa.bindparam(
+        'before', type_=services.c.last_seen_at.type)))
+
+
+def known(conn, hosts):
+    """{(host, binary): (number, identity)} of all services of these hosts."""
+    found, hosts = {}, sorted(hosts)
+    for begin in range(0, len(hosts), AT_ONCE):
+        rows = conn.execute(_KNOWN, {'hosts': hosts[begin:begin + AT_ONCE]})
+        found.update({(row.host, row.binary): (row.id, row.identity) for row in rows})
+    return found
+
+
+def seen(conn, numbers):
+    """The services of these rows have been heard of now; how many there were.
+
+    The nodes of computes that were away are marked as changed, so that the schedulers see at once that they are back.
+    """
+    now, numbers, count = utils.utcnow(), sorted(numbers), 0
+    for begin in range(0, len(numbers), AT_ONCE):
+        ids = {'ids': numbers[begin:begin + AT_ONCE]}
+        back = conn.execute(_BACK, {
+            **ids, 'before': now - datetime.timedelta(seconds=services_db.AWAY_S)}).scalars().all()
+        if back:
+            services_db.touch_nodes(conn, back)
+        count += conn.execute(_SEEN, {**ids, 'now': now}).rowcount
+    return count

@@ -1,0 +1,154 @@
+"""Rows of services: one a daemon and host, kept alive by heartbeats."""
+import datetime
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db import statements
+from nova.db.placement import pci_devices
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import services
+
+AWAY_S = 20          # a compute silent for longer may have been taken for dead
+
+
+def report(conn, host, binary, topic, zone, version):
+    """A heartbeat; makes the row on first contact. The row as a dict.
+
+    The nodes of a host that was away are marked as changed, so that the schedulers see at once that it is back.
+    """
+    now = utils.utcnow()
+    mine = {'host': host, 'binary': binary}
+    row = statements.first(conn, services, **mine)
+    if row is None:
+        engine.insert_ignore(conn, services, dict(
+            uuid=str(uuidlib.uuid4()), host=host, binary=binary, topic=topic, availability_zone=zone,
+            version=version, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
+    else:
+        statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
+    seen = row and row['last_seen_at']
+    if topic == 'compute' and (seen is None or (now - seen).total_seconds() > AWAY_S):
+        touch_nodes(conn, [host])
+    return statements.first(conn, services, **mine)
+
+
+def touch_nodes(conn, hosts):
+    """Mark the nodes of hosts as changed, so that the schedulers look at them.
+
+    :param hosts: their names, or a SELECT of them
+    """
+    conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
+
+
+def get(conn, service_id):
+    """A service by its uuid or its number.
+
+    :raises ServiceNotFound:
+    """
+    text = str(service_id)
+    if len(text) == 36:
+        condition = services.c.uuid == text
+    elif text.isascii() and text.isdigit() and len(text) <= 9:
+        condition = services.c.id == int(text)
+    else:
+        raise exception.ServiceNotFound(service_id=service_id)
+    row = conn.execute(sa.select(services).where(condition)).mappings().first()
+    if row is None:
+        raise exception.ServiceNotFound(service_id=service_id)
+    return dict(row)
+
+
+def update(conn, service_id, values):
+    """Change a service (disabled, disabled_reason, forced_down, …); the row afterwards.
+
+    Its compute nodes are marked as changed, so that the schedulers see it at their next look.
+
+    :raises ServiceNotFound:
+    """
+    row = get(conn, service_id)
+    conn.execute(sa.update(services).where(services.c.id == row['id'])
+                 .values({'updated_at': utils.utcnow(), **values}))
+    touch_nodes(conn, [row['host']])
+    return {**row, **values}
+
+
+def delete(conn, service_id):
+    """Remove a service, and its compute nodes when it is a compute; it comes back when the daemon reports again.
+
+    :raises ServiceNotFound:
+    """
+    row = get(conn, service_id)
+    conn.execute(sa.delete(services).where(services.c.id == row['id']))
+    if row['topic'] == 'compute':
+        conn.execute(sa.delete(compute_nodes).where(compute_nodes.c.host == row['host']))
+        pci_devices.forget(conn, row['host'])
+    return row
+
+
+def is_up(row, down_time, now):
+    """Whether a service counts as up: not forced down, and heard of within ``down_time`` seconds."""
+    seen = row['last_seen_at']
+    return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
+
+
+def any_up(conn, rows, down_time):
+    """Whether one of these services counts as up for who decides about servers; rows of the same cell.
+
+    Silence counts up to the newest heartbeat of any service of the cell: while nobody's could be written, because the
+    database refused or no conductor was there, nobody goes down. ``resume`` takes it from there.
+    """
+    now = utils.utcnow()
+    if any(is_up(row, down_time, now) for row in rows):
+        return True
+    gap = unheard(conn, now)
+    return gap is not None and any(is_up(row, down_time, now - gap) for row in rows)
+
+
+def host_is_down(conn, host, down_time):
+    """Whether a host's compute counts as down, and stays so until the transaction ends: a heartbeat waits."""
+    statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
+    rows = conn.execute(statement).mappings().all()
+    return not any_up(conn, rows, down_time)
+
+
+def unheard(conn, now):
+    """For how long no service of the cell has been heard of, as a timedelta; None: none ever was."""
+    newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
+    return None if newest is None else max(now - newest, datetime.timedelta())
+
+
+def resume(conn, down_time, quiet_s):
+    """When nobody has been heard of for ``quiet_s`` seconds, nobody could be: who was up then counts as heard of now.
+
+    To be called before a heartbeat is written; how many services there were. Called twice it changes nothing.
+    """
+    now = utils.utcnow()
+    gap = unheard(conn, now)
+    if gap is None or gap.total_seconds() <= quiet_s:
+        return 0
+    newest = now - gap
+    were_up = sa.and_(services.c.last_seen_at <= newest,
+                      services.c.last_seen_at >= newest - datetime.timedelta(seconds=down_time))
+    touch_nodes(conn, sa.select(services.c.host).where(services.c.topic == 'compute', were_up))
+    return conn.execute(sa.update(services).where(were_up).values(last_seen_at=now)).rowcount
+
+
+def lowest_versions(conn, down_time):
+    """{topic: lowest version of its services} of those that were heard of within ``down_time`` seconds.
+
+    Before the newest heartbeat of all: after a time in which none could be written everybody would be left out.
+    """
+    now = utils.utcnow()
+    since = now - (unheard(conn, now) or datetime.timedelta()) - datetime.timedelta(seconds=down_time)
+    rows = conn.execute(sa.select(services.c.topic, sa.func.min(services.c.version)).where(
+        services.c.last_seen_at >= since).group_by(services.c.topic))
+    return {topic: version for topic, version in rows}
+
+
+def list(conn, **filters):
+    """Services whose columns equal the filters, oldest first."""
+    conditions = [services.c[name] == value for name, value in filters.items() if value is not None]
+    return statements.dicts(conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)))

@@ -1,0 +1,45 @@
+"""Which hosts' usage was audited for which period, and what came of it."""
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import engine
+from nova.db.tables.usage import task_log
+
+RUNNING, DONE = 'RUNNING', 'DONE'
+
+
+def _which(host, period):
+    c = task_log.c
+    return sa.and_(c.host == host, c.period_beginning == period[0], c.period_ending == period[1])
+
+
+def begin(conn, host, period, stale_before):
+    """Whether this audit is the caller's to do: nobody did it, or does it since ``stale_before``.
+
+    :param period: (beginning, ending)
+    """
+    now = utils.utcnow()
+    values = {'state': RUNNING, 'updated_at': now, 'task_items': 0, 'errors': 0, 'message': ''}
+    if engine.insert_ignore(conn, task_log, {'host': host, 'period_beginning': period[0],
+                                             'period_ending': period[1], **values}).rowcount:
+        return True
+    return bool(conn.execute(sa.update(task_log).where(
+        _which(host, period), task_log.c.state == RUNNING, task_log.c.updated_at < stale_before).values(
+            updated_at=now)).rowcount)
+
+
+def end(conn, host, period, items, errors, message):
+    conn.execute(sa.update(task_log).where(_which(host, period)).values(
+        state=DONE, updated_at=utils.utcnow(), task_items=items, errors=errors, message=message[:255]))
+
+
+def of_period(conn, period):
+    """{host: row} of a period."""
+    c = task_log.c
+    return {row['host']: dict(row) for row in conn.execute(sa.select(task_log).where(
+        c.period_beginning == period[0], c.period_ending == period[1])).mappings()}
+
+
+def expire(conn, before):
+    """Remove what ended before a moment."""
+    conn.execute(sa.delete(task_log).where(task_log.c.period_ending < before))

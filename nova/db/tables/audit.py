@@ -1,0 +1,60 @@
+"""Tables of the audit log, the same in the API database and in each cell's: a record stands where its write does."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+
+
+def _records(metadata):
+    """What was asked for, by whom, from where, with what result: columns that are chosen, never a body.
+
+    ``seq`` and ``digest`` are NULL until the record is sealed; from then on it does not change.
+    """
+    text = sa.String(255)
+    return sa.Table(
+        'audit_records', metadata,
+        sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+        sa.Column('uuid', sa.String(36), nullable=False),
+        sa.Column('created_at', types.DateTime, nullable=False),
+        sa.Column('request_id', text),
+        sa.Column('user_id', text),
+        sa.Column('project_id', text),
+        sa.Column('domain_id', text),
+        sa.Column('roles', text),
+        sa.Column('credential_id', text),                  # application credential with which the token was made
+        sa.Column('service_user_id', text),                # the service that asked in the user's name
+        sa.Column('remote_address', text),
+        sa.Column('method', sa.String(16), nullable=False),
+        sa.Column('route', text, nullable=False),
+        sa.Column('action', text, nullable=False),
+        sa.Column('target_type', text),
+        sa.Column('target_id', text),
+        sa.Column('target_part', text),                    # what of the target: the id of a volume, an interface, …
+        sa.Column('outcome', sa.String(16), nullable=False),
+        sa.Column('code', sa.Integer),
+        sa.Column('reason', text),
+        sa.Column('seq', sa.BigInteger),
+        sa.Column('digest', sa.String(64)),
+        sa.Index('uniq_audit_records_uuid', 'uuid', unique=True),
+        sa.Index('uniq_audit_records_seq', 'seq', unique=True),
+        sa.Index('ix_audit_records_project', 'project_id', 'created_at'),
+        sa.Index('ix_audit_records_created', 'created_at'),
+        sa.Index('ix_audit_records_action', 'action', 'seq'),
+        mysql_engine='InnoDB', mysql_charset='utf8mb4')
+
+
+def _chain(metadata):
+    """One row: the newest sealed record. Who seals has it locked."""
+    return sa.Table(
+        'audit_chain', metadata,
+        sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column('seq', sa.BigInteger, nullable=False),
+        sa.Column('digest', sa.String(64), nullable=False),
+        sa.Column('sealed_at', types.DateTime, nullable=False),
+        mysql_engine='InnoDB', mysql_charset='utf8mb4')
+
+
+records, chain = _records(tables_api.metadata), _chain(tables_api.metadata)
+_records(tables_cell.metadata)
+_chain(tables_cell.metadata)

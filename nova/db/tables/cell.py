@@ -1,0 +1,304 @@
+"""Tables of a cell's database: servers and what belongs to them, services, compute nodes."""
+import sqlalchemy as sa
+
+from nova.db import types
+
+metadata = sa.MetaData()
+
+
+def _table(name, *columns):
+    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+
+
+def _instance_columns():
+    """What a server view needs stands in the row itself, so that showing one server is one SELECT.
+
+    ``instances_history`` has the same columns: a delete moves the row there.
+    """
+    return [*_state_columns(), *_given_columns(), *_found_columns()]
+
+
+def _state_columns():
+    text = sa.String(255)
+    return [
+        sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+        sa.Column('uuid', sa.String(36), nullable=False),
+        sa.Column('project_id', text, nullable=False),
+        sa.Column('user_id', text, nullable=False),
+        sa.Column('created_at', types.DateTime, nullable=False),
+        sa.Column('updated_at', types.DateTime, nullable=False),
+        sa.Column('launched_at', types.DateTime),
+        sa.Column('terminated_at', types.DateTime),
+        sa.Column('deleted_at', types.DateTime),
+        # states
+        sa.Column('vm_state', sa.String(32), nullable=False),
+        sa.Column('task_state', sa.String(32)),
+        sa.Column('power_state', sa.Integer, nullable=False, default=0),
+        sa.Column('progress', sa.Integer, nullable=False, default=0),
+        sa.Column('locked', sa.Boolean, nullable=False, default=False),
+        sa.Column('locked_by', sa.String(16)),               # 'owner' or 'admin'
+        sa.Column('locked_reason', text),
+        # where
+        sa.Column('host', text),
+        sa.Column('node', text),
+        sa.Column('availability_zone', text),
+        sa.Column('pinned_availability_zone', text),
+    ]
+
+
+def _given_columns():
+    """What the user gave."""
+    text = sa.String(255)
+    return [
+        sa.Column('display_name', text, nullable=False),
+        sa.Column('description', text),
+        sa.Column('hostname', text, nullable=False),
+        sa.Column('reservation_id', text, nullable=False),
+        sa.Column('launch_index', sa.Integer, nullable=False, default=0),
+        sa.Column('image_id', sa.String(36)),                # NULL: boots from a volume
+        sa.Column('kernel_id', sa.String(36)),
+        sa.Column('ramdisk_id', sa.String(36)),
+        sa.Column('root_device_name', text),
+        sa.Column('key_name', text),
+        sa.Column('key_data', types.LongText),
+        sa.Column('user_data', types.LongText),              # base64, as it came
+        sa.Column('config_drive', sa.Boolean, nullable=False, default=False),
+        sa.Column('access_ip_v4', sa.String(39)),
+        sa.Column('access_ip_v6', sa.String(39)),
+        sa.Column('disk_config', sa.String(8), nullable=False, default='MANUAL'),
+        sa.Column('trusted_certs', types.Json),              # list of certificate ids
+        sa.Column('scheduler_hints', types.Json),
+        sa.Column('metadata', types.Json, nullable=False),   # {key: value}
+        sa.Column('tags', sa.Text, nullable=False, default=''),   # ',a,b,': a tag holds no comma
+        # the flavor at the time of creation or of the last resize
+        sa.Column('flavor_id', text, nullable=False),        # the id that users know
+        sa.Column('flavor', types.Json, nullable=False),     # objects.Flavor's fields
+        sa.Column('vcpus', sa.Integer, nullable=False),
+        sa.Column('memory_mb', sa.Integer, nullable=False),
+        sa.Column('root_gb', sa.Integer, nullable=False),
+        sa.Column('ephemeral_gb', sa.Integer, nullable=False),
+    ]
+
+
+def _found_columns():
+    """What the system found out."""
+    return [
+        sa.Column('image_properties', types.Json, nullable=False),     # of the image it was made from
+        sa.Column('network_info', types.Json, nullable=False),         # list of VIFs: nova/objects/network_info.py
+        sa.Column('security_groups', types.Json, nullable=False),      # list of names
+        sa.Column('volumes', types.Json, nullable=False),              # [{id, delete_on_termination}]
+        sa.Column('system_metadata', types.Json, nullable=False),
+        sa.Column('fault', types.Json),                      # {code, message, details, created}
+        sa.Column('server_group_id', sa.String(36)),
+        sa.Column('category', sa.String(255), nullable=False, default='regular'),
+        # objects.numa: the GuestTopology that it has on its host, or, without a host, asks for; NULL: none
+        sa.Column('numa_topology', types.LongText),
+        # LEAVING or COMING while the row is on its way to another cell: db/moves/cell_steps.py
+        sa.Column('cell_move', sa.String(8)),
+    ]
+
+
+instances = _table(
+    'instances', *_instance_columns(),
+    sa.UniqueConstraint('uuid', name='uniq_instances_uuid'),
+    sa.Index('ix_instances_project_created', 'project_id', 'created_at', 'id'),
+    sa.Index('ix_instances_created', 'created_at', 'id'),
+    sa.Index('ix_instances_updated', 'updated_at'),
+    sa.Index('ix_instances_host', 'host', 'node'),
+    sa.Index('ix_instances_task_state', 'task_state'),
+    sa.Index('ix_instances_reservation', 'reservation_id'),
+    sa.Index('ix_instances_server_group', 'server_group_id'),
+)
+
+instances_history = _table(
+    'instances_history', *_instance_columns(),
+    sa.Index('ix_instances_history_uuid', 'uuid'),
+    sa.Index('ix_instances_history_project_updated', 'project_id', 'updated_at'),
+    sa.Index('ix_instances_history_deleted', 'deleted_at'),
+)
+
+# One row a request that acts on a server; an open row (finished_at NULL) is the task in progress, with its owner
+# and its deadline, so that no state lives only in a message.
+instance_actions = _table(
+    'instance_actions',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('action', sa.String(255), nullable=False),
+    sa.Column('request_id', sa.String(255), nullable=False),
+    sa.Column('project_id', sa.String(255)),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('started_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('finished_at', types.DateTime),
+    sa.Column('message', sa.String(255)),
+    sa.Column('owner', sa.String(255)),                      # 'compute:host1'; who works on it now
+    sa.Column('deadline', types.DateTime),                   # after it a reconciler may take the task
+    sa.Column('arguments', types.Json),                      # what is needed to do it again
+    sa.Index('ix_instance_actions_instance', 'instance_uuid', 'started_at'),
+    sa.Index('ix_instance_actions_request', 'instance_uuid', 'request_id'),
+    sa.Index('ix_instance_actions_open', 'finished_at', 'deadline'),
+)
+
+instance_action_events = _table(
+    'instance_action_events',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('action_id', sa.BigInteger, nullable=False),
+    sa.Column('event', sa.String(255), nullable=False),
+    sa.Column('started_at', types.DateTime, nullable=False),
+    sa.Column('finished_at', types.DateTime),
+    sa.Column('result', sa.String(255)),                     # 'Success' or 'Error'
+    sa.Column('details', types.LongText),                    # for the user
+    sa.Column('traceback', types.LongText),                  # for administrators
+    sa.Column('host', sa.String(255)),
+    sa.Index('ix_instance_action_events_action', 'action_id'),
+)
+
+# One row a move of a server to another place, or to another flavor in its own. It holds the share of a node that
+# the server has, or will have, besides the one that its own row says: first that of the destination, once the
+# server has moved (``swapped``) that of the source, until the move is confirmed, reverted or over. held_host NULL:
+# it holds nothing. See db/moves/migrations.py.
+migrations = _table(
+    'migrations',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('project_id', sa.String(255), nullable=False),     # of who asked for it
+    sa.Column('user_id', sa.String(255), nullable=False),
+    sa.Column('migration_type', sa.String(16), nullable=False),  # resize, migration, live-migration, evacuation
+    sa.Column('status', sa.String(32), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('request_id', sa.String(255)),
+    sa.Column('arguments', types.Json, nullable=False),      # what is needed to go on with it
+    sa.Column('swapped', sa.Boolean, nullable=False, default=False),
+    # where from, where to
+    sa.Column('source_compute', sa.String(255)),
+    sa.Column('source_node', sa.String(255)),
+    sa.Column('dest_compute', sa.String(255)),
+    sa.Column('dest_node', sa.String(255)),
+    sa.Column('dest_host', sa.String(255)),                  # address of the destination
+    sa.Column('old_flavor', types.Json, nullable=False),     # as instances.flavor
+    sa.Column('new_flavor', types.Json, nullable=False),
+    # how far a live migration is, in bytes
+    *(sa.Column(f'{what}_{part}_bytes', sa.BigInteger) for what in ('memory', 'disk')
+      for part in ('total', 'processed', 'remaining')),
+    # what it holds
+    sa.Column('held_host', sa.String(255)),
+    sa.Column('held_node', sa.String(255)),
+    sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
+    sa.Column('held_memory_mb', sa.Integer, nullable=False, default=0),
+    sa.Column('held_local_gb', sa.Integer, nullable=False, default=0),
+    sa.Column('held_numa_topology', types.LongText),         # as instances.numa_topology
+    sa.Index('ix_migrations_instance', 'instance_uuid', 'id'),
+    sa.Index('ix_migrations_status', 'status', 'updated_at'),
+    sa.Index('ix_migrations_held', 'held_host', 'held_node'),
+    sa.Index('ix_migrations_created', 'created_at', 'id'),
+    sa.Index('ix_migrations_updated', 'updated_at'),
+)
+
+block_device_mappings = _table(
+    'block_device_mappings',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('source_type', sa.String(16), nullable=False),       # image, volume, snapshot, blank
+    sa.Column('destination_type', sa.String(16), nullable=False),  # local, volume
+    sa.Column('device_name', sa.String(255)),
+    sa.Column('device_type', sa.String(16)),
+    sa.Column('disk_bus', sa.String(16)),
+    sa.Column('guest_format', sa.String(16)),
+    sa.Column('boot_index', sa.Integer),
+    sa.Column('image_id', sa.String(36)),
+    sa.Column('volume_id', sa.String(36)),
+    sa.Column('snapshot_id', sa.String(36)),
+    sa.Column('volume_size', sa.Integer),                    # GiB
+    sa.Column('volume_type', sa.String(255)),
+    sa.Column('attachment_id', sa.String(36)),
+    sa.Column('connection_info', types.Json),
+    sa.Column('delete_on_termination', sa.Boolean, nullable=False, default=False),
+    sa.Column('tag', sa.String(60)),
+    sa.Index('ix_block_device_mappings_instance', 'instance_uuid'),
+    sa.Index('ix_block_device_mappings_volume', 'volume_id'),
+)
+
+# Shared file systems of servers.
+share_mappings = _table(
+    'share_mappings',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('share_id', sa.String(36), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('status', sa.String(16), nullable=False),      # attaching, attached, detaching, error
+    sa.Column('tag', sa.String(255), nullable=False),        # what the guest mounts it by
+    sa.Column('export_location', sa.Text),
+    sa.Column('protocol', sa.String(16)),
+    sa.UniqueConstraint('instance_uuid', 'share_id', name='uniq_share_mappings_instance_share'),
+)
+
+services = _table(
+    'services',
+    sa.Column('id', sa.Integer, primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('binary', sa.String(64), nullable=False),      # nova-compute, …
+    sa.Column('topic', sa.String(64), nullable=False),
+    sa.Column('availability_zone', sa.String(255), nullable=False),
+    sa.Column('version', sa.Integer, nullable=False, default=0),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime),
+    sa.Column('last_seen_at', types.DateTime),               # heartbeat
+    sa.Column('disabled', sa.Boolean, nullable=False, default=False),
+    sa.Column('disabled_reason', sa.String(255)),
+    sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
+    sa.Column('identity', sa.String(36)),                    # of whom the name belongs to; None: nobody has said so
+    # those of a compute's host, by their ids: [{id, uuid, name, metadata}], the zone among the metadata
+    sa.Column('aggregates', types.SharedList),
+    sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),
+)
+
+# Capacities, and usage as the claims have it. The change numbers let schedulers follow: ``used_changed`` that of the
+# claims' columns (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``changed`` that of all others.
+compute_nodes = _table(
+    'compute_nodes',
+    sa.Column('id', sa.Integer, primary_key=True),
+    sa.Column('uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('node', sa.String(255), nullable=False),       # hypervisor_hostname
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('changed', sa.BigInteger, nullable=False),
+    sa.Column('used_changed', sa.BigInteger, nullable=False, default=0, server_default='0'),
+    sa.Column('hypervisor_type', sa.String(64), nullable=False),
+    sa.Column('hypervisor_version', sa.Integer, nullable=False),
+    sa.Column('host_ip', sa.String(39)),
+    sa.Column('cpu_info', types.Shared),
+    sa.Column('vcpus', sa.Integer, nullable=False),
+    sa.Column('memory_mb', sa.Integer, nullable=False),
+    sa.Column('local_gb', sa.Integer, nullable=False),
+    sa.Column('reserved_memory_mb', sa.Integer, nullable=False, default=0),
+    sa.Column('reserved_disk_gb', sa.Integer, nullable=False, default=0),
+    sa.Column('cpu_allocation_ratio', sa.Float, nullable=False),
+    sa.Column('ram_allocation_ratio', sa.Float, nullable=False),
+    sa.Column('disk_allocation_ratio', sa.Float, nullable=False),
+    sa.Column('vcpus_used', sa.Integer, nullable=False, default=0),
+    sa.Column('memory_mb_used', sa.Integer, nullable=False, default=0),
+    sa.Column('local_gb_used', sa.Integer, nullable=False, default=0),
+    sa.Column('running_vms', sa.Integer, nullable=False, default=0),
+    sa.Column('disk_available_least', sa.Integer),           # GiB really free
+    sa.Column('capabilities', types.Shared, nullable=False),   # {feature: bool} of the driver
+    sa.Column('supported_instances', types.Shared, nullable=False),  # [[arch, hypervisor type, vm mode]]
+    sa.Column('traits', types.SharedList),                   # names, in their order
+    sa.Column('metrics', types.Json),                        # [{name, value, source, timestamp}]; NULL: no monitors
+    sa.Column('failed_builds', sa.Integer, nullable=False, default=0, server_default='0'),   # since one succeeded
+    sa.Column('uptime', sa.String(255)),
+    sa.Column('pci_stats', types.Shared),                    # pools of objects.pci of the available devices; NULL: none
+    sa.Column('numa_topology', types.LongText),              # objects.numa: HostTopology with what is claimed of it
+    sa.Column('numa_changed', sa.BigInteger),                # change number of numa_topology alone
+    sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
+    sa.Index('ix_compute_nodes_changed', 'changed'),
+    sa.Index('ix_compute_nodes_numa_changed', 'numa_changed'),
+    sa.Index('ix_compute_nodes_used_changed', 'used_changed'),
+)

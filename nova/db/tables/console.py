@@ -1,0 +1,22 @@
+"""Tables of a cell's database: who may look at consoles."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables.cell import metadata
+
+# The token itself is nowhere: what it opens is found by its hash.
+console_auth_tokens = sa.Table(
+    'console_auth_tokens', metadata,
+    sa.Column('token_hash', sa.String(64), primary_key=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('console_type', sa.String(16), nullable=False),
+    sa.Column('instance_host', sa.String(255), nullable=False),      # the compute host that it was made for
+    sa.Column('host', sa.String(255)),                               # where the proxy connects to
+    sa.Column('port', sa.Integer, nullable=False),
+    sa.Column('tls_port', sa.Integer),
+    sa.Column('internal_access_path', sa.String(255)),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('expires_at', types.DateTime, nullable=False),
+    sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
+    sa.Index('ix_console_auth_tokens_expires', 'expires_at'),
+    mysql_engine='InnoDB', mysql_charset='utf8mb4')

@@ -1,0 +1,69 @@
+"""Tables of the embedded image service, in the API database."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables.api import table
+
+images = table(
+    'images',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('name', sa.String(255)),
+    sa.Column('status', sa.String(16), nullable=False),          # queued, saving, active, deactivated
+    sa.Column('visibility', sa.String(16), nullable=False),
+    sa.Column('owner', sa.String(255)),
+    sa.Column('protected', sa.Boolean, nullable=False, default=False),
+    sa.Column('os_hidden', sa.Boolean, nullable=False, default=False),
+    sa.Column('disk_format', sa.String(16)),
+    sa.Column('container_format', sa.String(16)),
+    sa.Column('min_disk', sa.Integer, nullable=False, default=0),        # GiB
+    sa.Column('min_ram', sa.Integer, nullable=False, default=0),         # MiB
+    sa.Column('size', sa.BigInteger),                                    # bytes
+    # bytes that its project's quota counts for an upload that is going on
+    sa.Column('reserved', sa.BigInteger, nullable=False, default=0, server_default='0'),
+    sa.Column('virtual_size', sa.BigInteger),                            # bytes
+    sa.Column('checksum', sa.String(32)),
+    sa.Column('os_hash_algo', sa.String(16)),
+    sa.Column('os_hash_value', sa.String(128)),
+    sa.Column('data_id', sa.String(36)),          # name of its file in the store, new for each upload
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_images_owner', 'owner', 'visibility'),
+    sa.Index('ix_images_name', 'name'),
+    sa.Index('ix_images_created', 'created_at', 'id'),
+)
+
+image_properties = table(
+    'image_properties',
+    sa.Column('id', sa.Integer, primary_key=True),
+    sa.Column('image_id', sa.String(36), nullable=False),
+    sa.Column('name', sa.String(255), nullable=False),
+    sa.Column('value', types.LongText),
+    sa.Index('ix_image_properties_image', 'image_id'),
+    sa.Index('ix_image_properties_name', 'name'),
+)
+
+image_tags = table(
+    'image_tags',
+    sa.Column('id', sa.Integer, primary_key=True),
+    sa.Column('image_id', sa.String(36), nullable=False),
+    sa.Column('value', sa.String(255), nullable=False),
+    sa.Index('ix_image_tags_image', 'image_id'),
+    sa.Index('ix_image_tags_value', 'value'),
+)
+
+image_members = table(
+    'image_members',
+    sa.Column('image_id', sa.String(36), primary_key=True),
+    sa.Column('member', sa.String(255), primary_key=True),
+    sa.Column('status', sa.String(16), nullable=False),          # pending, accepted, rejected
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_image_members_member', 'member', 'status'),
+)
+
+# Ids that were used: servers and caches know images by id, so nobody may give an id a second meaning.
+image_tombstones = table(
+    'image_tombstones',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('deleted_at', types.DateTime, nullable=False),
+)

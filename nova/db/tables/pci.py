@@ -1,0 +1,30 @@
+"""The table of a cell's database that says who has which PCI device."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables.cell import metadata
+
+# One row a device that its host gives to guests; see objects.pci.Device. ``held``: it belongs to the share that a
+# move holds (migrations.held_host), not to the one that the server's own row says.
+pci_devices = sa.Table(
+    'pci_devices', metadata,
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('node', sa.String(255), nullable=False),
+    sa.Column('address', sa.String(16), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('vendor_id', sa.String(4), nullable=False),
+    sa.Column('product_id', sa.String(4), nullable=False),
+    sa.Column('dev_type', sa.String(8), nullable=False),     # type-PCI, type-PF, type-VF
+    sa.Column('numa_node', sa.Integer),
+    sa.Column('parent_addr', sa.String(16)),                 # of a virtual function: its physical one
+    sa.Column('devname', sa.String(255)),                    # name of its network interface
+    sa.Column('tags', types.Json, nullable=False),           # what the configuration says of it
+    sa.Column('status', sa.String(16), nullable=False),      # available, claimed, unavailable, removed
+    sa.Column('instance_uuid', sa.String(36)),
+    sa.Column('request_id', sa.String(36)),                  # the port that asked for it
+    sa.Column('held', sa.Boolean, nullable=False, default=False),
+    sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
+    sa.Index('ix_pci_devices_instance', 'instance_uuid'),
+    mysql_engine='InnoDB', mysql_charset='utf8mb4')

@@ -1,0 +1,34 @@
+"""Tables of a cell's database that placement needs beside the compute nodes."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables.cell import metadata
+
+
+def cell_table(name, *columns):
+    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+
+
+# A row a server group: locked while a member's host is chosen, so that parallel claims see each other.
+group_locks = cell_table(
+    'group_locks',
+    sa.Column('group_uuid', sa.String(36), primary_key=True),
+)
+
+# Images that hosts were asked to fetch before a server needs them, and what became of it.
+image_cache_tasks = cell_table(
+    'image_cache_tasks',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('image_id', sa.String(36), nullable=False),
+    sa.Column('request_id', sa.String(255), nullable=False),
+    sa.Column('project_id', sa.String(255)),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('deadline', types.DateTime, nullable=False),   # after it the host is asked again
+    sa.Column('state', sa.String(8), nullable=False, default='waiting', server_default='waiting'),
+    sa.Column('reason', types.LongText),                     # of a failure
+    sa.Column('finished_at', types.DateTime),
+    sa.UniqueConstraint('host', 'image_id', name='uniq_image_cache_tasks_host_image'),
+    sa.Index('ix_image_cache_tasks_deadline', 'deadline'),
+)

@@ -1,0 +1,20 @@
+"""The record of usage audits, in a cell's database."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables.cell import metadata
+
+# One row a host and period; the key lets one of several audits do it.
+task_log = sa.Table(
+    'task_log', metadata,
+    sa.Column('host', sa.String(255), primary_key=True),
+    sa.Column('period_beginning', types.DateTime, primary_key=True),
+    sa.Column('period_ending', types.DateTime, primary_key=True),
+    sa.Column('state', sa.String(16), nullable=False),               # RUNNING, DONE
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('task_items', sa.Integer, nullable=False, default=0),  # servers
+    sa.Column('errors', sa.Integer, nullable=False, default=0),
+    sa.Column('message', sa.String(255), nullable=False),
+    sa.Index('ix_task_log_period', 'period_beginning', 'period_ending'),
+    mysql_engine='InnoDB', mysql_charset='utf8mb4',
+)

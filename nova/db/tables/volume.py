@@ -1,0 +1,63 @@
+"""Tables of the embedded block storage service, in the API database."""
+import sqlalchemy as sa
+
+from nova.db import types
+from nova.db.tables.api import table
+
+volumes = table(
+    'volumes',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('project_id', sa.String(255), nullable=False),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('name', sa.String(255)),
+    sa.Column('description', sa.String(255)),
+    sa.Column('size', sa.Integer, nullable=False),               # GiB
+    sa.Column('status', sa.String(32), nullable=False),          # available, reserved, attaching, in-use, …
+    sa.Column('bootable', sa.Boolean, nullable=False, default=False),
+    sa.Column('multiattach', sa.Boolean, nullable=False, default=False),
+    sa.Column('volume_type', sa.String(255), nullable=False),
+    sa.Column('availability_zone', sa.String(255), nullable=False),
+    sa.Column('image_id', sa.String(36)),                        # it was made from
+    sa.Column('snapshot_id', sa.String(36)),
+    sa.Column('source_volume_id', sa.String(36)),
+    sa.Column('metadata', types.Json, nullable=False),
+    sa.Column('image_metadata', types.Json, nullable=False),     # properties of the image it was made from
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_volumes_project_created', 'project_id', 'created_at', 'id'),
+)
+
+volume_snapshots = table(
+    'volume_snapshots',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('volume_id', sa.String(36), nullable=False),
+    sa.Column('project_id', sa.String(255), nullable=False),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('name', sa.String(255)),
+    sa.Column('description', sa.String(255)),
+    sa.Column('size', sa.Integer, nullable=False),               # GiB
+    sa.Column('status', sa.String(32), nullable=False),
+    sa.Column('bootable', sa.Boolean, nullable=False, default=False),
+    sa.Column('metadata', types.Json, nullable=False),
+    sa.Column('image_metadata', types.Json, nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_volume_snapshots_project_created', 'project_id', 'created_at', 'id'),
+    sa.Index('ix_volume_snapshots_volume', 'volume_id'),
+)
+
+# Who holds a volume; the volume's status follows from these rows.
+volume_attachments = table(
+    'volume_attachments',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('volume_id', sa.String(36), nullable=False),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('project_id', sa.String(255), nullable=False),
+    sa.Column('status', sa.String(32), nullable=False),          # reserved, attaching, attached
+    sa.Column('device', sa.String(255)),
+    sa.Column('connector', types.Json),                          # of the host; NULL while it is reserved
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('attached_at', types.DateTime),
+    sa.Index('ix_volume_attachments_volume', 'volume_id'),
+    sa.Index('ix_volume_attachments_instance', 'instance_uuid'),
+)

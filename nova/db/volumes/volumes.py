@@ -1,0 +1,132 @@
+"""Rows of the embedded block storage service. What decides a race locks the volume's row first."""
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import utils
+from nova.db import engine
+from nova.db.placement import categories
+from nova.db.tables import api as tables_api
+from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+
+
+def insert(conn, table, values):
+    """Add a row and return it as a dict."""
+    now = utils.utcnow()
+    row = {'created_at': now, 'updated_at': now, **values} if 'updated_at' in table.c else {'created_at': now, **values}
+    conn.execute(sa.insert(table).values(**row))
+    return row
+
+
+def get(conn, table, ident, project_id, lock=False):
+    """The row of an id as a dict, None when it is not there.
+
+    :param project_id: only of this project; ALL_PROJECTS: of any
+    :param lock: nobody else changes it until the transaction ends
+    """
+    statement = sa.select(table).where(table.c.id == ident)
+    if nova_context.one_project(project_id):
+        statement = statement.where(table.c.project_id == project_id)
+    row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
+    return dict(row) if row else None
+
+
+def update(conn, table, ident, values, statuses=None):
+    """Write values; False when the row is gone or has none of ``statuses``."""
+    statement = sa.update(table).where(table.c.id == ident)
+    if statuses is not None:
+        statement = statement.where(table.c.status.in_(statuses))
+    stamp = {'updated_at': utils.utcnow()} if 'updated_at' in table.c else {}
+    return bool(conn.execute(statement.values(**stamp, **values)).rowcount)
+
+
+def delete(conn, table, ident):
+    conn.execute(sa.delete(table).where(table.c.id == ident))
+
+
+def attachments(conn, *, volume_ids=None, instance_uuid=None):
+    """Rows of the attachments of volumes, or of a server, oldest first."""
+    table = volume_attachments
+    statement = sa.select(table).order_by(table.c.created_at, table.c.id)
+    if volume_ids is not None:
+        statement = statement.where(table.c.volume_id.in_(volume_ids))
+    if instance_uuid is not None:
+        statement = statement.where(table.c.instance_uuid == instance_uuid)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def delete_snapshots(conn, volume_id):
+    """Remove all snapshots of a volume."""
+    conn.execute(sa.delete(volume_snapshots).where(volume_snapshots.c.volume_id == volume_id))
+
+
+def has_snapshots(conn, volume_id):
+    table = volume_snapshots
+    return conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).limit(1)).first() is not None
+
+
+def used(conn, project_id):
+    """{'volumes', 'snapshots', 'gigabytes'} of a project."""
+    sums = {}
+    for name, table in (('volumes', volumes), ('snapshots', volume_snapshots)):
+        sums[name], sums[name + '_size'] = conn.execute(sa.select(
+            sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.size), 0)).where(
+            table.c.project_id == project_id)).one()
+    return {'volumes': sums['volumes'], 'snapshots': sums['snapshots'],
+            'gigabytes': int(sums['volumes_size']) + int(sums['snapshots_size'])}
+
+
+def lock_project(conn, project_id):
+    """Requests of one project that count against a limit queue up here."""
+    table = tables_api.quota_locks
+    engine.insert_ignore(conn, table, {'project_id': project_id})
+    conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
+
+
+_HELD = volume_attachments.alias('held')
+
+
+def is_administrative(table):
+    """The condition that a row is of a volume that is attached, or reserved, to an administrative server.
+
+    :param table: volumes, or volume_snapshots or volume_attachments, which name one
+    """
+    return sa.exists().where(_HELD.c.volume_id == table.c['id' if table is volumes else 'volume_id'],
+                             categories.is_administrative(_HELD.c.instance_uuid))
+
+
+def of_administrative(conn, table, ident):
+    """Whether a row is of such a volume."""
+    return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
+
+
+def page(conn, table, conditions, *, sort=(('created_at', 'desc'), ('id', 'desc')), marker=None, limit=None, offset=0):
+    """Rows (dicts) that meet the conditions.
+
+    :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
+    :param marker: the row after which to begin
+    """
+    statement = sa.select(table).where(*conditions)
+    if marker is not None:
+        branches, equal = [], []
+        for name, direction in sort:
+            column, value = table.c[name], marker[name]
+            branches.append(sa.and_(*equal, _after(column, value, direction)))
+            equal.append(column.is_(None) if value is None else column == value)
+        statement = statement.where(sa.or_(*branches))
+    for name, direction in sort:
+        # NULL comes last both ways, on every database
+        statement = statement.order_by(table.c[name].is_(None), getattr(table.c[name], direction)())
+    if limit is not None:
+        statement = statement.limit(limit)
+    if offset:
+        statement = statement.limit(limit if limit is not None else 1000).offset(offset)
+    return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def _after(column, value, direction):
+    if value is None:
+        return sa.false()
+    beyond = column > value if direction == 'asc' else column < value
+    return sa.or_(beyond, column.is_(None)) if column.nullable else beyond

@@ -1,0 +1,94 @@
+"""The sockets, cores and threads that a guest sees.
+
+Sources: https://specs.openstack.org/openstack/nova-specs/specs/juno/implemented/virt-driver-vcpu-topology.html. The
+flavor sets limits and preferences (``hw:cpu_max_sockets``, ``hw:cpu_sockets``, …, the same with cores and threads);
+the image may lower the limits and choose other preferences within them.
+"""
+import math
+
+from nova import exception
+from nova.hardware import cpus
+from nova.hardware import guest_request
+
+PARTS = ('sockets', 'cores', 'threads')
+NO_LIMIT = 65536
+
+
+def choose(flavor, properties, topology=None):
+    """{'sockets', 'cores', 'threads'} whose product is the number of vCPUs.
+
+    Of what the limits allow, what keeps most of the preferences, then most sockets, then most cores. Threads of a
+    guest are those of its pinned CPUs, so that what it takes for siblings are siblings; a guest that is not pinned
+    has one thread a core unless it asks for more.
+
+    :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
+    :param topology: the placed GuestTopology, if it has one
+    :raises InvalidInput: a value is none, the image exceeds the flavor's limits, or no such product is within them
+    """
+    asked, vcpus = guest_request.Asked(flavor.get('extra_specs'), properties), flavor['vcpus']
+    if vcpus > cpus.LIMIT:
+        raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
+    limits = {part: _limit(asked, part) for part in PARTS}
+    preferred = _preferred(asked, limits)
+    pinned = _pinned_threads(topology)
+    if pinned and pinned <= limits['threads']:
+        preferred = {**preferred, 'threads': pinned}
+    possible = _possible(vcpus, limits)
+    if not possible:
+        raise exception.InvalidInput(reason=(
+            f'{vcpus} vCPUs are no product of at most {limits["sockets"]} sockets, {limits["cores"]} cores and '
+            f'{limits["threads"]} threads.'))
+
+    def rank(found):
+        kept = sum(found[part] == preferred[part] for part in PARTS if preferred[part])
+        unasked = not preferred['threads'] and found['threads']
+        return (-(pinned == found['threads'] if pinned else 0), -kept, unasked, -found['sockets'], -found['cores'])
+    return min(possible, key=rank)
+
+
+def _limit(asked, part):
+    flavor, image = (_number(f'cpu_max_{part}', value)
+                     for value in (asked.flavor(f'cpu_max_{part}'), asked.image(f'cpu_max_{part}')))
+    if image and flavor and image > flavor:
+        raise exception.InvalidInput(reason=f"the image's hw_cpu_max_{part} {image} exceeds the flavor's {flavor}.")
+    return image or flavor or NO_LIMIT
+
+
+def _preferred(asked, limits):
+    """{part: number or None}; an image that prefers anything is not mixed with what the flavor prefers."""
+    flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
+                     for read in (asked.flavor, asked.image))
+    for values, whose in ((flavor, "flavor's hw:"), (image, "image's hw_")):
+        for part, value in values.items():
+            if value and value > limits[part]:
+                raise exception.InvalidInput(reason=(
+                    f'the {whose}cpu_{part} {value} exceeds the limit of {limits[part]}.'))
+    return image if any(image.values()) else flavor
+
+
+def _number(name, text):
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) <= NO_LIMIT or len(text) > 12:
+        raise exception.InvalidInput(reason=f'{name} is {text!r}; it must be a positive integer.')
+    return int(text)
+
+
+def _pinned_threads(topology):
+    """Threads a core that hold in every cell of the guest; None when it is not pinned."""
+    found = [cell.cpu_topology['threads'] for cell in topology.cells if cell.cpu_topology] if topology else []
+    return math.gcd(*found) if found else None
+
+
+def _possible(vcpus, limits):
+    found = []
+    for threads in _divisors(vcpus, limits['threads']):
+        for cores in _divisors(vcpus // threads, limits['cores']):
+            sockets = vcpus // threads // cores
+            if sockets <= limits['sockets']:
+                found.append({'sockets': sockets, 'cores': cores, 'threads': threads})
+    return found
+
+
+def _divisors(number, most):
+    return [value for value in range(1, min(number, most) + 1) if number % value == 0]

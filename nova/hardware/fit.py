@@ -1,0 +1,210 @@
+"""Where on a host a guest's cells go.
+
+Every cell of the guest gets a cell of the host for itself. The order in which host cells are tried, and with it the
+choice, depends on the arguments alone.
+"""
+import dataclasses
+import itertools
+import typing
+
+from nova.hardware import pci_pools
+from nova.hardware import pinning
+from nova.objects import numa
+
+MAX_SETS = 5000            # sets of host cells that are looked at for devices near them
+
+# What no cell has, in the order in which it is looked for: the last that a cell lacks is the nearest miss.
+MEMORY = 'has no NUMA node with enough free memory'
+PAGES = 'has no NUMA node with enough free memory pages of the size'
+CPUS = 'has no NUMA node with enough free CPUs'
+NOT_PINNED = 'has no NUMA node whose CPUs are for pinning'
+PINNED = 'has no NUMA node with enough free CPUs for pinning'
+_REASONS = (MEMORY, PAGES, CPUS, NOT_PINNED, PINNED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How far the vCPUs and the memory of guests that share may exceed a cell's."""
+
+    cpu_ratio: float = 1.0
+    ram_ratio: float = 1.0
+
+
+class Fit(typing.NamedTuple):
+    """``topology``: the placed GuestTopology, or None and ``reason``, the end of a sentence about a host."""
+
+    topology: numa.GuestTopology | None
+    reason: str | None = None
+
+
+def fit(host, guest, limits=Limits(), devices=None, pack=False):
+    """Place a guest onto what is free of a host.
+
+    Cells with most free are tried first, or, to ``pack``, the most used; cells near PCI devices come last for guests
+    that want none and first for others; the further cells of a guest are near its first.
+
+    :param host: HostTopology; None: the host reports none
+    :param guest: GuestTopology (hardware.wanted), not yet placed
+    :param devices: (pools, requests) of the host's PCI devices and of the guest (hardware.pci_pools)
+    :returns: a Fit
+    """
+    if host is None:
+        return Fit(None, 'has no NUMA topology')
+    if len(guest.cells) > len(host.cells):
+        return Fit(None, f'has {len(host.cells)} NUMA nodes and not the {len(guest.cells)} that are asked for')
+    pools, requests = devices or ((), ())
+    order = _order(host, guest, limits, (pools, requests), pack)
+    # the emulator's own CPU is beside the first vCPUs that are pinned
+    first = next((part.id for part in guest.cells if part.pcpuset), None)
+    reserve = first if guest.emulator_threads_policy == 'isolate' else None
+    table = [{cell.id: _place(cell, part, guest.cpu_thread_policy, limits, reserve=int(part.id == reserve))
+              for cell in order} for part in guest.cells]
+    for row in table:
+        if all(isinstance(found, str) for found in row.values()):
+            return Fit(None, max(row.values(), key=_REASONS.index))
+    fitting = [{number for number, found in row.items() if not isinstance(found, str)} for row in table]
+    usable = [cell for cell in order if any(cell.id in numbers for numbers in fitting)]
+    if _match(fitting, [cell.id for cell in usable]) is None:
+        return Fit(None, 'has no free NUMA node for each of those that are asked for')
+    for chosen in _sets(usable, len(guest.cells), devices=bool(requests)):
+        numbers = [cell.id for cell in chosen]
+        if requests and not pci_pools.supports(pools, requests, host, numbers):
+            continue
+        match = _match(fitting, numbers)
+        if match is not None:
+            cells = tuple(row[number] for row, number in zip(table, match))
+            return Fit(dataclasses.replace(guest, cells=cells))
+    return Fit(None, 'has no PCI devices that are free near the NUMA nodes')
+
+
+def free_cpus(cell, limits=Limits()):
+    """vCPUs that may still share the cell's CPUs."""
+    if cell.pcpuset is None and cell.pinned_cpus:
+        return 0
+    return max(0, _floor(len(cell.cpuset) * limits.cpu_ratio) - cell.cpu_usage)
+
+
+def free_pinnable(cell):
+    """CPUs that may still be pinned to."""
+    if cell.pcpuset is None and cell.cpu_usage:
+        return 0
+    return len(cell.pinnable - cell.pinned_cpus)
+
+
+def free_memory(cell, limits=Limits()):
+    """MiB that guests without pages of their own may still get: large pages are not for them."""
+    large = _large(cell.mempages)
+    total = cell.memory - sum(pages.total * pages.size_kb for pages in large) // 1024
+    used = cell.memory_usage - sum(pages.used * pages.size_kb for pages in large) // 1024
+    return max(0, _floor(max(total, 0) * limits.ram_ratio) - used)
+
+
+def _floor(value):
+    return int(value + 1e-6)           # 100 * 1.15 is a little less than 115
+
+
+def _large(mempages):
+    smallest = min((pages.size_kb for pages in mempages), default=0)
+    return [pages for pages in mempages if pages.size_kb > smallest]
+
+
+def _order(host, guest, limits, devices, pack):
+    pools, requests = devices
+    near = {pool.numa_node for pool in pools if pool.count}
+    pinned = any(cell.pcpuset for cell in guest.cells)
+
+    def rank(cell):
+        beside = (cell.id in near) != bool(requests)
+        if pack:
+            return (beside, -cell.cpu_usage - len(cell.pinned_cpus), -cell.memory_usage, cell.id)
+        free = free_pinnable(cell) if pinned else free_cpus(cell, limits)
+        return (beside, -free, -free_memory(cell, limits), cell.id)
+    return sorted(host.cells, key=rank)
+
+
+def _sets(order, size, devices):
+    """Lists of host cells to choose from, likely ones first: around each cell those nearest to it; then, where
+    devices must be near, other sets, else all together, which is known to do."""
+    seen = set()
+    for first in order:
+        others = [cell for cell in order if cell is not first]
+        near = [first, *sorted(others, key=lambda cell: first.distances.get(cell.id, 0))[:size - 1]]
+        seen.add(frozenset(cell.id for cell in near))
+        yield near
+    if not devices:
+        yield order
+        return
+    for found in itertools.islice(itertools.combinations(order, size), MAX_SETS):
+        if frozenset(cell.id for cell in found) not in seen:
+            yield found
+
+
+def _match(fitting, numbers):
+    """A host cell of ``numbers`` for each guest cell, every one another, the first that fit first; None: impossible.
+
+    :param fitting: [the host cells that a guest cell fits in], in the order of the guest's
+    """
+    chosen = []
+    left = list(numbers)
+    for position, mine in enumerate(fitting):
+        for number in left:
+            rest = [other for other in left if other != number]
+            if number in mine and _matchable(fitting[position + 1:], rest):
+                chosen.append(number)
+                left = rest
+                break
+        else:
+            return None
+    return chosen
+
+
+def _matchable(fitting, numbers):
+    """Whether all of ``fitting`` can get one of the numbers (augmenting paths)."""
+    owner = {}
+
+    def assign(position, tried):
+        for number in numbers:
+            if number in fitting[position] and number not in tried:
+                tried.add(number)
+                if number not in owner or assign(owner[number], tried):
+                    owner[number] = position
+                    return True
+        return False
+    return all(assign(position, set()) for position in range(len(fitting)))
+
+
+def _place(cell, part, policy, limits, reserve):
+    """The guest's cell as it would be on this host cell, or the reason why it is not."""
+    pagesize = place_pages(cell, part, limits)
+    if isinstance(pagesize, str):
+        return pagesize
+    if len(part.shared) > len(cell.cpuset) or len(part.shared) > free_cpus(cell, limits):
+        return CPUS
+    placed = dataclasses.replace(part, id=cell.id, pagesize=pagesize, cpu_pinning=None, cpu_topology=None,
+                                 reserved_cpus=frozenset())
+    if not part.pcpuset:
+        return placed
+    if cell.pcpuset is None and (cell.cpu_usage or part.shared):
+        return NOT_PINNED
+    pinned = pinning.pin(cell, part.pcpuset, policy, reserve)
+    if pinned is None:
+        return PINNED
+    topology = None if part.shared else {
+        'sockets': 1, 'cores': len(part.pcpuset) // pinned.threads, 'threads': pinned.threads}
+    return dataclasses.replace(placed, cpu_pinning=pinned.cpus, reserved_cpus=pinned.reserved, cpu_topology=topology)
+
+
+def place_pages(cell, part, limits):
+    """KiB of the pages that a guest cell gets here, None where it asked for none, or (text) why there are none."""
+    need_kb = part.memory * 1024
+    if part.pagesize is None:
+        enough = part.memory <= cell.memory and part.memory <= free_memory(cell, limits)
+        return None if enough else MEMORY
+    large = _large(cell.mempages)
+    for pages in sorted(cell.mempages, key=lambda pages: -pages.size_kb):
+        kinds = ('any', 'large' if pages in large else 'small', pages.size_kb)
+        # pages of the smallest size are the memory that other guests have, too
+        room = pages in large or part.memory <= free_memory(cell)
+        if part.pagesize in kinds and room and not need_kb % pages.size_kb and need_kb // pages.size_kb <= pages.free:
+            return pages.size_kb
+    return PAGES

@@ -1,0 +1,254 @@
+"""What a flavor and an image ask of NUMA cells, CPUs and pages.
+
+The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` say the same thing; where both do, the rules
+of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html and real-time.html and of
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html hold. Everything that is refused is a BadRequest
+whose sentence names the key: extra specs are checked when they are set only since 2.86, and image properties never.
+"""
+import re
+
+from nova import exception
+from nova.hardware import cpus
+from nova.objects import numa
+
+CPU_POLICIES = ('dedicated', 'shared', 'mixed')
+THREAD_POLICIES = ('prefer', 'isolate', 'require')
+EMULATOR_POLICIES = ('isolate', 'share')
+PCI_POLICIES = ('required', 'preferred', 'legacy', 'socket')
+TRUE = ('1', 'true', 'yes', 'on', 't', 'y')
+MAX_NODES = 64                     # guest nodes; QEMU takes no more than 128
+DEDICATED = 'resources:PCPU'
+_KEYS = ('hw:cpu_', 'hw_cpu_', 'hw:numa_', 'hw_numa_', 'hw:mem_', 'hw_mem_', 'hw:emulator_', 'hw_emulator_', DEDICATED)
+_PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
+
+
+class Asked:
+    """The values of ``hw:name`` of the flavor and ``hw_name`` of the image, as text; None where there is none."""
+
+    def __init__(self, extra_specs, properties):
+        self._specs, self._properties = extra_specs or {}, properties or {}
+
+    def flavor(self, name):
+        return _text(self._specs.get('hw:' + name))
+
+    def image(self, name):
+        return _text(self._properties.get('hw_' + name))
+
+    def agreed(self, name, choices):
+        """The value that either gives.
+
+        :raises InvalidInput: it is none of ``choices``, or the two differ
+        """
+        flavor, image = self.flavor(name), self.image(name)
+        for value in (flavor, image):
+            if value is not None and value not in choices:
+                raise _invalid(f'{name} is {value!r}; it may be {", ".join(choices)}.')
+        if flavor and image and flavor != image:
+            raise _invalid(f"the image's hw_{name} {image!r} is not the flavor's hw:{name} {flavor!r}.")
+        return flavor or image
+
+    def flavor_first(self, name):
+        """The value that either gives.
+
+        :raises InvalidInput: the image may not say what the flavor says already
+        """
+        flavor, image = self.flavor(name), self.image(name)
+        if flavor is not None and image is not None:
+            raise _invalid(f"the image's hw_{name} may not override the flavor's hw:{name}.")
+        return image if flavor is None else flavor
+
+    def node_keys(self):
+        """{'cpus' or 'mem': the node numbers, as text, that either names}."""
+        found = {'cpus': set(), 'mem': set()}
+        for key in (*self._specs, *self._properties):
+            match = _PER_NODE.match(key)
+            if match:
+                found[match[1]].add(match[2])
+        return found
+
+
+def _text(value):
+    text = None if value is None else str(value).strip()
+    return text or None
+
+
+def _invalid(reason):
+    return exception.InvalidInput(reason=reason)
+
+
+def topology(flavor, properties):
+    """The GuestTopology that is asked for, not yet placed; None when nothing is.
+
+    One node is made for a guest that names none but has pinned CPUs, a page size or real-time CPUs.
+
+    :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
+    :param properties: the image's
+    :raises InvalidInput: they ask for what is none, or contradict each other
+    """
+    asked, vcpus = Asked(flavor.get('extra_specs'), properties), flavor['vcpus']
+    policy = _cpu_policy(asked, flavor)
+    threads = asked.agreed('cpu_thread_policy', THREAD_POLICIES)
+    emulator = asked.agreed('emulator_threads_policy', EMULATOR_POLICIES)
+    if threads and policy == 'shared':
+        raise _invalid('cpu_thread_policy needs cpu_policy dedicated or mixed.')
+    if emulator == 'isolate' and policy == 'shared':
+        raise _invalid('emulator_threads_policy isolate needs cpu_policy dedicated or mixed.')
+    realtime = _realtime(asked, vcpus, policy, emulator)
+    pinned = _pinned(asked, vcpus, policy, realtime)
+    pages = _page_size(asked)
+    cells = _cells(asked, vcpus, flavor['memory_mb'], needed=bool(pinned or pages))
+    if cells is None:
+        return None
+    return numa.GuestTopology(
+        cells=tuple(numa.GuestCell(id=number, cpuset=cpuset, memory=memory, pcpuset=cpuset & pinned, pagesize=pages)
+                    for number, (cpuset, memory) in enumerate(cells)),
+        cpu_policy=policy, cpu_thread_policy=threads, emulator_threads_policy=emulator, realtime=realtime)
+
+
+def concerns(flavor, properties):
+    """False when topology() would be None without looking closer: most servers ask for nothing of the kind."""
+    return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
+
+
+def _cpu_policy(asked, flavor):
+    """``resources:PCPU`` of the flavor is another way to ask for the policy dedicated."""
+    policy = asked.agreed('cpu_policy', CPU_POLICIES)
+    dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
+    if dedicated is None:
+        return policy or 'shared'
+    if policy is not None:
+        raise _invalid(f'cpu_policy and {DEDICATED} exclude each other.')
+    if _positive(DEDICATED, dedicated) != flavor['vcpus']:
+        raise _invalid(f"{DEDICATED} is {dedicated}; it must be the flavor's number of vCPUs, {flavor['vcpus']}.")
+    return 'dedicated'
+
+
+def _page_size(asked):
+    """'small', 'large', 'any', KiB or None. An image may choose only where the flavor leaves it: large or any."""
+    found = []
+    for value in (asked.flavor('mem_page_size'), asked.image('mem_page_size')):
+        try:
+            found.append(value and cpus.page_size(value))
+        except ValueError as error:
+            raise _invalid(f'mem_page_size: {error}.')
+    flavor, image = found
+    if image and flavor not in ('large', 'any'):
+        raise _invalid(f"the image's hw_mem_page_size {image!r} is allowed only where the flavor's hw:mem_page_size "
+                       f'is large or any; it is {flavor!r}.')
+    return image or flavor
+
+
+def pci_policy(flavor, properties):
+    """How near to the guest's memory all its PCI devices must be (one of PCI_POLICIES); None: as each alias says."""
+    return Asked(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
+
+
+def _realtime(asked, vcpus, policy, emulator):
+    """The vCPUs that are real-time: at least one, and not all unless the emulator's threads have a place
+    (https://docs.openstack.org/nova/latest/admin/real-time.html)."""
+    if (asked.flavor('cpu_realtime') or '').lower() not in TRUE:
+        return frozenset()
+    if policy == 'shared':
+        raise _invalid('cpu_realtime needs cpu_policy dedicated or mixed.')
+    mask = asked.image('cpu_realtime_mask') or asked.flavor('cpu_realtime_mask')
+    if mask and asked.flavor('cpu_dedicated_mask'):
+        raise _invalid('cpu_dedicated_mask and cpu_realtime_mask exclude each other.')
+    if mask:
+        found = _masked('cpu_realtime_mask', mask, vcpus)
+    elif policy == 'mixed' and asked.flavor('cpu_dedicated_mask'):
+        found = _masked('cpu_dedicated_mask', asked.flavor('cpu_dedicated_mask'), vcpus)
+    else:
+        found = _all(vcpus)
+    if not found:
+        raise _invalid('cpu_realtime_mask leaves no real-time CPU.')
+    if len(found) == vcpus and not emulator:
+        raise _invalid('cpu_realtime needs a CPU that is not real-time (cpu_realtime_mask), or an '
+                       'emulator_threads_policy.')
+    return found
+
+
+def _pinned(asked, vcpus, policy, realtime):
+    """The vCPUs that are pinned; the mask of mixed ones is the flavor's alone."""
+    mask = asked.flavor('cpu_dedicated_mask')
+    if policy != 'mixed':
+        if mask:
+            raise _invalid('cpu_dedicated_mask needs cpu_policy mixed.')
+        return _all(vcpus) if policy == 'dedicated' else frozenset()
+    if not mask and not realtime:
+        raise _invalid('cpu_policy mixed needs cpu_dedicated_mask or cpu_realtime_mask.')
+    pinned = _masked('cpu_dedicated_mask', mask, vcpus) if mask else realtime
+    if not 0 < len(pinned) < vcpus:
+        raise _invalid('cpu_policy mixed needs both pinned and shared CPUs.')
+    return pinned
+
+
+def _all(vcpus):
+    try:
+        return cpus.guest(vcpus)
+    except ValueError as error:
+        raise _invalid(f'{error}.')
+
+
+def _masked(name, text, vcpus):
+    try:
+        return cpus.mask(text, vcpus)
+    except ValueError as error:
+        raise _invalid(f'{name}: {error}.')
+
+
+def _cells(asked, vcpus, memory_mb, needed):
+    """[(vCPUs, MiB)], one a node; None when none is asked for or needed."""
+    text = asked.flavor_first('numa_nodes')
+    keys = asked.node_keys()
+    if text is None:
+        if keys['cpus'] | keys['mem']:
+            raise _invalid('numa_cpus and numa_mem need numa_nodes.')
+        return [(_all(vcpus), memory_mb)] if needed else None
+    everything, nodes = _all(vcpus), _positive('numa_nodes', text)
+    if nodes > min(vcpus, MAX_NODES):
+        raise _invalid(f'numa_nodes is {nodes}; it may be at most {min(vcpus, MAX_NODES)} for {vcpus} vCPUs.')
+    if not keys['cpus'] | keys['mem']:
+        return _even(nodes, vcpus, memory_mb)
+    names = {str(number) for number in range(nodes)}
+    for kind, numbers in keys.items():
+        if numbers != names:
+            raise _invalid(f'numa_cpus and numa_mem are given for all nodes, 0 to {nodes - 1}, or for none; '
+                           f'numa_{kind} is given for: {", ".join(sorted(numbers)) or "none"}.')
+    return _given(asked, nodes, everything, memory_mb)
+
+
+def _even(nodes, vcpus, memory_mb):
+    if vcpus % nodes or memory_mb % nodes:
+        raise _invalid(f'{vcpus} vCPUs and {memory_mb} MiB cannot be divided evenly among {nodes} nodes; give '
+                       'numa_cpus and numa_mem for each.')
+    each = vcpus // nodes
+    return [(frozenset(range(number * each, (number + 1) * each)), memory_mb // nodes) for number in range(nodes)]
+
+
+def _given(asked, nodes, everything, memory_mb):
+    cells, taken = [], set()
+    for number in range(nodes):
+        name = f'numa_cpus.{number}'
+        text = asked.flavor_first(name)
+        try:
+            cpuset = cpus.parse(text or '')
+        except ValueError as error:
+            raise _invalid(f'{name}: {error}.')
+        memory = _positive(f'numa_mem.{number}', asked.flavor_first(f'numa_mem.{number}') or '')
+        if not cpuset:
+            raise _invalid(f'{name} names no CPU.')
+        if cpuset & taken:
+            raise _invalid(f'{name} names CPUs that another node has: {cpus.show(cpuset & taken)}.')
+        taken |= cpuset
+        cells.append((cpuset, memory))
+    if taken != everything:
+        raise _invalid(f'numa_cpus must name each of the vCPUs {cpus.show(everything)}; they name {cpus.show(taken)}.')
+    if sum(memory for _, memory in cells) != memory_mb:
+        raise _invalid(f"numa_mem adds up to {sum(memory for _, memory in cells)} MiB; the flavor's is {memory_mb}.")
+    return cells
+
+
+def _positive(name, text):
+    if not re.fullmatch('0*[1-9][0-9]{0,11}', text):
+        raise _invalid(f'{name} is {text!r}; it must be a positive integer.')
+    return int(text)

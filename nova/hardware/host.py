@@ -1,0 +1,97 @@
+"""What of a host's cells is for guests: the options that keep CPUs and pages for a purpose."""
+import dataclasses
+import re
+
+from nova import exception
+from nova.hardware import cpus
+from nova.objects import numa
+
+_CELL = re.compile(r'([1-9][0-9]{0,3}):([1-9][0-9]{0,9})(?::([0-9]{1,9}))?\Z')
+_RESERVED = re.compile(r'node:([0-9]{1,4}),\s*size:([^,]+),\s*count:([0-9]{1,12})\Z')
+
+
+def reserved_pages(values):
+    """{cell id: {KiB: pages}} of ``reserved_huge_pages``: each ``node:0,size:2048,count:64``, the size in KiB or with
+    a unit.
+
+    :raises ValueError: one is not of the form
+    """
+    found = {}
+    for value in values:
+        match = _RESERVED.match(value.strip())
+        size = cpus.page_size(match[2]) if match else None
+        if not isinstance(size, int):
+            raise ValueError(f'reserved_huge_pages {value!r} is not of the form node:0,size:2048,count:64')
+        found.setdefault(int(match[1]), {})[size] = int(match[3])
+    return found
+
+
+def configured(host, conf):
+    """The HostTopology as the options leave it to guests; None without one.
+
+    :raises InvalidOption: an option is none, or they contradict each other
+    """
+    if host is None:
+        return None
+    try:
+        sets = {name: None if not conf.compute[name] else cpus.parse(conf.compute[name])
+                for name in ('cpu_shared_set', 'cpu_dedicated_set')}
+        return partition(host, sets['cpu_shared_set'], sets['cpu_dedicated_set'],
+                         reserved_pages(conf.reserved_huge_pages))
+    except ValueError as error:
+        raise exception.InvalidOption(str(error)) from None
+
+
+def shared_count(host):
+    """Processors that vCPUs share."""
+    return sum(len(cell.cpuset) for cell in host.cells)
+
+
+def unused(host):
+    """The HostTopology with nobody on it."""
+    return dataclasses.replace(host, cells=tuple(dataclasses.replace(
+        cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
+        mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells))
+
+
+def of_cells(texts):
+    """The HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs counted through.
+
+    :raises InvalidOption: one is not of the form
+    """
+    cells, first = [], 0
+    for number, text in enumerate(texts):
+        match = _CELL.match(text.strip())
+        if not match:
+            raise exception.InvalidOption(f'numa_cells: {text!r} is not of the form CPUs:MiB or CPUs:MiB:large pages')
+        count, memory, large = (int(part or 0) for part in match.groups())
+        large = min(large, memory // 2)
+        cells.append(numa.HostCell(
+            id=number, cpuset=frozenset(range(first, first + count)), memory=memory,
+            mempages=(numa.Pages(4, (memory - 2 * large) * 256), numa.Pages(2048, large))))
+        first += count
+    return numa.HostTopology(tuple(cells))
+
+
+def partition(host, shared=None, dedicated=None, reserved=None):
+    """The HostTopology with CPUs and pages parted. Cells that have no CPU for guests are left out.
+
+    :param shared: CPUs for guests that share (``cpu_shared_set``), dedicated: for pinning (``cpu_dedicated_set``);
+                   None: not given. With neither, all CPUs are for both; with one of them, for its purpose alone.
+    :param reserved: see reserved_pages()
+    :raises ValueError: the sets have a CPU in common
+    """
+    if shared and dedicated and shared & dedicated:
+        raise ValueError(f'cpu_shared_set and cpu_dedicated_set both have {cpus.show(shared & dedicated)}')
+    cells = []
+    for cell in host.cells:
+        cell = dataclasses.replace(cell, mempages=tuple(
+            dataclasses.replace(pages, reserved=min(pages.total, (reserved or {}).get(cell.id, {}).get(
+                pages.size_kb, 0))) for pages in cell.mempages))
+        if shared is not None or dedicated is not None:
+            cell = dataclasses.replace(cell, cpuset=cell.cpuset & (shared or frozenset()),
+                                       pcpuset=cell.cpuset & (dedicated or frozenset()))
+        if cell.cpus:
+            siblings = (group & cell.cpus for group in cell.siblings)
+            cells.append(dataclasses.replace(cell, siblings=tuple(group for group in siblings if len(group) > 1)))
+    return dataclasses.replace(host, cells=tuple(cells))

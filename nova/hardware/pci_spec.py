@@ -1,0 +1,242 @@
+"""Which PCI devices of a host are for guests, and what the names that flavors ask for mean.
+
+The options ``[pci] device_spec`` (before: passthrough_whitelist) and ``[pci] alias``, JSON values of which
+https://docs.openstack.org/nova/latest/configuration/config.html and admin/pci-passthrough.html describe the form.
+What is wrong in a configuration is a ValueError; what is wrong in a flavor a BadRequest.
+"""
+import dataclasses
+import json
+import re
+import typing
+
+from nova import exception
+from nova.hardware import guest_request
+from nova.objects import pci
+
+PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # and the highest number of each
+_ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
+_PATTERN = re.compile(r'(?:(?P<domain>[^:.]*):)?(?P<bus>[^:.]*):(?P<slot>[^:.]*)(?:\.(?P<function>[^:.]*))?\Z')
+_ID = re.compile(r'(?:0x)?([0-9a-fA-F]{4})\Z')
+_SPEC_KEYS = {'vendor_id', 'product_id', 'address', 'devname', 'physical_network', 'trusted', 'remote_managed',
+              'managed', 'live_migratable', 'resource_class', 'traits'}
+_ALIAS_KEYS = {'name', 'vendor_id', 'product_id', 'device_type', 'numa_policy', 'capability_type', 'resource_class',
+               'traits', 'live_migratable'}
+_SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
+# vnic_type of a port -> the kind of function that it is given
+# (https://docs.openstack.org/neutron/latest/admin/config-sriov.html)
+PORT_TYPES = {'direct': pci.VIRTUAL, 'macvtap': pci.VIRTUAL, 'remote-managed': pci.VIRTUAL,
+              'direct-physical': pci.PHYSICAL}
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSpec:
+    """Devices that are for guests: those that agree with everything that is not None.
+
+    address   {part: compiled pattern}; a virtual function agrees also by the address, or name, of its physical one
+    """
+
+    vendor_id: str | None = None
+    product_id: str | None = None
+    address: dict | None = None
+    devname: str | None = None
+    tags: dict = dataclasses.field(default_factory=dict)
+
+    def admits(self, device):
+        return (self.vendor_id in (None, device.vendor_id) and self.product_id in (None, device.product_id)
+                and self.devname in (None, device.devname)
+                and (self.address is None or any(_agrees(self.address, address)
+                                                 for address in (device.address, device.parent_addr) if address)))
+
+
+class Alias(typing.NamedTuple):
+    """A name that flavors may ask for: alternatives that are as good."""
+
+    name: str
+    spec: tuple
+    numa_policy: str
+
+
+def device_specs(values):
+    """[DeviceSpec] of the option's values: each a JSON object, or a list of such.
+
+    :raises ValueError: one is not of the form
+    """
+    return [_device_spec(item) for value in values for item in _items(value, 'device_spec')]
+
+
+def configured(read, values):
+    """What ``read`` (device_specs or aliases) makes of an option's values.
+
+    :raises InvalidInput: they are not of the form
+    """
+    try:
+        return read(values)
+    except ValueError as error:
+        raise exception.InvalidInput(f'[pci] {error}') from None
+
+
+def admitted(specs, devices):
+    """The devices that are for guests, each with the tags of the first spec that admits it.
+
+    Domains beyond ffff, which some storage controllers make, are no addresses that a guest could be given.
+    """
+    found = []
+    for device in devices:
+        if not _ADDRESS.match(device.address):
+            continue
+        spec = next((spec for spec in specs if spec.admits(device)), None)
+        if spec is not None:
+            found.append(dataclasses.replace(device, tags=spec.tags))
+    return found
+
+
+def aliases(values):
+    """{name: Alias} of the option's values, JSON objects; those of one name are alternatives.
+
+    :raises ValueError: one is not of the form, or alternatives differ in device_type or numa_policy
+    """
+    found = {}
+    for item in (item for value in values for item in _items(value, 'alias')):
+        name, spec, policy = _alias(item)
+        known = found.get(name)
+        if known and (known.numa_policy, known.spec[0]['dev_type']) != (policy, spec['dev_type']):
+            raise ValueError(f'alias {name}: all of its definitions must have one device_type and one numa_policy.')
+        found[name] = Alias(name, (*(known.spec if known else ()), spec), policy)
+    return found
+
+
+def requests(known, flavor, properties):
+    """[Request] of a flavor's ``pci_passthrough:alias`` (``name:count`` with commas).
+
+    :param known: {name: Alias}
+    :raises InvalidInput: it is not of the form, or names an alias that is not defined
+    """
+    text = (flavor['extra_specs'] or {}).get('pci_passthrough:alias')
+    policy = guest_request.pci_policy(flavor, properties)
+    found = []
+    for part in text.split(',') if text else ():
+        name, _, count = (word.strip() for word in part.partition(':'))
+        if not re.fullmatch('0*[1-9][0-9]{0,3}', count):
+            raise exception.InvalidInput(reason=f'pci_passthrough:alias {part!r} is not of the form name:count.')
+        if name not in known:
+            raise exception.InvalidInput(reason=f'PCI alias {name} is not defined.')
+        found.append(pci.Request(count=int(count), spec=known[name].spec, alias_name=name,
+                                 numa_policy=policy or known[name].numa_policy))
+    return found
+
+
+def port_request(port_id, vnic_type, physical_network, policy=None, trusted=False):
+    """The Request of a port whose interface is a function of a device; None when it needs none.
+
+    :param policy: the port's numa_affinity_policy, or that of flavor and image (wanted.pci_policy)
+    """
+    if vnic_type not in PORT_TYPES:
+        return None
+    spec = {'dev_type': PORT_TYPES[vnic_type], 'physical_network': physical_network}
+    if vnic_type == 'remote-managed':
+        spec['remote_managed'] = 'true'
+    if trusted:
+        spec['trusted'] = 'true'
+    return pci.Request(count=1, spec=(spec,), numa_policy=policy or 'legacy', request_id=port_id)
+
+
+def _items(value, option):
+    try:
+        decoded = json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError(f'{option} is not JSON: {value!r}') from None
+    items = decoded if isinstance(decoded, list) else [decoded]
+    if not all(isinstance(item, dict) for item in items):
+        raise ValueError(f'{option} is not a JSON object: {value!r}')
+    return items
+
+
+def _device_spec(item):
+    _known_keys('device_spec', item, _SPEC_KEYS)
+    if 'address' in item and 'devname' in item:
+        raise ValueError('device_spec: give address or devname, not both.')
+    tags = _tags('device_spec', item, ('physical_network', 'resource_class', 'traits', *_SWITCHES))
+    return DeviceSpec(vendor_id=_identifier(item, 'vendor_id'), product_id=_identifier(item, 'product_id'),
+                      address=_patterns(item['address']) if 'address' in item else None,
+                      devname=item.get('devname'), tags=tags)
+
+
+def _alias(item):
+    _known_keys('alias', item, _ALIAS_KEYS)
+    name, kind = item.get('name'), item.get('device_type', pci.PCI)
+    policy = item.get('numa_policy', 'legacy')
+    if not isinstance(name, str) or not re.fullmatch(r'[^:,\s]([^:,]{0,254}[^:,\s])?', name):
+        raise ValueError(f'alias: the name {name!r} is empty, too long, or has a colon or comma.')
+    if item.get('capability_type', 'pci') != 'pci':
+        raise ValueError(f'alias {name}: capability_type can only be pci.')
+    if kind not in pci.TYPES:
+        raise ValueError(f'alias {name}: device_type may be {", ".join(pci.TYPES)}.')
+    if policy not in guest_request.PCI_POLICIES:
+        raise ValueError(f'alias {name}: numa_policy may be {", ".join(guest_request.PCI_POLICIES)}.')
+    spec = {'dev_type': kind, **_tags(f'alias {name}', item, ('resource_class', 'traits', 'live_migratable'))}
+    for key in ('vendor_id', 'product_id'):
+        value = _identifier(item, key)
+        if value:
+            spec[key] = value
+    return name, spec, policy
+
+
+def _known_keys(option, item, known):
+    unknown = sorted(set(item) - known)
+    if unknown:
+        raise ValueError(f'{option}: there is no key {", ".join(unknown)}.')
+
+
+def _tags(option, item, names):
+    """{name: text} of those that are given; switches as 'true' or 'false'."""
+    found = {}
+    for name in names:
+        value = item.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, (str, bool)):
+            raise ValueError(f'{option}: {name} must be text.')
+        found[name] = str(str(value).lower() in guest_request.TRUE).lower() if name in _SWITCHES else str(value)
+    if 'traits' in found:
+        found['traits'] = ','.join(sorted(filter(None, (name.strip() for name in found['traits'].split(',')))))
+    return found
+
+
+def _identifier(item, key):
+    """Four hexadecimal digits; None for any."""
+    value = item.get(key, '*')
+    match = _ID.match(value) if isinstance(value, str) else None
+    if value == '*':
+        return None
+    if not match:
+        raise ValueError(f'{key} is {value!r}; it must have four hexadecimal digits, or be *.')
+    return match[1].lower()
+
+
+def _patterns(address):
+    """{part: pattern} of an address with wildcards (text), or with a regular expression for each part (object)."""
+    if isinstance(address, dict):
+        _known_keys('address', address, set(PARTS))
+        try:
+            return {part: re.compile(address.get(part, '.*'), re.IGNORECASE) for part in PARTS}
+        except (re.error, TypeError, OverflowError, RecursionError):
+            raise ValueError(f'address: {address!r} has an expression that is none.') from None
+    match = _PATTERN.match(address) if isinstance(address, str) else None
+    if not match:
+        raise ValueError(f'address is {address!r}; its form is domain:bus:slot.function.')
+    found = {}
+    for part, most in PARTS.items():
+        text = match[part]
+        if text in (None, '', '*'):
+            found[part] = re.compile('.*')
+        elif re.fullmatch('[0-9a-fA-F]{1,4}', text) and int(text, 16) <= most:
+            found[part] = re.compile(f'{int(text, 16):0{len(f"{most:x}")}x}')
+        else:
+            raise ValueError(f'address {address!r}: {part} is at most {most:x}, hexadecimal, or *.')
+    return found
+
+
+def _agrees(patterns, address):
+    match = _ADDRESS.match(address)
+    return bool(match) and all(pattern.fullmatch(value)
+                               for pattern, value in zip((patterns[part] for part in PARTS), match.groups()))

@@ -1,0 +1,115 @@
+"""What placed guests take of a host's cells: taken, given back, counted anew."""
+import dataclasses
+
+from nova.hardware import fit
+from nova.hardware import host as hosts
+from nova.hardware import pinning
+
+
+class Overcommitted(ValueError):
+    """A guest would take what is not there, or give back what it has not."""
+
+
+def claim(host, guest, limits=fit.Limits()):
+    """The HostTopology when the placed guest has come.
+
+    :raises Overcommitted: it does not fit where it was placed; nothing but another guest in between explains it
+    """
+    return _changed(host, guest, 1, limits)
+
+
+def free(host, guest):
+    """The HostTopology when the guest, which claimed its place, has gone.
+
+    :raises Overcommitted: it has not what it would give back
+    """
+    return _changed(host, guest, -1, None)
+
+
+def recount(host, guests):
+    """The HostTopology as these placed guests add up, whatever it says now (an audit).
+
+    What they have is counted even where it is more than there is: they run. Cells that are gone are left out.
+    """
+    empty = hosts.unused(host)
+    known = {cell.id for cell in host.cells}
+    for guest in guests:
+        here = tuple(part for part in guest.cells if part.id in known)
+        empty = _changed(empty, dataclasses.replace(guest, cells=here), 1, None)
+    return empty
+
+
+def floating_cell(host, vcpus, memory_mb, floating=None, limits=fit.Limits()):
+    """The cell whose CPUs a guest without topology may run on; None when it fits in none: all that are shared.
+
+    Such a guest is kept within one cell but takes nothing of it in the stored topology. It goes where least is used
+    of the CPUs, then to the smallest: large cells are kept for guests that ask for them.
+
+    :param floating: {cell id: (vCPUs, MiB)} of the guests that are kept in each already
+    :param limits: of memory alone; CPUs are only compared
+    """
+    taken = {cell.id: (floating or {}).get(cell.id, (0, 0)) for cell in host.cells}
+    room = {cell.id: min(cell.memory, fit.free_memory(cell, limits) - taken[cell.id][1]) for cell in host.cells}
+    usable = [cell for cell in host.cells if vcpus <= len(shared_cpus(cell)) and memory_mb <= room[cell.id]]
+
+    def rank(cell):
+        size = len(shared_cpus(cell))
+        return ((cell.cpu_usage + taken[cell.id][0]) / size, size, fit.free_memory(cell), cell.id)
+    return min(usable, key=rank, default=None)
+
+
+def shared_cpus(cell):
+    """The CPUs that guests share which come now: none that one is pinned to."""
+    return cell.cpuset - cell.pinned_cpus
+
+
+def _changed(host, guest, sign, limits):
+    cells = {cell.id: cell for cell in host.cells}
+    for part in guest.cells:
+        if part.id not in cells:
+            raise Overcommitted(f'there is no NUMA node {part.id}')
+        if sign > 0 and limits is not None:
+            _check(cells[part.id], part, guest, limits)
+        cells[part.id] = _cell(cells[part.id], part, guest, sign)
+    return dataclasses.replace(host, cells=tuple(cells[cell.id] for cell in host.cells))
+
+
+def _check(cell, part, guest, limits):
+    taken = _taken(cell, part, guest)
+    wrong = None
+    if len(part.shared) > min(len(cell.cpuset), fit.free_cpus(cell, limits)):
+        wrong = 'CPUs'
+    elif set(part.cpu_pinning or ()) != part.pcpuset or not taken <= cell.pinnable or taken & cell.pinned_cpus or (
+            taken and cell.pcpuset is None and (cell.cpu_usage or part.shared)):
+        wrong = 'CPUs to pin to'
+    elif part.pagesize is None:
+        if part.memory > min(cell.memory, fit.free_memory(cell, limits)):
+            wrong = 'memory'
+    elif fit.place_pages(cell, part, limits) != part.pagesize:
+        wrong = 'memory pages'
+    if wrong:
+        raise Overcommitted(f'NUMA node {cell.id} has too few free: {wrong}')
+
+
+def _taken(cell, part, guest):
+    """The CPUs that nobody else may be pinned to."""
+    return pinning.blocked(cell, {*(part.cpu_pinning or {}).values(), *part.reserved_cpus}, guest.cpu_thread_policy)
+
+
+def _cell(cell, part, guest, sign):
+    taken = _taken(cell, part, guest)
+    if sign < 0 and not taken <= cell.pinned_cpus:
+        raise Overcommitted(f'NUMA node {cell.id}: not all of its CPUs are pinned')
+    changed = dataclasses.replace(
+        cell, cpu_usage=cell.cpu_usage + sign * len(part.shared), memory_usage=cell.memory_usage + sign * part.memory,
+        pinned_cpus=cell.pinned_cpus | taken if sign > 0 else cell.pinned_cpus - taken,
+        mempages=tuple(_pages(pages, part, sign) for pages in cell.mempages))
+    if min(changed.cpu_usage, changed.memory_usage, *(pages.used for pages in changed.mempages)) < 0:
+        raise Overcommitted(f'NUMA node {cell.id} would have negative usage')
+    return changed
+
+
+def _pages(pages, part, sign):
+    if part.pagesize != pages.size_kb:
+        return pages
+    return dataclasses.replace(pages, used=pages.used + sign * part.memory * 1024 // pages.size_kb)

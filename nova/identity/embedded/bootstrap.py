@@ -1,0 +1,141 @@
+"""What a new deployment has: roles, the first projects and users, and the file that tells clients of them."""
+import logging
+import os
+import secrets
+import uuid
+
+import yaml
+
+from nova import exception
+from nova import utils
+from nova.db.identity import directory as queries
+from nova.identity import passwords
+from nova.identity.embedded import catalog
+from nova.identity.embedded import directory
+
+LOG = logging.getLogger(__name__)
+
+# user: (project, role there, role on the domain and on the system or None, name in clouds.yaml)
+USERS = {
+    'admin': ('admin', 'admin', 'admin', 'nova-admin'),
+    'demo': ('demo', 'member', None, 'nova-demo'),
+    'nova': ('service', 'service', None, 'nova-service'),
+}
+
+
+def bootstrap(service, store=None):
+    """Make the roles that are missing and, while there is no user at all, the first projects and users.
+
+    :param service: IdentityService
+    :param store: callable(passwords) that keeps them, e.g. ``write_clouds_yaml``; called before the users
+        become visible, so that a process that dies in between leaves no user whose password nobody knows
+    :returns: {user name: password} when newly made, else {}
+    """
+    try:
+        return service.write(_bootstrap, service.rounds, store)
+    except exception.IdentityExists:      # another process was first
+        return service.write(_bootstrap, service.rounds, store)
+
+
+def _bootstrap(conn, rounds, store):
+    now = utils.utcnow()
+    domain_id = directory.DOMAIN['id']
+    roles = {row['name']: row['id'] for row in queries.rows(conn, 'role')}
+    for name in directory.ROLES:
+        if name not in roles:
+            roles[name] = uuid.uuid4().hex
+            queries.create(conn, 'role', {'id': roles[name], 'name': name, 'created_at': now})
+    if queries.count(conn, 'user'):
+        return {}
+    known = {row['name']: row['id'] for row in queries.rows(conn, 'project')}
+    made = {}
+    for name, (project, role, wide_role, _cloud) in USERS.items():
+        if project not in known:
+            known[project] = uuid.uuid4().hex
+            queries.create(conn, 'project', {
+                'id': known[project], 'domain_id': domain_id, 'name': project, 'description': '',
+                'enabled': True, 'tags': [], 'created_at': now})
+        user_id, made[name] = uuid.uuid4().hex, passwords.generate()
+        queries.create(conn, 'user', {
+            'id': user_id, 'domain_id': domain_id, 'name': name, 'enabled': True,
+            'default_project_id': known[project], 'password_hash': passwords.hashed(made[name], rounds),
+            'created_at': now})
+        queries.assign(conn, user_id, 'project', known[project], roles[role])
+        if wide_role:
+            queries.assign(conn, user_id, 'domain', domain_id, roles[wide_role])
+            queries.assign(conn, user_id, 'system', directory.SYSTEM, roles[wide_role])
+    if store is not None:
+        store(made)
+    return made
+
+
+def reset_passwords(service, names=tuple(USERS)):
+    """New random passwords for these users, for who has lost them; the tokens issued so far are void.
+
+    :returns: {user name: password}
+    """
+    made = {}
+    for name in names:
+        user = service.find('user', domain_id=directory.DOMAIN['id'], name=name)
+        if user is not None:
+            made[name] = passwords.generate()
+            service.update_user(user['id'], by_rules=False, password=made[name])
+    return made
+
+
+def write_clouds_yaml(path, base_url, new_passwords=None, authority=None):
+    """Tell clients where the cloud is and how to log in; the file is readable by its owner only.
+
+    New passwords replace the entries of their users. Without them the entries that are there keep theirs and
+    get the present URL. Clouds that somebody else put into the file stay as they are.
+
+    :param base_url: of the all-in-one; identity is below it at /identity
+    :param new_passwords: {user name: password} from ``bootstrap``
+    :param authority: file with the certificate authority that clients have to trust; None: those of their system
+    """
+    document = _read(path)
+    if document is None:
+        if not new_passwords:
+            LOG.warning('%s is gone and the passwords with it; new ones can be set.', path)
+            return
+        document = {}
+    clouds = document.setdefault('clouds', {})
+    auth_url = base_url.rstrip('/') + '/identity/v3'
+    for user, (project, _role, _domain_role, cloud) in USERS.items():
+        if user in (new_passwords or {}):
+            clouds[cloud] = {
+                'auth': {'auth_url': auth_url, 'username': user, 'password': new_passwords[user],
+                         'project_name': project, 'user_domain_id': directory.DOMAIN['id'],
+                         'project_domain_id': directory.DOMAIN['id']},
+                'region_name': catalog.REGION, 'identity_api_version': '3'}
+        elif cloud in clouds:
+            clouds[cloud]['auth']['auth_url'] = auth_url
+        if cloud in clouds:
+            clouds[cloud].pop('cacert', None)
+            if authority:
+                clouds[cloud]['cacert'] = str(authority)
+    if document != _read(path):
+        _replace(path, yaml.safe_dump(document, sort_keys=False))
+
+
+def _read(path):
+    try:
+        with open(path, encoding='utf-8') as file:
+            return yaml.safe_load(file) or {}
+    except FileNotFoundError:
+        return None
+
+
+def _replace(path, text):
+    """Write a private file in one step: nobody else can read it at any moment, no reader sees half of it."""
+    part = f'{path}.{secrets.token_hex(4)}'
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, 'w', encoding='utf-8') as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise

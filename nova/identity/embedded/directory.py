@@ -1,0 +1,284 @@
+"""Who there is and who may do what: projects, users, roles, assignments, application credentials."""
+import uuid
+
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova import utils
+from nova.db.audit import log
+from nova.db.identity import directory as queries
+from nova.identity import passwords
+
+DOMAIN = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
+
+SYSTEM = 'all'            # the system as the target of a role, and as the scope of a token
+
+# Each role implies the next one; service stands alone.
+LADDER = ('admin', 'manager', 'member', 'reader')
+ROLES = (*LADDER, 'service')
+IMPLIED = {role: LADDER[place + 1:] for place, role in enumerate(LADDER)}
+
+
+def is_domain(id=None, name=None):
+    """Whether an id or a name (case does not matter in a name) is the one domain's."""
+    return id == DOMAIN['id'] if id is not None else (name or '').lower() == DOMAIN['name'].lower()
+
+
+def expand(held_ids, roles):
+    """The rows of ``roles`` that these ids amount to, implied ones included."""
+    held = {role['name'] for role in roles if role['id'] in held_ids}
+    names = held.union(*(IMPLIED.get(name, ()) for name in held))
+    return [role for role in roles if role['name'] in names]
+
+
+class Directory:
+    """Reads and changes; every change tells ``forget``, so that no token is trusted for what was true before.
+
+    :param db: the API database
+    :param rounds: cost of new password hashes
+    :param hashing: hashing.HashPool
+    :param rules: password_rules.PasswordRules
+    """
+
+    def __init__(self, db, rounds, hashing, rules):
+        self.db = db
+        self.rounds = rounds
+        self.hashing = hashing
+        self.rules = rules
+
+    def forget(self):
+        """Called after every change."""
+
+    def write(self, function, *args, noun='row', name=''):
+        """Run ``function(conn, …)`` in a transaction; a name that is taken becomes IdentityExists."""
+        try:
+            result = self.db.run(function, *args)
+        except db_exc.DBDuplicateEntry:
+            raise exception.IdentityExists(noun=noun, name=name) from None
+        self.forget()
+        return result
+
+    def _hashed(self, lane, secret):
+        """:param lane: who asks: a user, or '' for administrators"""
+        return self.hashing.run(lane, passwords.hashed, secret, self.rounds)
+
+    # ---- all nouns
+
+    def find(self, noun, **match):
+        """The one row that matches, or None."""
+        with self.db.reader() as conn:
+            return queries.get(conn, noun, **match)
+
+    def get(self, noun, row_id):
+        row = self.find(noun, id=row_id)
+        if row is None:
+            raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
+        return row
+
+    def list(self, noun, **match):
+        with self.db.reader() as conn:
+            return queries.rows(conn, noun, **match)
+
+    def _create(self, noun, values):
+        row = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
+        row |= {name: value for name, value in values.items() if name != 'id' or value}
+        log.about(row['id'])
+        self.write(queries.create, noun, row, noun=noun, name=row['name'])
+        return row
+
+    def _update(self, noun, row_id, values, beside=None):
+        """:param beside: function(conn, row as it was), called in the same transaction"""
+        def change(conn):
+            row = queries.get(conn, noun, id=row_id)
+            if row is None:
+                raise exception.IdentityNotFound(noun=noun, id=row_id)
+            if beside is not None:
+                beside(conn, row)
+            if values:
+                queries.update(conn, noun, row_id, values)
+            return row | values
+        return self.write(change, noun=noun, name=values.get('name', ''))
+
+    def _delete(self, noun, function, row_id):
+        if not self.write(function, row_id):
+            raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
+
+    # ---- projects
+
+    def create_project(self, name, *, description='', enabled=True, tags=(), project_id=None):
+        return self._create('project', {
+            'id': project_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
+            'enabled': enabled, 'tags': list(tags)})
+
+    def update_project(self, project_id, **values):
+        return self._update('project', project_id, values)
+
+    def delete_project(self, project_id):
+        self._delete('project', queries.delete_project, project_id)
+
+    def projects_of(self, user_id):
+        """The enabled projects on which the user holds a role."""
+        with self.db.reader() as conn:
+            return queries.projects_of(conn, user_id)
+
+    # ---- users
+
+    def create_user(self, name, password=None, *, description=None, email=None, enabled=True,
+                    default_project_id=None, options=None, user_id=None):
+        """A user without a password cannot log in until one is set.
+
+        :raises PasswordRefused: it is against the rules
+        """
+        if password is not None:
+            self.rules.check(password)
+        return self._create('user', {
+            'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
+            'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
+            'options': _merged({}, options or {}),
+            'password_hash': None if password is None else self._hashed('', password)})
+
+    def update_user(self, user_id, by_rules=True, **values):
+        """Change a user; a new password, or disabling, voids the tokens issued so far.
+
+        :param by_rules: False for a password that was made here
+        :param values: columns, and ``password``; ``options`` are those to change, one that is None goes
+        :raises PasswordRefused: it is against the rules
+        """
+        if 'password' in values:
+            password = values.pop('password')
+            if password is not None and by_rules:
+                self.rules.check(password)
+            values['password_hash'] = None if password is None else self._hashed('', password)
+        if 'password_hash' in values or values.get('enabled') is False:
+            values['tokens_void_until'] = utils.utcnow()
+        options = values.get('options', {})
+
+        def beside(conn, user):
+            if 'password_hash' in values:
+                self._remember_password(conn, user)
+            if options:                  # another request may be changing another one of them
+                if not queries.lock_user(conn, user_id):
+                    raise exception.IdentityNotFound(noun='user', id=user_id)
+                values['options'] = _merged(queries.get(conn, 'user', id=user_id)['options'] or {}, options)
+        if not options:
+            values.pop('options', None)
+        return self._update('user', user_id, values, beside)
+
+    def _remember_password(self, conn, user):
+        if self.rules.history > 1 and user['password_hash'] is not None:
+            queries.remember_password(conn, user['id'], user['password_hash'], self.rules.history - 1)
+
+    def delete_user(self, user_id):
+        self._delete('user', queries.delete_user, user_id)
+
+    # ---- roles
+
+    def create_role(self, name, *, description=None, role_id=None):
+        return self._create('role', {'id': role_id, 'name': name, 'description': description})
+
+    def update_role(self, role_id, **values):
+        self._refuse_default(role_id)
+        return self._update('role', role_id, values)
+
+    def delete_role(self, role_id):
+        self._refuse_default(role_id)
+        self._delete('role', queries.delete_role, role_id)
+
+    def _refuse_default(self, role_id):
+        role = self.get('role', role_id)
+        if role['name'] in ROLES:
+            raise exception.Forbidden(f'The default role {role["name"]} cannot be changed.')
+
+    # ---- who holds which role
+
+    def assign_role(self, user_id, role_id, target_type, target_id):
+        """Give a role on a project, on the domain or on the system.
+
+        :param target_type: 'project', 'domain' or 'system'
+        """
+        self._check_assignment(user_id, role_id, target_type, target_id)
+        self.write(queries.assign, user_id, target_type, target_id, role_id)
+
+    def unassign_role(self, user_id, role_id, target_type, target_id):
+        """Take a role away: tokens and credentials that rely on it stop to give it."""
+        self._check_assignment(user_id, role_id, target_type, target_id)
+        if not self.write(queries.unassign, user_id, target_type, target_id, role_id):
+            raise exception.IdentityNotFound(noun='role assignment', id=role_id)
+
+    def _check_assignment(self, user_id, role_id, target_type, target_id):
+        self.get('user', user_id)
+        self.check_target(target_type, target_id)
+        self.get('role', role_id)
+
+    def check_target(self, target_type, target_id):
+        if target_type == 'project':
+            self.get('project', target_id)
+        elif target_type == 'domain' and not is_domain(id=target_id):
+            raise exception.IdentityNotFound(noun='domain', id=target_id)
+
+    def held_roles(self, user_id, target_type, target_id):
+        """The roles that were given, without the implied ones."""
+        self.get('user', user_id)
+        self.check_target(target_type, target_id)
+        with self.db.reader() as conn:
+            held = queries.held_role_ids(conn, user_id, target_type, target_id)
+            return queries.rows(conn, 'role', ids=held)
+
+    def assignments(self, effective=False, **match):
+        """Rows of queries.assignments; ``effective`` puts the implied ones in.
+
+        :param match: user_id, role_id, target_type, target_id
+        """
+        role_id = match.pop('role_id', None)
+        with self.db.reader() as conn:
+            rows = queries.assignments(conn, **match)
+            roles = queries.rows(conn, 'role') if effective else ()
+        if effective:
+            found = {(row['user_id'], row['target_type'], row['target_id'], role['id']):
+                     row | {'role_id': role['id'], 'role_name': role['name']}
+                     for row in rows for role in expand({row['role_id']}, roles)}
+            rows = list(found.values())
+        return [row for row in rows if role_id in (None, row['role_id'])]
+
+    # ---- application credentials
+
+    def create_application_credential(self, data, name, *, secret=None, description=None, roles=None,
+                                      expires_at=None, unrestricted=False):
+        """A credential for the project of a token, with all of the token's roles or some of them.
+
+        :param data: TokenData of the creator
+        :param secret: made here when None
+        :param roles: rows of {'id'} or {'name'}
+        :returns: (row, secret)
+        """
+        if data.project_id is None:
+            raise exception.BadRequest('An application credential needs a token that is scoped to a project.')
+        if expires_at is not None and expires_at <= utils.utcnow():
+            raise exception.BadRequest('expires_at must lie in the future.')
+        secret = secret or passwords.generate()
+        row = self._create('application_credential', {
+            'user_id': data.user_id, 'project_id': data.project_id, 'name': name, 'description': description,
+            'secret_hash': self._hashed(data.user_id, secret), 'role_ids': _subset(data.role_rows, roles),
+            'unrestricted': unrestricted, 'expires_at': expires_at})
+        return row, secret
+
+    def delete_application_credential(self, credential_id):
+        self._delete('application_credential', queries.delete_application_credential, credential_id)
+
+
+def _merged(options, changes):
+    return {name: value for name, value in (options | changes).items() if value is not None}
+
+
+def _subset(held, wanted):
+    """Ids of the wanted roles, each of which must be held."""
+    if not wanted:
+        return [role['id'] for role in held]
+    chosen = []
+    for role in wanted:
+        key = 'id' if 'id' in role else 'name'
+        found = next((row['id'] for row in held if row[key] == role.get(key)), None)
+        if found is None:
+            raise exception.BadRequest('A role of the application credential is not one of your roles.')
+        chosen.append(found)
+    return chosen

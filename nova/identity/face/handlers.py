@@ -1,0 +1,144 @@
+"""Logins, tokens, the catalog, and the table of all operations."""
+from nova import exception
+from nova.db.audit import log
+from nova.identity.embedded import catalog
+from nova.identity.face import credential_resources
+from nova.identity.face import operations
+from nova.identity.face import resources
+from nova.identity.face import schemas
+from nova.identity.face import views
+
+Row = operations.Row
+
+
+# ---- versions
+
+def versions(req):
+    return {'versions': {'values': [views.version(req.base)]}}
+
+
+def version(req):
+    return {'version': views.version(req.base)}
+
+
+# ---- tokens
+
+def _catalog(req, data):
+    return None if 'nocatalog' in req.query else req.service.catalog(data.project_id)
+
+
+def login(req):
+    token, data = req.service.authenticate(req.data['auth'], req.remote_addr or '',
+                                           req.headers.get('Openstack-Auth-Receipt'))
+    log.asked_by(data)
+    log.about(data.user_id)
+    return operations.reply_of(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
+
+
+def _subject(req, allow_expired=False):
+    """The token that is asked about, and what it stands for: the caller's own, or anyone's for a service."""
+    token = req.headers.get('X-Subject-Token', '')
+    trusted = {'admin', 'service'} & set(req.caller.roles)
+    try:
+        data = req.service.validate(token, allow_expired=bool(allow_expired and trusted))
+    except exception.Unauthorized:
+        raise exception.NotFound('Could not find token.') from None
+    if not trusted and data.user_id != req.caller.user_id:
+        raise exception.Forbidden('You are not authorized to perform the requested action.')
+    return token, data
+
+
+def show_token(req):
+    token, data = _subject(req, _truth(req.query.get('allow_expired', '')))
+    return operations.reply_of(views.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
+
+
+def _truth(word):
+    return word.lower() in ('1', 'true', 'yes', 'on')
+
+
+def revoke_token(req):
+    token, _ = _subject(req)
+    req.service.revoke(token)
+
+
+def show_catalog(req):
+    if not req.caller.role_rows:
+        raise exception.Forbidden('A token without a scope has no catalog.')
+    return {'catalog': req.service.catalog(req.caller.project_id), 'links': {'self': operations.url_of(req)}}
+
+
+def token_projects(req):
+    rows = req.service.projects_of(req.caller.user_id)
+    return views.collection('projects', [views.project(row, req.base) for row in rows],
+                            operations.url_of(req))
+
+
+def token_domains(req):
+    held = req.service.assignments(user_id=req.caller.user_id, target_type='domain')
+    return views.collection('domains', [views.domain(req.base)] if held else [], operations.url_of(req))
+
+
+def token_system(req):
+    held = req.service.assignments(user_id=req.caller.user_id, target_type='system')
+    return views.collection('system', [{'all': True}] if held else [], operations.url_of(req))
+
+
+# ---- the catalog as resources: read only, it comes from the configuration
+
+def _services(req):
+    return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': '',
+             'links': {'self': f'{req.base}/v3/services/{row["id"]}'}} for row in req.service.catalog(None)]
+
+
+def _endpoints(req):
+    return [{**endpoint, 'service_id': row['id'], 'enabled': True,
+             'links': {'self': f'{req.base}/v3/endpoints/{endpoint["id"]}'}}
+            for row in req.service.catalog(None) for endpoint in row['endpoints']]
+
+
+def _regions(req):
+    names = {endpoint['region_id'] for endpoint in _endpoints(req)} or {catalog.REGION}
+    return [{'id': name, 'description': '', 'parent_region_id': None,
+             'links': {'self': f'{req.base}/v3/regions/{name}'}} for name in sorted(names)]
+
+
+CATALOG = {'services': _services, 'endpoints': _endpoints, 'regions': _regions}
+FILTERS = ('type', 'name', 'service_id', 'interface', 'region_id')
+
+
+def _list_of(key):
+    def handler(req):
+        wanted = {name: req.query[name] for name in FILTERS if name in req.query}
+        rows = [row for row in CATALOG[key](req)
+                if all(name not in row or row[name] == value for name, value in wanted.items())]
+        return views.collection(key, rows, operations.url_of(req))
+    return handler
+
+
+def _one_of(key):
+    def handler(req, row_id):
+        row = next((row for row in CATALOG[key](req) if row['id'] == row_id), None)
+        if row is None:
+            raise exception.IdentityNotFound(noun=key[:-1], id=row_id)
+        return {key[:-1]: row}
+    return handler
+
+
+ROWS = [
+    Row('GET', '', versions, 'public', status=300),
+    Row('GET', '/v3', version, 'public'),
+    Row('POST', '/v3/auth/tokens', login, 'public', body=schemas.Body(schemas.AUTH), hashes=True),
+    Row('GET', '/v3/auth/tokens', show_token, 'any'),
+    Row('DELETE', '/v3/auth/tokens', revoke_token, 'any', status=204),
+    Row('GET', '/v3/auth/catalog', show_catalog, 'any'),
+    Row('GET', '/v3/auth/projects', token_projects, 'any'),
+    Row('GET', '/v3/auth/domains', token_domains, 'any'),
+    Row('GET', '/v3/auth/system', token_system, 'any'),
+    *(Row('GET', f'/v3/{key}', _list_of(key), rule)
+      for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
+    *(Row('GET', f'/v3/{key}/{{row_id}}', _one_of(key), rule)
+      for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
+    *resources.ROWS,
+    *credential_resources.ROWS,
+]

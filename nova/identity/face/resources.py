@@ -1,0 +1,358 @@
+"""Projects, users, roles, role assignments, domains and application credentials over HTTP."""
+import datetime
+
+from nova import exception
+from nova.identity.embedded import directory
+from nova.identity.face import operations
+from nova.identity.face import schemas
+from nova.identity.face import views
+
+Row = operations.Row
+
+# What of a body is stored; the rest is tolerated and left.
+FIELDS = {
+    'project': ('name', 'description', 'enabled', 'tags'),
+    'user': ('name', 'description', 'enabled', 'email', 'default_project_id', 'password', 'options'),
+    'role': ('name', 'description'),
+}
+
+
+def _values(req, noun):
+    """The columns that a body gives; another domain than ours does not exist."""
+    given = req.data[noun]
+    if given.get('domain_id') not in (None, directory.DOMAIN['id']):
+        raise exception.IdentityNotFound(noun='domain', id=given['domain_id'])
+    if noun == 'project' and (given.get('is_domain') or
+                              given.get('parent_id') not in (None, directory.DOMAIN['id'])):
+        raise exception.Forbidden('Projects lie directly in the default domain.')
+    values = {name: given[name] for name in FIELDS[noun] if name in given}
+    if noun == 'project' and 'description' in values:
+        values['description'] = values['description'] or ''
+    return values
+
+
+def _listed(req, noun, view, filters):
+    """The rows of a noun that match the query's filters."""
+    match = {name: req.query[name] for name in filters if name in req.query}
+    if any('\0' in value for value in match.values()):
+        raise exception.BadRequest('A filter holds a NUL character.')
+    if 'enabled' in match:
+        match['enabled'] = match['enabled'].lower() not in ('0', 'false', 'no', 'off')
+    if match.pop('parent_id', directory.DOMAIN['id']) != directory.DOMAIN['id']:
+        return views.collection(noun + 's', [], operations.url_of(req))
+    rows = req.service.list(noun, **match)
+    return views.collection(noun + 's', [view(row, req.base) for row in rows], operations.url_of(req))
+
+
+def _own_or_admin(req, own_name):
+    """Lists are for administrators; others may look up by name what they know anyway: their own."""
+    if 'admin' not in req.caller.roles and (own_name is None or req.query.get('name') != own_name):
+        raise exception.Forbidden('You are not authorized to perform the requested action.')
+
+
+# ---- domains: there is one
+
+def list_domains(req):
+    name, enabled = req.query.get('name'), req.query.get('enabled', 'true').lower()
+    shown = (name is None or directory.is_domain(name=name)) and enabled not in ('0', 'false', 'no', 'off')
+    return views.collection('domains', [views.domain(req.base)] if shown else [], operations.url_of(req))
+
+
+def show_domain(req, domain_id):
+    if not directory.is_domain(id=domain_id):
+        raise exception.IdentityNotFound(noun='domain', id=domain_id)
+    return {'domain': views.domain(req.base)}
+
+
+def change_domain(req, **parts):
+    raise exception.Forbidden('This identity service has one domain, which cannot be changed.')
+
+
+# ---- projects
+
+def list_projects(req):
+    _own_or_admin(req, req.caller.project_name)
+    if req.query.get('is_domain', '').lower() in ('1', 'true'):
+        return views.collection('projects', [], operations.url_of(req))
+    return _listed(req, 'project', views.project, ('name', 'domain_id', 'enabled', 'parent_id'))
+
+
+def create_project(req):
+    values = _values(req, 'project')
+    return {'project': views.project(req.service.create_project(**values), req.base)}
+
+
+def show_project(req, project_id):
+    return {'project': views.project(req.service.get('project', project_id), req.base)}
+
+
+def update_project(req, project_id):
+    values = _values(req, 'project')
+    return {'project': views.project(req.service.update_project(project_id, **values), req.base)}
+
+
+def delete_project(req, project_id):
+    req.service.delete_project(project_id)
+
+
+# ---- users
+
+def list_users(req):
+    _own_or_admin(req, req.caller.user_name)
+    return _listed(req, 'user', views.user, ('name', 'domain_id', 'enabled'))
+
+
+def create_user(req):
+    return {'user': views.user(req.service.create_user(**_values(req, 'user')), req.base)}
+
+
+def show_user(req, user_id):
+    return {'user': views.user(req.service.get('user', user_id), req.base)}
+
+
+def update_user(req, user_id):
+    return {'user': views.user(req.service.update_user(user_id, **_values(req, 'user')), req.base)}
+
+
+def delete_user(req, user_id):
+    req.service.delete_user(user_id)
+
+
+def change_password(req, user_id):
+    """The original password stands for a token; it is rate-limited like a login."""
+    given = req.data['user']
+    req.service.change_password(user_id, given['original_password'], given['password'], req.remote_addr or '')
+
+
+def user_projects(req, user_id):
+    rows = req.service.projects_of(user_id)
+    return views.collection('projects', [views.project(row, req.base) for row in rows],
+                            operations.url_of(req))
+
+
+# ---- groups: users have roles of their own
+
+def list_groups(req, **parts):
+    return views.collection('groups', [], operations.url_of(req))
+
+
+# ---- roles
+
+def list_roles(req):
+    if req.query.get('domain_id'):
+        return views.collection('roles', [], operations.url_of(req))
+    return _listed(req, 'role', views.role, ('name',))
+
+
+def create_role(req):
+    return {'role': views.role(req.service.create_role(**_values(req, 'role')), req.base)}
+
+
+def show_role(req, role_id):
+    return {'role': views.role(req.service.get('role', role_id), req.base)}
+
+
+def update_role(req, role_id):
+    return {'role': views.role(req.service.update_role(role_id, **_values(req, 'role')), req.base)}
+
+
+def delete_role(req, role_id):
+    req.service.delete_role(role_id)
+
+
+def _inference(prior, roles):
+    names = directory.IMPLIED.get(prior['name'], ())[:1]
+    return {'prior_role': {'id': prior['id'], 'name': prior['name']},
+            'implies': [{'id': role['id'], 'name': role['name']} for role in roles if role['name'] in names]}
+
+
+def list_inferences(req):
+    roles = req.service.list('role')
+    rows = [row for row in (_inference(role, roles) for role in roles) if row['implies']]
+    return {'role_inferences': rows, 'links': {'self': operations.url_of(req)}}
+
+
+def list_implied(req, role_id):
+    return {'role_inference': _inference(req.service.get('role', role_id), req.service.list('role')),
+            'links': {'self': operations.url_of(req)}}
+
+
+# ---- role assignments
+
+# A filter of the query and the column that it names.
+ASSIGNMENT_FILTERS = {'user.id': 'user_id', 'role.id': 'role_id'}
+
+
+def list_assignments(req):
+    query = req.query
+    match = {column: query[name] for name, column in ASSIGNMENT_FILTERS.items() if query.get(name)}
+    for kind in ('project', 'domain'):
+        if query.get(f'scope.{kind}.id'):
+            match |= {'target_type': kind, 'target_id': query[f'scope.{kind}.id']}
+    if query.get('scope.system'):
+        match |= {'target_type': 'system', 'target_id': directory.SYSTEM}
+    if 'admin' not in req.caller.roles and match.get('user_id') != req.caller.user_id:
+        raise exception.Forbidden('You are not authorized to perform the requested action.')
+    if any('\0' in value for value in match.values()):
+        raise exception.BadRequest('A filter holds a NUL character.')
+    rows = []
+    if not any(query.get(name) for name in ('group.id', 'scope.OS-INHERIT:inherited_to')):
+        rows = req.service.assignments(effective=_flag(query, 'effective'), **match)
+    names = _flag(query, 'include_names')
+    return views.collection('role_assignments', [views.assignment(row, req.base, names) for row in rows],
+                            operations.url_of(req))
+
+
+def _flag(query, name):
+    """A query key that is a flag: given without a value it is set."""
+    return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
+
+
+def _target(kind, parts):
+    """What a role is held on: the part of the path that names it; there is one system."""
+    return directory.SYSTEM if kind == 'system' else parts[kind + '_id']
+
+
+def held_roles(kind):
+    def handler(req, user_id, **target):
+        rows = req.service.held_roles(user_id, kind, _target(kind, target))
+        return views.collection('roles', [views.role(row, req.base) for row in rows], operations.url_of(req))
+    return handler
+
+
+def check_role(kind):
+    def handler(req, user_id, role_id, **target):
+        held = req.service.held_roles(user_id, kind, _target(kind, target))
+        if role_id not in {row['id'] for row in held}:
+            raise exception.IdentityNotFound(noun='role assignment', id=role_id)
+    return handler
+
+
+def assign_role(kind):
+    def assign(req, user_id, role_id, **target):
+        req.service.assign_role(user_id, role_id, kind, _target(kind, target))
+    return assign
+
+
+def unassign_role(kind):
+    def unassign(req, user_id, role_id, **target):
+        req.service.unassign_role(user_id, role_id, kind, _target(kind, target))
+    return unassign
+
+
+# ---- application credentials
+
+def refuse_restricted(req):
+    """A credential must not be able to prolong its own life or to widen its rights."""
+    credential = req.caller.credential
+    if credential and credential['restricted']:
+        raise exception.Forbidden('A restricted application credential may not manage credentials.')
+
+
+def _credential(req, user_id, credential_id):
+    row = req.service.get('application_credential', credential_id)
+    if row['user_id'] != user_id:
+        raise exception.IdentityNotFound(noun='application credential', id=credential_id)
+    return row
+
+
+def _shown(req, rows):
+    roles = {row['id']: row for row in req.service.list('role')}
+    return [views.application_credential(row, roles, req.base) for row in rows]
+
+
+def list_credentials(req, user_id):
+    match = {'name': req.query['name']} if req.query.get('name') else {}
+    if '\0' in match.get('name', ''):
+        raise exception.BadRequest('A filter holds a NUL character.')
+    rows = _shown(req, req.service.list('application_credential', user_id=user_id, **match))
+    return views.collection('application_credentials', rows, operations.url_of(req))
+
+
+def create_credential(req, user_id):
+    refuse_restricted(req)
+    given = req.data['application_credential']
+    if given.get('project_id') not in (None, req.caller.project_id):
+        raise exception.Forbidden('An application credential is for the project of the token.')
+    row, secret = req.service.create_application_credential(
+        req.caller, given['name'], secret=given.get('secret'), description=given.get('description'),
+        roles=given.get('roles'), expires_at=_moment(given.get('expires_at')),
+        unrestricted=bool(given.get('unrestricted')))
+    return {'application_credential': _shown(req, [row])[0] | {'secret': secret}}
+
+
+def _moment(text):
+    """A naive UTC datetime of an ISO 8601 time; one without a zone is in UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except (ValueError, OverflowError):
+        raise exception.BadRequest('expires_at is not an ISO 8601 time.') from None
+
+
+def show_credential(req, user_id, credential_id):
+    return {'application_credential': _shown(req, [_credential(req, user_id, credential_id)])[0]}
+
+
+def delete_credential(req, user_id, credential_id):
+    refuse_restricted(req)
+    _credential(req, user_id, credential_id)
+    req.service.delete_application_credential(credential_id)
+
+
+def _crud(noun, rules, bodies, **handlers):
+    """The five operations of a noun; ``rules``: of list and of show, ``bodies``: of create and of update."""
+    path, one = f'/v3/{noun}s', f'/v3/{noun}s/{{{noun}_id}}'
+    return [
+        Row('GET', path, handlers['list'], rules[0]),
+        Row('POST', path, handlers['create'], 'admin', status=201, body=schemas.Body(bodies[0])),
+        Row('GET', one, handlers['show'], rules[1]),
+        Row('PATCH', one, handlers['update'], 'admin', body=schemas.Body(bodies[1])),
+        Row('DELETE', one, handlers['delete'], 'admin', status=204),
+    ]
+
+
+def _grants(kind):
+    target = '/v3/system' if kind == 'system' else f'/v3/{kind}s/{{{kind}_id}}'
+    path = target + '/users/{user_id}/roles'
+    return [
+        Row('GET', path, held_roles(kind), 'self_or_admin'),
+        Row('GET', path + '/{role_id}', check_role(kind), 'self_or_admin', status=204),
+        Row('PUT', path + '/{role_id}', assign_role(kind), 'admin', status=204),
+        Row('DELETE', path + '/{role_id}', unassign_role(kind), 'admin', status=204),
+    ]
+
+
+CREDENTIALS = '/v3/users/{user_id}/application_credentials'
+
+ROWS = [
+    Row('GET', '/v3/domains', list_domains, 'any'),
+    Row('POST', '/v3/domains', change_domain, 'admin'),
+    Row('GET', '/v3/domains/{domain_id}', show_domain, 'any'),
+    Row('PATCH', '/v3/domains/{domain_id}', change_domain, 'admin'),
+    Row('DELETE', '/v3/domains/{domain_id}', change_domain, 'admin'),
+    *_crud('project', ('any', 'project_or_service'), (schemas.PROJECT_CREATE, schemas.PROJECT_UPDATE),
+           list=list_projects, create=create_project, show=show_project, update=update_project,
+           delete=delete_project),
+    *_crud('user', ('any', 'self_or_service'), (schemas.USER_CREATE, schemas.USER_UPDATE),
+           list=list_users, create=create_user, show=show_user, update=update_user, delete=delete_user),
+    Row('POST', '/v3/users/{user_id}/password', change_password, 'public', status=204,
+        body=schemas.Body(schemas.PASSWORD), hashes=True),
+    Row('GET', '/v3/users/{user_id}/projects', user_projects, 'self_or_admin'),
+    Row('GET', '/v3/users/{user_id}/groups', list_groups, 'self_or_admin'),
+    Row('GET', '/v3/groups', list_groups, 'admin'),
+    *_crud('role', ('any', 'any'), (schemas.ROLE_CREATE, schemas.ROLE_UPDATE),
+           list=list_roles, create=create_role, show=show_role, update=update_role, delete=delete_role),
+    Row('GET', '/v3/role_inferences', list_inferences, 'any'),
+    Row('GET', '/v3/roles/{role_id}/implies', list_implied, 'any'),
+    Row('GET', '/v3/role_assignments', list_assignments, 'any'),
+    *_grants('project'),
+    *_grants('domain'),
+    *_grants('system'),
+    Row('GET', CREDENTIALS, list_credentials, 'self_or_admin'),
+    Row('POST', CREDENTIALS, create_credential, 'self', status=201, body=schemas.Body(schemas.CREDENTIAL)),
+    Row('GET', CREDENTIALS + '/{credential_id}', show_credential, 'self_or_admin'),
+    Row('DELETE', CREDENTIALS + '/{credential_id}', delete_credential, 'self_or_admin', status=204),
+]

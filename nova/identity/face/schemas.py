@@ -1,0 +1,104 @@
+"""What request bodies must look like. Unknown keys are tolerated, as Keystone does; wrong types are not."""
+import re
+
+from nova import exception
+from nova.web import json_schema
+
+# No NUL: PostgreSQL stores none.
+TEXT = {'type': 'string', 'maxLength': 65535, 'pattern': r'\A[^\x00]*\Z'}
+ID = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': r'\A[^\x00]*\Z'}
+SECRET = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
+FLAG = {'type': 'boolean'}
+
+
+def obj(required=(), **properties):
+    return {'type': 'object', 'required': list(required), 'properties': properties}
+
+
+def name(length):
+    """Something to call a thing by: not only spaces."""
+    return {'type': 'string', 'minLength': 1, 'maxLength': length,
+            'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
+
+
+def maybe(schema):
+    return {'anyOf': [schema, {'type': 'null'}]}
+
+
+def wrapped(key, schema):
+    return obj([key], **{key: schema})
+
+
+# References in a login are looked up, never stored: any text without NUL.
+_REF = {'id': TEXT, 'name': TEXT}
+_DOMAIN = obj(**_REF)
+_USER = {**_REF, 'domain': _DOMAIN}
+
+AUTH = wrapped('auth', obj(
+    ['identity'],
+    identity=obj(
+        ['methods'],
+        methods={'type': 'array', 'items': {'type': 'string', 'maxLength': 64}, 'minItems': 1, 'maxItems': 8},
+        password=wrapped('user', obj(['password'], password={'type': 'string', 'maxLength': 4096}, **_USER)),
+        totp=wrapped('user', obj(['passcode'], passcode={'type': 'string', 'maxLength': 64}, **_USER)),
+        token=obj(['id'], id={'type': 'string'}),
+        application_credential=obj(['secret'], secret={'type': 'string', 'maxLength': 4096},
+                                   user=obj(**_USER), **_REF)),
+    scope={'anyOf': [{'type': 'string'},
+                     obj(project=obj(**_USER), domain=_DOMAIN, system=obj(all=FLAG), unscoped={'type': 'object'})]}))
+
+_PROJECT = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
+            'parent_id': maybe(ID), 'is_domain': FLAG,
+            'tags': {'type': 'array', 'maxItems': 80, 'uniqueItems': True,
+                     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255,
+                               'pattern': r'\A[^,/\x00]*\Z'}}}
+PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
+PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
+
+# An option that would be ignored must not be accepted, nor a rule that nobody can keep; null takes an option away.
+METHODS = ('password', 'totp', 'token', 'application_credential')
+_RULE = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
+_OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG),
+               multi_factor_auth_rules=maybe({'type': 'array', 'items': _RULE, 'maxItems': 16, 'uniqueItems': True}))
+_OPTIONS['additionalProperties'] = False
+
+_PERSON = {'name': name(255), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
+           'password': maybe(SECRET), 'default_project_id': maybe(ID),
+           'email': maybe({**TEXT, 'maxLength': 255}), 'options': _OPTIONS}
+USER_CREATE = wrapped('user', obj(['name'], **_PERSON))
+USER_UPDATE = wrapped('user', obj(**_PERSON))
+PASSWORD = wrapped('user', obj(['password', 'original_password'], password=SECRET,
+                               original_password={'type': 'string', 'maxLength': 4096}))
+
+_ROLE = {'name': name(255), 'description': maybe(TEXT), 'domain_id': {'type': 'null'}}
+ROLE_CREATE = wrapped('role', obj(['name'], **_ROLE))
+ROLE_UPDATE = wrapped('role', obj(**_ROLE))
+
+# Access rules narrow a credential to some requests: one that would be ignored must not be accepted.
+CREDENTIAL = wrapped('application_credential', obj(
+    ['name'], name=name(255), secret=maybe(SECRET), description=maybe(TEXT), unrestricted=maybe(FLAG),
+    expires_at=maybe({'type': 'string', 'maxLength': 64}), project_id=maybe(ID),
+    roles=maybe({'type': 'array', 'maxItems': 64,
+                 'items': {**obj(id=ID, name=name(255)), 'minProperties': 1}}),
+    access_rules=maybe({'type': 'array', 'maxItems': 0})))
+
+_BLOB = {'type': 'string', 'minLength': 1, 'maxLength': 128}
+_USER_CREDENTIAL = {'blob': _BLOB, 'type': {'enum': ['totp']}, 'user_id': ID, 'project_id': maybe(ID)}
+USER_CREDENTIAL_CREATE = wrapped('credential', obj(['blob', 'type', 'user_id'], **_USER_CREDENTIAL))
+USER_CREDENTIAL_UPDATE = wrapped('credential', obj(**_USER_CREDENTIAL))
+
+
+class Body:
+    """A schema, compiled."""
+
+    def __init__(self, schema):
+        self._validator = json_schema.Validator(schema)
+
+    def check(self, body):
+        """:raises BadRequest: says where, and never repeats a value: it may be a password"""
+        error = next(self._validator.iter_errors(body), None)
+        if error is not None:
+            where = '.'.join(str(step) for step in error.absolute_path) or 'body'
+            missing = re.match(r"'([^']{1,64})' is a required property", error.message)
+            reason = f'{missing[1]} is missing' if missing else f'not valid ({error.validator})'
+            raise exception.BadRequest(f'Invalid input for {where[:255]}: {reason}.')

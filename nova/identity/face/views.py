@@ -1,0 +1,119 @@
+"""Rows as the identity API shows them."""
+from nova.identity.embedded import directory
+
+DOMAIN = directory.DOMAIN
+DOMAIN_REF = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
+
+
+def time(moment):
+    return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
+
+
+def _with_link(row, base, collection):
+    return row | {'links': {'self': f'{base}/v3/{collection}/{row["id"]}'}}
+
+
+def collection(key, rows, url):
+    """A list with the links that a pager looks for."""
+    return {key: rows, 'links': {'next': None, 'self': url, 'previous': None}, 'truncated': False}
+
+
+def domain(base):
+    return _with_link(DOMAIN | {'tags': [], 'options': {}}, base, 'domains')
+
+
+def project(row, base):
+    return _with_link({
+        'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'parent_id': row['domain_id'],
+        'description': row['description'], 'enabled': row['enabled'], 'is_domain': False, 'tags': row['tags'],
+        'options': {}}, base, 'projects')
+
+
+def user(row, base):
+    shown = {'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'enabled': row['enabled'],
+             'password_expires_at': None, 'options': row.get('options') or {}}
+    shown |= {name: row[name] for name in ('description', 'email', 'default_project_id')
+              if row.get(name) is not None}
+    return _with_link(shown, base, 'users')
+
+
+def role(row, base):
+    return _with_link({
+        'id': row['id'], 'name': row['name'], 'domain_id': None, 'description': row['description'],
+        'options': {'immutable': True} if row['name'] in directory.ROLES else {}}, base, 'roles')
+
+
+def assignment(row, base, names):
+    """One role of one user on a project, the domain or the system."""
+    system = row['target_type'] == 'system'
+    shown = {'role': {'id': row['role_id']}, 'user': {'id': row['user_id']},
+             'scope': {'system': {'all': True}} if system else {row['target_type']: {'id': row['target_id']}}}
+    if names:
+        shown['role']['name'] = row['role_name']
+        shown['user'] |= {'name': row['user_name'], 'domain': DOMAIN_REF}
+    if names and not system:
+        shown['scope'][row['target_type']] |= (
+            {'name': row['project_name'], 'domain': DOMAIN_REF} if row['target_type'] == 'project'
+            else {'name': DOMAIN['name']})
+    target = f'{base}/v3/system' if system else f'{base}/v3/{row["target_type"]}s/{row["target_id"]}'
+    shown['links'] = {'assignment': f'{target}/users/{row["user_id"]}/roles/{row["role_id"]}'}
+    return shown
+
+
+def application_credential(row, roles, base):
+    """:param roles: {id: row} of all roles"""
+    return _with_link({
+        'id': row['id'], 'name': row['name'], 'description': row['description'],
+        'project_id': row['project_id'], 'user_id': row['user_id'],
+        'expires_at': time(row['expires_at']), 'unrestricted': row['unrestricted'],
+        'roles': [{'id': key, 'name': roles[key]['name'], 'domain_id': None}
+                  for key in row['role_ids'] if key in roles],
+        'system': None}, base, f'users/{row["user_id"]}/application_credentials')
+
+
+def credential(row, base):
+    names = ('id', 'user_id', 'type', 'blob', 'project_id')
+    return _with_link({name: row[name] for name in names}, base, 'credentials')
+
+
+def receipt(missing):
+    """The body of a login that needs more methods.
+
+    :param missing: exception.FactorsMissing
+    """
+    given, user = missing.receipt, missing.user
+    return {'receipt': {'methods': list(given.methods), 'issued_at': time(given.issued_at),
+                        'expires_at': time(given.expires_at),
+                        'user': {'id': user['id'], 'name': user['name'], 'domain': DOMAIN_REF}},
+            'required_auth_methods': missing.rules}
+
+
+def token(data, catalog=None):
+    """The body of a login or a validation."""
+    claims = data.claims
+    shown = {
+        'methods': list(claims.methods), 'audit_ids': list(claims.audit_ids),
+        'issued_at': time(claims.issued_at), 'expires_at': time(claims.expires_at),
+        'user': {'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
+                 'password_expires_at': None}}
+    if data.project_id:
+        shown |= {'project': {'id': data.project_id, 'name': data.project_name, 'domain': DOMAIN_REF},
+                  'is_domain': False}
+    if data.domain_id:
+        shown['domain'] = DOMAIN_REF
+    if data.system_scope:
+        shown['system'] = {data.system_scope: True}
+    if data.role_rows:
+        shown['roles'] = list(data.role_rows)
+        if catalog is not None:
+            shown['catalog'] = catalog
+    if data.credential:
+        shown['application_credential'] = data.credential
+    return {'token': shown}
+
+
+def version(base):
+    return {'id': 'v3.14', 'status': 'stable', 'updated': '2020-04-07T00:00:00Z',
+            'links': [{'rel': 'self', 'href': f'{base}/v3/'}],
+            'media-types': [{'base': 'application/json',
+                             'type': 'application/vnd.openstack.identity-v3+json'}]}

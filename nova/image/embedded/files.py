@@ -1,0 +1,179 @@
+"""The bytes of the embedded image store: one file an upload, named by an id that the store made up."""
+import contextlib
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+
+from nova import exception
+from nova.image import inspector
+from nova.runtime import concurrency
+from nova.runtime import disk_space
+
+LOG = logging.getLogger(__name__)
+
+CHUNK = 256 * 1024
+ZEROS = bytes(CHUNK)
+FICLONE = 0x40049409             # ioctl of Linux: share the blocks until one side writes
+PART = '.part'
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Files:
+    """Files in one directory (mode 0700, files 0600).
+
+    :param directory: absolute path; made when it is not there
+    :param max_size: bytes of one file, at most
+    :param reserve: nova.runtime.disk_space.Reserve of its file system
+    """
+
+    def __init__(self, directory, max_size, reserve=disk_space.Reserve()):
+        self.directory, self.max_size, self.reserve = directory, max_size, reserve
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        os.chmod(directory, 0o700)
+
+    def path(self, data_id):
+        return os.path.join(self.directory, data_id)
+
+    def write(self, data_id, chunks, disk_format, max_virtual_size, image_id):
+        """Store what ``chunks`` yields and return the image's columns for it; nothing is left when it raises.
+
+        :returns: {'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value'}
+        :raises TooLarge: over the limit
+        :raises InsufficientStorage: it would use up the reserve, or the disk is full
+        :raises ImageUnacceptable: the inspector refuses the data
+        """
+        part = self.path(data_id) + PART
+        try:
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, 'wb', buffering=0) as file:
+                upload = _Upload(file, self.max_size, self.check_room)
+                for chunk in chunks:
+                    concurrency.blocking(upload.add, chunk)
+                    if upload.inspector.report.findings:
+                        break
+                inspector.verify(upload.inspector.finish(), disk_format, max_virtual_size, image_id)
+                concurrency.blocking(upload.finish)
+            os.rename(part, self.path(data_id))
+            self._sync_directory()
+        except BaseException as error:
+            self.remove(data_id)
+            if isinstance(error, OSError) and error.errno in DISK_FULL:
+                LOG.error('The image store has no room for an upload.')
+                raise exception.InsufficientStorage() from None
+            raise
+        return upload.columns()
+
+    def check_room(self, adding=0):
+        """:raises InsufficientStorage: so many bytes more would use up the reserve"""
+        self.reserve.check(self.directory, adding)
+
+    def _sync_directory(self):
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, data_id):
+        """Remove the file and what an upload left of it; no error when there is none."""
+        for path in (self.path(data_id) + PART, self.path(data_id)):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def keep_only(self, data_ids):
+        """Remove every file that belongs to no image: what a crash left."""
+        for name in os.listdir(self.directory):
+            if name not in data_ids:
+                os.unlink(self.path(name))
+                LOG.info('Removed %s from the image store: no image has it.', name)
+
+    def open(self, data_id):
+        return open(self.path(data_id), 'rb')
+
+
+class _Upload:
+    """Writes, hashes and inspects chunk by chunk; runs of zeros become holes."""
+
+    def __init__(self, file, max_size, check_room):
+        self.file, self.max_size, self._check_room = file, max_size, check_room
+        self.md5 = hashlib.md5(usedforsecurity=False)
+        self.sha512 = hashlib.sha512()
+        self.inspector = inspector.Inspector()
+
+    def add(self, chunk):
+        if self.inspector.report.size + len(chunk) > self.max_size:
+            raise exception.TooLarge(limit=self.max_size)
+        self.md5.update(chunk)
+        self.sha512.update(chunk)
+        self.inspector.feed(chunk)
+        if chunk == ZEROS[:len(chunk)]:
+            self.file.seek(len(chunk), os.SEEK_CUR)
+            return
+        self._check_room(len(chunk))             # others write to the same disk
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[self.file.write(rest):]
+
+    def finish(self):
+        self.file.truncate(self.inspector.report.size)
+        os.fsync(self.file.fileno())
+
+    def columns(self):
+        report = self.inspector.report
+        return {'size': report.size, 'virtual_size': report.virtual_size, 'checksum': self.md5.hexdigest(),
+                'os_hash_algo': 'sha512', 'os_hash_value': self.sha512.hexdigest()}
+
+
+def chunks_of(file, size=CHUNK):
+    """The chunks that a file object gives until its end."""
+    while chunk := file.read(size):
+        yield chunk
+
+
+def copy(source, target):
+    """Copy between open files within the kernel: shared blocks where the filesystem can, holes stay holes."""
+    try:
+        fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+        return
+    except OSError:
+        pass
+    size, offset = os.fstat(source.fileno()).st_size, 0
+    while offset < size:
+        try:
+            start = os.lseek(source.fileno(), offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:       # only a hole until the end
+                break
+            raise
+        offset = os.lseek(source.fileno(), start, os.SEEK_HOLE)
+        _copy_range(source, target, start, offset)
+    os.truncate(target.fileno(), size)
+
+
+def _copy_range(source, target, start, end):
+    while start < end:
+        try:
+            copied = os.copy_file_range(source.fileno(), target.fileno(), end - start, start, start)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            os.lseek(target.fileno(), start, os.SEEK_SET)
+            copied = os.sendfile(target.fileno(), source.fileno(), start, end - start)
+        if not copied:
+            raise OSError(errno.EIO, 'the file became shorter while it was copied')
+        start += copied
+
+
+def verify_download(path, image, max_virtual_size):
+    """Raise ImageUnacceptable unless the file has the checksum of the image and the inspector accepts it."""
+    with open(path, 'rb') as file:
+        for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
+            if algorithm in hashlib.algorithms_available and expected:
+                digest = concurrency.blocking(hashlib.file_digest, file, algorithm).hexdigest()
+                if digest != expected:
+                    raise exception.ImageUnacceptable(image_id=image['id'], reason='its checksum does not match')
+                break
+    report = inspector.inspect_file(path)
+    inspector.verify(report, image['disk_format'], max_virtual_size, image['id'])

@@ -1,0 +1,435 @@
+"""The embedded image service: its rules, its records and its files. The HTTP face and the Python API call this.
+
+A caller sees what is public, community or its own, and what is shared with it, but for the images of instance
+categories, which are for administrators; everything else does not exist for it. An image gets its data once: queued →
+saving → active; a failed upload leaves it queued, without a file.
+"""
+import logging
+import uuid
+
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova import utils
+from nova.db.audit import log
+from nova.db.images import images as db_images
+from nova.db.projects import quotas as db_quotas
+from nova.db.projects import storage_quotas
+from nova.image import fields
+from nova.image import grants
+from nova.image import inspector
+from nova.image.embedded.files import Files
+from nova.runtime import disk_space
+
+LOG = logging.getLogger(__name__)
+
+GIB = 2 ** 30
+MAX_MEMBERS = 128
+STEP = 64 * 2 ** 20              # bytes that an upload of unknown length reserves at once
+MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
+
+
+class Store:
+    """One deployment's images.
+
+    :param db: the API database (nova.db.engine.Database)
+    :param directory: where the files are kept; this process must be the only one that serves it
+    :param max_size: bytes of one image
+    :param max_virtual_size: bytes that the disk inside an image may claim
+    :param limits: called with (conn, project id); the project's limits of storage_quotas.IMAGES
+    :param reserve: nova.runtime.disk_space.Reserve of the directory's file system
+    """
+
+    def __init__(self, db, directory, *, max_size=256 * GIB, max_virtual_size=2048 * GIB,
+                 limits=storage_quotas.unlimited, reserve=disk_space.Reserve()):
+        self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
+        self.files = Files(directory, max_size, reserve)
+        self._key = grants.new_key()         # of this process: tasks that outlive it begin again with another grant
+
+    def recover(self):
+        """Call once at start, before the first upload: forget uploads that a crash cut off."""
+        self.db.run(db_images.reset_saving)
+        with self.db.reader() as conn:
+            known = db_images.data_ids(conn)
+        self.files.keep_only(known)
+
+    def sign(self, grant):
+        """A grants.Grant as the text with which this store lets in who has nothing else."""
+        return grants.dump(grant, self._key)
+
+    # ---- reading -------------------------------------------------------------
+
+    def show(self, ctx, image_id):
+        """The image's row with 'properties' and 'tags'.
+
+        :raises ImageNotFound: there is none, or the caller may not see it
+        """
+        with self.db.reader() as conn:
+            return self._visible(conn, ctx, image_id)
+
+    def page(self, ctx, search):
+        """Rows that match a nova.image.embedded.search.Search.
+
+        :raises InvalidMarker: the marker is no image that the caller may see
+        """
+        with self.db.reader() as conn:
+            if ctx.image_grant is not None:
+                return self._backups(conn, ctx, search)
+            if search.marker:
+                try:
+                    search.marker = self._visible(conn, ctx, search.marker)['id']
+                except exception.ImageNotFound:
+                    raise exception.InvalidMarker(marker=search.marker) from None
+            return db_images.page(conn, search, ctx.sees)
+
+    def _backups(self, conn, ctx, search):
+        """What a rotation may see: the backups of its server that belong to whom the new one belongs to."""
+        grant = grants.load(ctx.image_grant, self._key)
+        owner = self._owner_of_copies(conn, grant)
+        if not grant.rotate or owner is None:
+            return []
+        search.equal['owner'] = [owner]
+        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
+        return db_images.page(conn, search, owner)
+
+    @staticmethod
+    def _owner_of_copies(conn, grant):
+        found = [db_images.get(conn, image_id) for image_id in grant.write]
+        return found[0]['owner'] if found and found[0] else None
+
+    def open(self, ctx, image_id):
+        """(row, file open for reading); the file is None while the image has no data.
+
+        :raises Forbidden: the image is deactivated and the caller is no administrator
+        """
+        with self.db.reader() as conn:
+            image = self._visible(conn, ctx, image_id)
+        if image['status'] == 'deactivated' and not is_admin(ctx):
+            raise exception.Forbidden('The requested image has been deactivated. Image data download is forbidden.')
+        if image['status'] not in ('active', 'deactivated'):
+            return image, None
+        try:
+            return image, self.files.open(image['data_id'])
+        except FileNotFoundError:                # deleted since the row was read
+            raise exception.ImageNotFound(image_id=image_id) from None
+
+    # ---- writing -------------------------------------------------------------
+
+    def create(self, ctx, values, properties=None, tags=()):
+        """Add a queued image and return it.
+
+        :raises BadRequest: a value is not valid
+        :raises Forbidden: the caller may not create images, or not such ones
+        :raises Conflict: the id is taken
+        """
+        _check_writer(ctx)
+        _check_values(values, properties or {}, tags, 'create')
+        now = utils.utcnow()
+        row = {**fields.NEW, 'id': str(uuid.uuid4()), 'owner': ctx.project_id, **values,
+               'status': 'queued', 'created_at': now, 'updated_at': now}
+        row['id'] = row['id'].lower()
+        _check_rights(ctx, {}, row)
+        log.about(row['id'])
+        try:
+            return self.db.run(self._insert, ctx, row, properties or {}, tags)
+        except db_exc.DBDuplicateEntry:
+            raise exception.Conflict(f'Image ID {row["id"]} already exists!') from None
+
+    def _insert(self, conn, ctx, row, properties, tags):
+        self._check_references(conn, ctx, properties)
+        self._use(conn, row['owner'], 'image_count_total', 1)
+        if not db_images.insert(conn, row, properties, list(dict.fromkeys(tags))):
+            raise exception.Conflict(f'Image ID {row["id"]} already exists!')
+        return db_images.get(conn, row['id'])
+
+    def update(self, ctx, image_id, change):
+        """Change an image and return it as it is then.
+
+        :param change: called with the present row, in the transaction; returns the new (values, properties, tags)
+            where values are the columns to set
+        """
+        return self.db.run(self._update, ctx, image_id, change)
+
+    def _update(self, conn, ctx, image_id, change):
+        image = self._owned(conn, ctx, image_id)
+        values, properties, tags = change(image)
+        added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
+        _check_values(values, added, tags, 'update', total=len(properties))
+        self._check_references(conn, ctx, added)
+        _check_rights(ctx, image, values)
+        if image['status'] != 'queued' and any(image[name] != values.get(name, image[name])
+                                               for name in ('disk_format', 'container_format')):
+            raise exception.Forbidden('The formats of an image that has data cannot be changed.')
+        db_images.update(conn, image['id'], {**values, 'updated_at': utils.utcnow()})
+        if properties != image['properties']:
+            db_images.set_properties(conn, image['id'], properties)
+        if list(tags) != image['tags']:
+            db_images.set_tags(conn, image['id'], list(dict.fromkeys(tags)))
+        return db_images.get(conn, image['id'])
+
+    def delete(self, ctx, image_id):
+        """Remove the image; its data goes when the last reader has closed it."""
+        image = self.db.run(self._delete, ctx, image_id)
+        if image['data_id'] and image['status'] != 'saving':
+            self.files.remove(image['data_id'])
+
+    def _delete(self, conn, ctx, image_id):
+        image = self._owned(conn, ctx, image_id)
+        if image['protected']:
+            raise exception.Forbidden(f'Image {image_id} is protected and cannot be deleted.')
+        db_images.delete(conn, image['id'])
+        return image
+
+    def set_active(self, ctx, image_id, active):
+        """Deactivate or reactivate an image: administrators only."""
+        if not is_admin(ctx):
+            self.show(ctx, image_id)
+            raise exception.Forbidden('Only an administrator may deactivate or reactivate an image.')
+        self.db.run(self._set_active, ctx, image_id, 'active' if active else 'deactivated')
+
+    def _set_active(self, conn, ctx, image_id, status):
+        image = self._visible(conn, ctx, image_id)
+        if image['status'] not in ('active', 'deactivated'):
+            raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
+        db_images.update(conn, image['id'], {'status': status, 'updated_at': utils.utcnow()})
+
+    def upload(self, ctx, image_id, chunks, length=0, on_disk=None):
+        """Store the data of a queued image and make it active. No transaction is open while the data comes.
+
+        The quota counts ``length`` from the beginning, and what comes beyond it in steps; a failed upload gives its
+        bytes back.
+
+        :param chunks: iterable of bytes
+        :param length: bytes that will come; 0 when nobody knows
+        :param on_disk: bytes of them that are no holes; None: all of them
+        :raises Conflict: the image is not queued
+        :raises QuotaExceeded: its project may not have so many bytes, or uploads
+        :raises InsufficientStorage: the disk has no room for it
+        :raises ImageUnacceptable, TooLarge: the data is refused; the image is queued again
+        :raises Gone: the image was deleted meanwhile
+        """
+        self.files.check_room(length if on_disk is None else on_disk)
+        data_id = str(uuid.uuid4())
+        image = self.db.run(self._claim, ctx, image_id, data_id, length)
+        try:
+            columns = self.files.write(data_id, self._counted(image, data_id, chunks, length), image['disk_format'],
+                                       self.max_virtual_size, image['id'])
+        except BaseException:
+            self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
+            raise
+        settled = False
+        try:
+            settled = self._settle(image['id'], data_id, {**columns, 'status': 'active'})
+        finally:
+            if not settled:
+                self.files.remove(data_id)
+        if not settled:
+            raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
+
+    def _counted(self, image, data_id, chunks, reserved):
+        """The chunks, each handed on after its bytes have been reserved."""
+        received = 0
+        for chunk in chunks:
+            received += len(chunk)
+            if received > reserved:
+                reserved = self.db.run(self._reserve, image, data_id, received)
+            yield chunk
+
+    def _reserve(self, conn, image, data_id, needed):
+        """Let the quota count an upload with ``needed`` bytes, up to a step more while there is room; how many."""
+        if not db_images.lock_upload(conn, image['id'], data_id):        # first the image, then the project: as _claim
+            raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
+        db_images.update(conn, image['id'], {'reserved': 0})
+        room = self._use(conn, image['owner'], 'image_size_total', needed)
+        reserved = needed + STEP if room is None else min(needed + STEP, room)
+        db_images.update(conn, image['id'], {'reserved': reserved})
+        return reserved
+
+    def _use(self, conn, owner, resource, adding):
+        """Ask the quota of a project, whose other requests wait until the transaction ends.
+
+        :param adding: bytes, or a number
+        :returns: how much more there may be, ``adding`` included; None: no limit
+        :raises QuotaExceeded:
+        """
+        if owner is None:                # an administrator's image that belongs to no project
+            return None
+        db_quotas.lock(conn, owner)
+        return storage_quotas.check(resource, adding, self._limits(conn, owner), self._used(conn, owner))
+
+    @staticmethod
+    def _used(conn, owner):
+        return dict(zip(storage_quotas.IMAGES, db_images.used(conn, owner), strict=True))
+
+    def usage(self, ctx):
+        """{resource: (limit, used)} of the caller's project; bytes."""
+        with self.db.reader() as conn:
+            limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id)
+        return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
+
+    def _claim(self, conn, ctx, image_id, data_id, length):
+        image = self._owned(conn, ctx, image_id)
+        if image['disk_format'] is None or image['container_format'] is None:
+            raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
+                                       'uploaded.')
+        if image['status'] != 'queued':
+            raise exception.Conflict(f"Image {image_id} is in status '{image['status']}'; data can be uploaded "
+                                     "only to one in status 'queued'.")
+        self._use(conn, image['owner'], 'image_count_uploading', 1)
+        self._use(conn, image['owner'], 'image_size_total', length)
+        db_images.update(conn, image['id'], {'status': 'saving', 'data_id': data_id, 'reserved': length})
+        return image
+
+    def _settle(self, image_id, data_id, values):
+        return self.db.run(db_images.update, image_id, {**values, 'reserved': 0, 'updated_at': utils.utcnow()},
+                           status='saving', data_id=data_id)
+
+    # ---- members -------------------------------------------------------------
+
+    def members(self, ctx, image_id, member=None):
+        """The members of a shared image; one that is not the owner sees itself alone.
+
+        :raises NotFound: ``member`` is given and is none
+        """
+        with self.db.reader() as conn:
+            image = self._visible(conn, ctx, image_id)
+            self._check_shared(image)
+            rows = db_images.members(conn, image['id'], member)
+        if not _may_change(ctx, image):
+            rows = [row for row in rows if row['member'] == ctx.project_id]
+        if member is not None and not rows:
+            raise exception.NotFound(f'{member} is not a member of image {image_id}.')
+        return rows
+
+    def add_member(self, ctx, image_id, member):
+        if not member or not fields.is_text(member, 255):
+            raise exception.BadRequest('A member must have 1 to 255 characters.')
+        try:
+            return self.db.run(self._add_member, ctx, image_id, member)
+        except db_exc.DBDuplicateEntry:
+            raise exception.Conflict(f'{member} is already a member of image {image_id}.') from None
+
+    def _add_member(self, conn, ctx, image_id, member):
+        image = self._owned(conn, ctx, image_id)
+        self._check_shared(image)
+        present = db_images.members(conn, image['id'])
+        if any(row['member'] == member for row in present):
+            raise exception.Conflict(f'{member} is already a member of image {image_id}.')
+        if len(present) >= MAX_MEMBERS:
+            raise exception.TooLarge(f'An image may have at most {MAX_MEMBERS} members.')
+        now = utils.utcnow()
+        row = {'image_id': image['id'], 'member': member, 'status': 'pending', 'created_at': now, 'updated_at': now}
+        db_images.add_member(conn, row)
+        return row
+
+    def update_member(self, ctx, image_id, member, status):
+        """The member itself accepts or rejects; the owner may not do it in its place."""
+        if status not in MEMBER_STATUSES:
+            raise exception.BadRequest(f'status must be one of {", ".join(MEMBER_STATUSES)}.')
+        _check_writer(ctx)
+        row = self.members(ctx, image_id, member)[0]
+        if not is_admin(ctx) and member != ctx.project_id:
+            raise exception.Forbidden('Only the member itself may change its status.')
+        row.update(status=status, updated_at=utils.utcnow())
+        self.db.run(db_images.update_member, row['image_id'], member,
+                    {'status': status, 'updated_at': row['updated_at']})
+        return row
+
+    def delete_member(self, ctx, image_id, member):
+        self.db.run(self._delete_member, ctx, image_id, member)
+
+    def _delete_member(self, conn, ctx, image_id, member):
+        image = self._owned(conn, ctx, image_id)
+        self._check_shared(image)
+        if not db_images.delete_member(conn, image['id'], member):
+            raise exception.NotFound(f'{member} is not a member of image {image_id}.')
+
+    # ---- who may what --------------------------------------------------------
+
+    def _visible(self, conn, ctx, image_id, lock=False):
+        image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
+        if ctx.image_grant is not None:
+            if image and self._granted(conn, ctx, image):
+                return image
+            raise exception.ImageNotFound(image_id=str(image_id)[:64])
+        if image and image['administrative'] and not is_admin(ctx):
+            image = None
+        if image and (_may_change(ctx, image) or image['visibility'] in ('public', 'community')
+                      or (image['visibility'] == 'shared' and ctx.project_id
+                          and db_images.members(conn, image['id'], ctx.project_id))):
+            return image
+        raise exception.ImageNotFound(image_id=str(image_id)[:64])
+
+    def _granted(self, conn, ctx, image, write=False):
+        """Whether the grant of who asks names the image, signed by this store."""
+        grant = grants.load(ctx.image_grant, self._key)
+        return grant.may(image['id'], write) or (
+            grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
+
+    def _owned(self, conn, ctx, image_id):
+        """The image, locked, when the caller may change it.
+
+        404 for who may not see it, 403 for who may only see it.
+        """
+        image = self._visible(conn, ctx, image_id, lock=True)
+        if ctx.image_grant is not None:
+            if not self._granted(conn, ctx, image, write=True):
+                raise exception.Forbidden('The image grant does not allow to change this image.')
+            return image
+        if not _may_change(ctx, image):
+            raise exception.Forbidden('You are not the owner of this image.')
+        _check_writer(ctx)
+        return image
+
+    def _check_references(self, conn, ctx, properties):
+        """:raises BadRequest: a property names an image that is not there for the caller"""
+        for name in fields.REFERENCES:
+            if properties.get(name):
+                try:
+                    self._visible(conn, ctx, properties[name])
+                except exception.ImageNotFound as error:
+                    raise exception.BadRequest(error.message) from None
+
+    @staticmethod
+    def _check_shared(image):
+        if image['visibility'] != 'shared':
+            raise exception.Forbidden('Only shared images have members.')
+
+
+def is_admin(ctx):
+    """Whether all images are the caller's; who comes with a grant has that alone, whoever has asked for the work."""
+    return bool(ctx.is_admin) and ctx.image_grant is None
+
+
+def _may_change(ctx, image):
+    return is_admin(ctx) or (ctx.project_id and image['owner'] == ctx.project_id)
+
+
+def _check_writer(ctx):
+    if not ctx.may_write():
+        raise exception.Forbidden('Your roles allow reading images only.')
+
+
+def _check_values(values, properties, tags, when, total=None):
+    for name, value in {**values, **properties}.items():
+        fields.check_settable(name, when)
+        fields.check(name, value)
+    fields.check('tags', list(tags))
+    if (len(properties) if total is None else total) > fields.MAX_PROPERTIES:
+        raise exception.TooLarge(f'An image may have at most {fields.MAX_PROPERTIES} properties.')
+
+
+def _check_rights(ctx, old, new):
+    """What only an administrator may do; formats that do not go together."""
+    if not is_admin(ctx):
+        if new.get('visibility') == 'public' and old.get('visibility') != 'public':
+            raise exception.Forbidden('Only an administrator may make an image public.')
+        if 'owner' in new and new['owner'] != old.get('owner', ctx.project_id):
+            raise exception.Forbidden('Only an administrator may set the owner of an image.')
+    disk = new.get('disk_format', old.get('disk_format'))
+    container = new.get('container_format', old.get('container_format'))
+    amazon = ('aki', 'ari', 'ami')
+    if disk and container and disk != container and (disk in amazon or container in amazon):
+        raise exception.BadRequest(f'Disk format {disk} and container format {container} do not go together.')
+    if disk and disk not in inspector.ACCEPTS:
+        raise exception.BadRequest(f'Disk format {disk} is not supported.')

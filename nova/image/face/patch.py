@@ -1,0 +1,74 @@
+"""The two patch forms of the Image API, applied to the flat form of an image."""
+from nova import exception
+from nova.image import fields
+
+OPERATIONS = ('add', 'replace', 'remove')
+V21 = 'application/openstack-images-v2.1-json-patch'
+V20 = 'application/openstack-images-v2.0-json-patch'
+TYPES = (V21, V20)
+MAX_OPERATIONS = 512
+
+
+def parse(document, media_type):
+    """[(operation, field or property, value)] of a request body.
+
+    :raises BadRequest: the document is not a patch of this media type
+    """
+    if not isinstance(document, list) or len(document) > MAX_OPERATIONS:
+        raise exception.BadRequest(f'The body must be a list of at most {MAX_OPERATIONS} operations.')
+    return [_operation(change, media_type) for change in document]
+
+
+def _operation(change, media_type):
+    if not isinstance(change, dict):
+        raise exception.BadRequest('Operations must be JSON objects.')
+    if media_type == V21:
+        operation, pointer = change.get('op'), change.get('path')
+        if operation not in OPERATIONS:
+            raise exception.BadRequest(f'Operations must be one of {", ".join(OPERATIONS)}.')
+    else:
+        given = [name for name in OPERATIONS if name in change]
+        if len(given) != 1:
+            raise exception.BadRequest(f'Each operation must have one of {", ".join(OPERATIONS)}.')
+        operation, pointer = given[0], change[given[0]]
+    if operation != 'remove' and 'value' not in change:
+        raise exception.BadRequest(f'Operation {operation} needs a value.')
+    return operation, _name(pointer), change.get('value')
+
+
+def _name(pointer):
+    """The one member that a JSON pointer (RFC 6901) of depth one names."""
+    if not isinstance(pointer, str) or not pointer.startswith('/') or '/' in pointer[1:] or len(pointer) < 2:
+        raise exception.BadRequest('A path must be a slash and one name.')
+    if '~' in pointer.replace('~0', '').replace('~1', ''):
+        raise exception.BadRequest('A path holds a tilde that escapes nothing.')
+    return pointer[1:].replace('~1', '/').replace('~0', '~')
+
+
+def change(operations):
+    """The function that nova.image.embedded.service.Store.update calls with the image's row."""
+    def apply(image):
+        values, properties, tags = {}, dict(image['properties']), image['tags']
+        for operation, name, value in operations:
+            fields.check_settable(name, 'update')
+            if operation == 'remove':
+                _remove(name, properties)
+            elif name == 'tags':
+                fields.check('tags', value)
+                tags = value
+            elif name in fields.FIELDS:
+                values[name] = value
+            elif operation == 'replace' and name not in properties:
+                raise exception.Conflict(f'Property {name} does not exist.')
+            else:
+                properties[name] = value
+        return values, properties, tags
+    return apply
+
+
+def _remove(name, properties):
+    if name in fields.FIELDS:
+        raise exception.Forbidden(f'Property {name} may not be removed.')
+    if name not in properties:
+        raise exception.Conflict(f'Property {name} does not exist.')
+    del properties[name]

@@ -1,0 +1,121 @@
+"""Lists: filters, order, pages and chosen fields of a query string."""
+import dataclasses
+import urllib.parse
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db.networks import networks
+
+MAX_LIMIT = 1000
+MAX_VALUES = 500            # values of one filter
+PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
+TAG_FILTERS = {'tags': False, 'tags-any': False, 'not-tags': True, 'not-tags-any': True}
+TRUE, FALSE = ('true', '1'), ('false', '0')
+
+
+@dataclasses.dataclass
+class Listing:
+    """What a resource's list can be filtered by.
+
+    columns    {name in the query: column}
+    constants  {name: value} of what every object of this service has alike
+    special    {name: function(values) -> condition}
+    """
+
+    table: object
+    columns: dict
+    constants: dict = dataclasses.field(default_factory=dict)
+    special: dict = dataclasses.field(default_factory=dict)
+
+    def page(self, conn, query, condition):
+        """(rows, limit or None) that the query asks for, of those that meet the condition.
+
+        :param query: [(name, value)]
+        """
+        values = {}
+        for name, value in query:
+            values.setdefault(name, []).append(value)
+        conditions = [condition, *[self._condition(name, found) for name, found in values.items()
+                                   if name not in PAGING]]
+        limit, marker = self._limit(values), None
+        if values.get('marker', [''])[0]:
+            # another project's is as unknown as one that is not there
+            marker = conn.execute(sa.select(self.table).where(
+                condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
+            if marker is None:
+                raise exception.InvalidMarker(marker=values['marker'][0][:255])
+        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker,
+                             limit or MAX_LIMIT), limit or MAX_LIMIT
+
+    def _condition(self, name, values):
+        if len(values) > MAX_VALUES:
+            raise exception.BadRequest(f"At most {MAX_VALUES} values of '{name}' are allowed.")
+        if name in self.special:
+            return self.special[name](values)
+        if name in self.columns:
+            column = self.columns[name]
+            if isinstance(column.type, sa.Boolean):
+                return column.in_([_boolean(name, value) for value in values])
+            if isinstance(column.type, sa.Integer):
+                return column.in_([_integer(name, value) for value in values])
+            # NULL is a value that a query can ask for only by an empty one
+            present = column.in_([value for value in values if value])
+            return present if all(values) else sa.or_(present, column.is_(None), column == '')
+        if name in TAG_FILTERS:
+            return sa.true() if TAG_FILTERS[name] else sa.false()
+        if name in self.constants:
+            known = self.constants[name]
+            alike = any(str(known).lower() == value.lower() or (known is True and value in TRUE)
+                        or (known is False and value in FALSE) for value in values)
+            return sa.true() if alike else sa.false()
+        raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
+
+    def _limit(self, values):
+        text = values.get('limit', ['0'])[0]
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")
+        return min(int(text), MAX_LIMIT) or None
+
+    def _sort(self, values):
+        keys, directions = values.get('sort_key', []), values.get('sort_dir', [])
+        if len(keys) > 10 or directions and len(keys) != len(directions):
+            raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
+        sort = {}
+        for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
+            column = self.columns.get(key)
+            if column is None or column.nullable or direction not in ('asc', 'desc'):
+                raise exception.BadRequest(
+                    f"['{key[:60]}'] is invalid attribute for sort_keys, or not 'asc' or 'desc'"
+                )
+            sort.setdefault(column.name, direction)
+        sort.setdefault('id', 'asc')
+        return list(sort.items())
+
+
+def _boolean(name, value):
+    if value.lower() in TRUE + FALSE:
+        return value.lower() in TRUE
+    raise exception.BadRequest(f"'{value[:40]}' is not a boolean for '{name}'")
+
+
+def _integer(name, value):
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    raise exception.BadRequest(f"'{value[:40]}' is not an integer for '{name}'")
+
+
+def fields(query, views):
+    """The views with only the fields that the query names, all when it names none."""
+    wanted = {value for name, value in query if name == 'fields' and value}
+    return (
+        [{name: value for name, value in view.items() if name in wanted} for view in views]
+        if wanted
+        else views
+    )
+
+
+def next_link(url, query, last):
+    """The link to the page after the row ``last``."""
+    rest = [(name, value) for name, value in query if name != 'marker']
+    return [{'rel': 'next', 'href': f'{url}?{urllib.parse.urlencode([*rest, ("marker", last["id"])])}'}]

@@ -1,0 +1,201 @@
+"""Ports."""
+import uuid
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.networks import networks as db_networks
+from nova.db.networks import ports as db
+from nova.db.networks import security_groups as db_groups
+from nova.db.placement import categories
+from nova.db.tables import network as t
+from nova.network import ipam
+from nova.network.face import attributes as a
+from nova.network.face import faults
+from nova.network.face import listing
+from nova.network.face import quotas
+from nova.network.face import resource
+
+CONSTANTS = {'allowed_address_pairs': [], 'extra_dhcp_opts': [], 'port_security_enabled': True,
+             'binding:vnic_type': 'normal', 'qos_policy_id': None, 'dns_name': '', 'dns_domain': '',
+             'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
+             'resource_request': None, 'numa_affinity_policy': None}
+
+
+def views(conn, context, rows):
+    idents = [row['id'] for row in rows]
+    fixed, groups = db_networks.addresses_of(conn, idents), db_groups.of_ports(conn, idents)
+    found = []
+    for row in rows:
+        view = {**resource.times(row), 'name': row['name'], 'network_id': row['network_id'],
+                'mac_address': row['mac_address'], 'admin_state_up': row['admin_state_up'],
+                'status': row['status'], 'device_id': row['device_id'], 'device_owner': row['device_owner'],
+                'fixed_ips': fixed.get(row['id'], []), 'security_groups': groups.get(row['id'], []),
+                **CONSTANTS}
+        if context.is_admin:
+            bound = 'bridge' if row['host'] else 'unbound'
+            view.update({'binding:host_id': row['host'], 'binding:vif_type': bound, 'binding:profile': {},
+                         'binding:vif_details': {'port_filter': True} if row['host'] else {}})
+        found.append(view)
+    return found
+
+
+def create(conn, face, context, values):
+    project = a.owner(context, values)
+    quotas.check(conn, face.conf, 'port', project)
+    found = db_networks.usable(conn, project, [values['network_id']], lock=True).get(values['network_id'])
+    if found is None or not (found[0]['shared'] or found[0]['project_id'] == project or context.is_admin):
+        raise exception.NetworkNotFound(network_id=values['network_id'])
+    network, subnets = found
+    mac = values['mac_address']
+    if mac:
+        _check_mac(conn, context, network, mac)
+    ident = str(uuid.uuid4())
+    wanted = values['fixed_ips']
+    if subnets and wanted != []:
+        ipam.claim(conn, network['id'], subnets, ident, wanted or [],
+                   ipam.quarantine(face.conf.network.dhcp_lease_time))
+    groups = _groups(conn, project, values['security_groups'])
+    db_networks.insert(conn, t.ports, [{
+        'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],
+        'description': values['description'] or '', 'mac_address': mac or ipam.new_mac(),
+        'admin_state_up': values['admin_state_up'], 'status': 'DOWN', 'device_id': values['device_id'],
+        'device_owner': values['device_owner'], 'host': values['binding:host_id'] or '', 'position': 0,
+        'tag': None,
+        'made_for_server': False}])
+    db_groups.bind(conn, [(ident, group) for group in groups])
+    return ident
+
+
+def update(conn, face, context, row, values):
+    names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner')
+    stored = {name: values[name] for name in names
+              if values.get(name) is not None}
+    if values.get('binding:host_id') is not None:
+        stored['host'] = values['binding:host_id']
+    if values.get('mac_address') and values['mac_address'] != row['mac_address']:
+        if row['device_id']:
+            raise exception.PortInUse(port_id=row['id'])
+        network = db_networks.get(conn, t.networks, row['network_id'])
+        _check_mac(conn, context, network, values['mac_address'])
+        stored['mac_address'] = values['mac_address']
+    if values.get('fixed_ips') is not None:
+        _change_addresses(conn, face, row, values['fixed_ips'])
+    if 'security_groups' in values:
+        groups = _groups(conn, row['project_id'], values['security_groups'] or [])
+        db_groups.unbind(conn, [row['id']])
+        db_groups.bind(conn, [(row['id'], group) for group in groups])
+    db_networks.update(conn, t.ports, row['id'], stored)
+
+
+def delete(conn, face, context, row):
+    row = db_networks.lock(conn, t.ports, row['id']) or row
+    if row['device_id']:
+        # a server's filters go with its device, not before
+        raise exception.PortInUse(port_id=row['id'])
+    db.remove(conn, [row['id']])
+
+
+def _check_mac(conn, context, network, mac):
+    if not resource.owner(context, network):
+        raise exception.PolicyDenied(rule='create_port:mac_address')
+    if db.count(conn, t.ports.c.mac_address == mac):
+        raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
+
+
+def _change_addresses(conn, face, row, wanted):
+    """Keep the addresses that stay, let the others rest and claim the new ones."""
+    if row['device_id']:
+        raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
+    network, subnets = db_networks.usable(
+        conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
+    have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
+    kept, fresh = [], []
+    for request in wanted:
+        match = next((entry for entry in have if entry not in kept and all(
+            entry[name] == value for name, value in request.items())), None)
+        (kept if match else fresh).append(match or request)
+    gone = [entry['ip_address'] for entry in have if entry not in kept]
+    if gone:
+        db_networks.release_some(conn, row['id'], gone)
+    if fresh:
+        ipam.claim(conn, network['id'], subnets, row['id'], fresh,
+                   ipam.quarantine(face.conf.network.dhcp_lease_time))
+
+
+def _groups(conn, project, wanted):
+    """Ids of the groups named, which must be the project's; the default one for None."""
+    if wanted is None:
+        return [db_groups.ensure_default(conn, project)]
+    known = {row['id'] for row in db_groups.of_project(conn, project)} if wanted else set()
+    for ident in wanted:
+        if ident not in known:
+            raise exception.SecurityGroupNotFound(security_group_id=ident)
+    return list(dict.fromkeys(wanted))
+
+
+def _by_fixed_ips(values):
+    """``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…``, ``ip_address_substr``: all hold."""
+    c, conditions = t.addresses.c, {}
+    for value in values:
+        name, _, wanted = value.partition('=')
+        conditions.setdefault(name, []).append(wanted)
+    columns = {'ip_address': c.address, 'subnet_id': c.subnet_id}
+    clauses = []
+    for name, wanted in conditions.items():
+        if name == 'ip_address_substr':
+            clauses.append(sa.or_(*[c.address.contains(part, autoescape=True) for part in wanted]))
+        elif name in columns:
+            clauses.append(columns[name].in_(wanted))
+        else:
+            raise exception.BadRequest(f"fixed_ips: '{name[:60]}' is invalid attribute for filtering")
+    return t.ports.c.id.in_(sa.select(c.port_id).where(c.port_id.is_not(None), *clauses))
+
+
+def _by_groups(values):
+    c = t.port_security_groups.c
+    return t.ports.c.id.in_(sa.select(c.port_id).where(c.security_group_id.in_(values)))
+
+
+def _visible(context):
+    """A port of an administrative server is there for administrators and services alone, like the server."""
+    own = resource.own(t.ports)(context)
+    if context.is_admin or 'service' in (context.roles or ()):
+        return own
+    return own & sa.not_(categories.is_administrative(t.ports.c.device_id))
+
+
+PORTS = resource.Resource(
+    singular='port', plural='ports', table=t.ports,
+    attributes={
+        **a.DESCRIBED,
+        'network_id': a.Attribute(a.ident, a.REQUIRED, put=False),
+        'admin_state_up': a.Attribute(a.boolean, True),
+        'mac_address': a.Attribute(a.maybe(a.mac)),
+        'fixed_ips': a.Attribute(a.maybe(a.items(a.record(subnet_id=a.ident, ip_address=a.address), 10))),
+        'security_groups': a.Attribute(a.maybe(a.items(a.ident, 20))),
+        # which server a port belongs to is the business of the compute service
+        'device_id': a.Attribute(a.text(), '', admin=True),
+        'device_owner': a.Attribute(a.text(), '', admin=True),
+        'binding:host_id': a.Attribute(a.maybe(a.text()), admin=True),
+        'binding:vnic_type': a.Attribute(a.one_of('normal'), 'normal'),
+        'binding:profile': a.Attribute(a.one_of(None, {}), None, admin=True),
+        'port_security_enabled': a.Attribute(a.one_of(True), True),
+        'allowed_address_pairs': a.Attribute(a.items(a.text(), 0), []),
+        'extra_dhcp_opts': a.Attribute(a.items(a.text(), 0), []),
+        'qos_policy_id': a.Attribute(a.one_of(None)),
+        'dns_name': a.Attribute(a.one_of(''), ''),
+    },
+    listing=listing.Listing(t.ports, {
+        'id': t.ports.c.id, 'name': t.ports.c.name, 'project_id': t.ports.c.project_id,
+        'tenant_id': t.ports.c.project_id, 'network_id': t.ports.c.network_id,
+        'device_id': t.ports.c.device_id,
+        'device_owner': t.ports.c.device_owner, 'status': t.ports.c.status,
+        'mac_address': t.ports.c.mac_address,
+        'admin_state_up': t.ports.c.admin_state_up, 'description': t.ports.c.description,
+        'binding:host_id': t.ports.c.host, 'created_at': t.ports.c.created_at,
+    }, CONSTANTS, {'fixed_ips': _by_fixed_ips, 'security_groups': _by_groups,
+                   'security_group_id': _by_groups}),
+    visible=_visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
+    missing=lambda ident: exception.PortNotFound(port_id=ident))

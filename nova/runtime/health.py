@@ -1,0 +1,162 @@
+"""What tells whether a process works: said by its parts, asked by systemd's watchdog, /healthz and /readyz.
+
+A part may have ``alive()``, what the process itself answers for and a restart would mend, and ``ready()``, what it
+needs besides; both give {name: (is it well, {what there is to know})}. Neither tells a secret: details are names,
+numbers and classes of errors. ``alive`` never waits.
+"""
+import threading
+import time
+
+from nova.runtime import concurrency
+from nova.runtime import metrics
+
+# Workers that are all at the same things for so long will not come back.
+STUCK_S = 600
+# A heartbeat may wait for a broker that is away, which no restart mends; one that has not ended by then has no thread.
+HEARTBEAT_STUCK_S = 300
+ANSWER_S = 3                 # whoever needs longer to answer a check is away
+FRESH_S = 1                  # so long an answer is good for everybody who asks
+
+
+class Work:
+    """How busy a pool of workers is: a context manager around each thing that is worked on.
+
+    :param workers: how many things at once
+    """
+
+    def __init__(self, workers):
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._running, self._moved = 0, time.monotonic()
+
+    def __enter__(self):
+        self._move(1)
+
+    def __exit__(self, *_):
+        self._move(-1)
+
+    def _move(self, number):
+        with self._lock:
+            self._running += number
+            self._moved = time.monotonic()
+
+    def alive(self):
+        """(False when all workers are busy and nothing has begun or ended for STUCK_S, details)."""
+        with self._lock:
+            running, idle_s = self._running, time.monotonic() - self._moved
+        return running < self._workers or idle_s < STUCK_S, {
+            'workers': self._workers, 'working': running, 'seconds_since_progress': round(idle_s, 1)}
+
+
+class Heartbeat:
+    """The heartbeats of one service, also in the metrics.
+
+    :param interval_s: between two of them
+    :param patience_s: so old the last one that arrived may be
+    """
+
+    def __init__(self, binary, interval_s, patience_s):
+        self._binary, self._interval_s, self._patience_s = binary, interval_s, patience_s
+        self._tried, self._arrived = time.monotonic(), None
+        metrics.HEARTBEAT_AGE.watch(self, Heartbeat._age)
+
+    def done(self, arrived):
+        """One has ended."""
+        now = self._tried = time.monotonic()
+        metrics.HEARTBEATS.labels(self._binary, 'ok' if arrived else 'failed').inc()
+        if not arrived:
+            return
+        late = self._arrived is not None and now - self._arrived > 2 * self._interval_s
+        metrics.HEARTBEATS_LATE.labels(self._binary).inc(late)
+        self._arrived = now
+
+    def _age(self):
+        return {} if self._arrived is None else {(self._binary,): time.monotonic() - self._arrived}
+
+    def alive(self):
+        """Whether the thread that sends them turns."""
+        since = time.monotonic() - self._tried
+        return since < self._interval_s + HEARTBEAT_STUCK_S, {'seconds_since_try': round(since, 1)}
+
+    def ready(self):
+        """Whether they arrive."""
+        if self._arrived is None:
+            return False, {'arrived': 'never'}
+        since = time.monotonic() - self._arrived
+        return since < self._patience_s, {'seconds_since_arrival': round(since, 1)}
+
+
+class Needs:
+    """A part that is only asked what the process needs of others.
+
+    :param needs: {name: function() that raises when it is not there}; it may wait
+    """
+
+    def __init__(self, needs):
+        self._checks = {name: _Check(name, function) for name, function in needs.items()}
+
+    def start(self):
+        pass
+
+    def stop(self, timeout):
+        pass
+
+    def ready(self):
+        deadline = time.monotonic() + ANSWER_S
+        for check in self._checks.values():
+            check.ask()
+        return {name: check.answer(deadline) for name, check in self._checks.items()}
+
+
+class _Check:
+    """Asks in a thread of its own, one at a time: who does not answer holds up nobody else."""
+
+    def __init__(self, name, function):
+        self._name, self._function = name, function
+        self._lock, self._answered = threading.Lock(), threading.Event()
+        self._asked, self._asking, self._result = float('-inf'), False, None
+
+    def ask(self):
+        with self._lock:
+            if self._asking or time.monotonic() - self._asked < FRESH_S:
+                return
+            self._asked, self._asking = time.monotonic(), True
+            self._answered.clear()
+        concurrency.spawn(f'check-{self._name}', self._ask)
+
+    def _ask(self):
+        begun = time.monotonic()
+        try:
+            self._function()
+            result = True, {'seconds': round(time.monotonic() - begun, 3)}
+        except Exception as error:
+            result = False, {'error': type(error).__name__}       # texts of errors name hosts and users
+        with self._lock:
+            self._result, self._asking = result, False
+            self._answered.set()
+
+    def answer(self, deadline):
+        if not self._answered.wait(max(0, deadline - time.monotonic())):
+            return False, {'no answer for seconds': round(time.monotonic() - self._asked, 1)}
+        return self._result
+
+
+def alive(parts):
+    """{name: (is it well, details)} of all parts, and of the parts in them."""
+    return _gathered(parts, 'alive')
+
+
+def ready(parts):
+    return _gathered(parts, 'ready')
+
+
+def _gathered(parts, question):
+    found = {}
+    for part in parts:
+        found.update(getattr(part, question, dict)())
+        found.update(_gathered(getattr(part, 'parts', ()), question))
+    return found
+
+
+def well(found):
+    return all(good for good, _details in found.values())

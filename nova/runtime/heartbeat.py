@@ -1,0 +1,200 @@
+"""The heartbeat of a service: it reports only what is proved, that a message for it is taken from its own queue.
+
+Every [DEFAULT] report_interval the service sends itself a message through the broker. Only when a worker has taken it
+the conductor is told, mostly by a message that needs no answer. A service whose queue is gone, whose consumer hangs or
+whose workers are all busy is silent, and is down for everybody after [DEFAULT] service_down_time; it says so in its
+log and subscribes anew.
+"""
+import itertools
+import logging
+import threading
+import time
+
+from nova import context as nova_context
+from nova import exception
+from nova.runtime import release
+from nova.runtime import host_identity
+
+LOG = logging.getLogger(__name__)
+
+ARRIVAL_S = 10               # a message to itself that takes longer counts for the next heartbeat
+SILENT = 2                   # heartbeats in a row without an answer before the queues are subscribed anew
+ASK_EVERY = 12               # so many report intervals apart it is asked what became of the service: disabled, …
+PAUSE_S = 2                  # between two attempts to reach a conductor at the start, or a queue that is gone
+
+
+class Heart:
+    """
+    told   what the conductor has answered last: {'disabled', 'forced_down', …}
+
+    :param conductor: an RPC client of it, or its manager
+    :param server: rpc.bus.Server of the service; None: it has no queue
+    :param stopping: threading.Event: the service stops
+    """
+
+    def __init__(self, conf, binary, host, topic, conductor, server, stopping):
+        self._binary, self._host, self._topic = binary, host, topic
+        self._conductor, self._server, self._stopping = conductor, server, stopping
+        self._wait_s = min(ARRIVAL_S, conf.report_interval)
+        self._valid_s, self._ask_s = conf.service_down_time, ASK_EVERY * conf.report_interval
+        self._identity = host_identity.IdentityFile(conf, binary, host)
+        self._arrived, self._silent = threading.Event(), 0
+        self._numbers, self._sent = itertools.count(), {}
+        self._asked_at, self._first = None, True
+        self._beating = threading.Lock()         # SIGHUP brings one between those of the periodic task
+        self.told = {}
+        self.on_new_row = None       # called when the service's row was removed and made anew
+        self.on_return = None        # called after a time in which others may have thought that the service is down
+        self.on_lost = None          # called when its queues were declared anew: what was in them may be lost
+        self._reported_at = None
+        if server is not None:
+            server.on_probe(self._on_probe)
+
+    def enlist(self):
+        """Before anything else: make sure that the name is this service's.
+
+        A compute waits for a conductor; for others the heartbeat asks again.
+
+        :raises ServiceExists: it belongs to another one
+        """
+        self._identity.take()
+        while not self._stopping.is_set():
+            try:
+                self._ask()
+                return
+            except exception.Unavailable as error:
+                if self._topic != 'compute':
+                    LOG.warning('%s is not registered yet: %s', self._binary, error)
+                    return
+                LOG.warning('Waiting for a conductor: %s', error)
+            self._stopping.wait(PAUSE_S)
+
+    def release(self):
+        """Others may have the name."""
+        self._identity.release()
+
+    def beat(self, ask=False):
+        """Report, if the service answers itself; whether it did.
+
+        :param ask: what became of the service, and of the versions of others
+        :raises ServiceExists: the name belongs to another service by now
+        """
+        with self._beating:
+            if ask:
+                self._asked_at = None
+            reported = self._answers() and self._reported()
+            if reported:
+                self._tell_of_lost()
+            return reported
+
+    def _reported(self):
+        try:
+            self._report()
+        except exception.ServiceExists:
+            raise
+        except exception.NovaException as error:
+            self._asked_at = None
+            LOG.warning('%s could not report: %s', self._binary, error)
+            return False
+        before, self._reported_at = self._reported_at, time.monotonic()
+        # somewhat less than what others wait: a cast is written later than it is sent
+        if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
+            self.on_return()
+        return True
+
+    def _tell_of_lost(self):
+        """Tell the manager of queues that were declared anew, now that it can do something about it."""
+        if self.on_lost is None or self._server is None:
+            return
+        with self._server.declared_again() as lost:
+            if lost:
+                LOG.warning('The queues of %s were declared anew: what nobody has begun is sent again soon.',
+                            self._binary)
+                self.on_lost()
+
+    # ---- the proof
+
+    def _answers(self):
+        if self._server is None:
+            return True
+        try:
+            sent = self._probe() or self._probe_again()
+        except exception.Unavailable:
+            return False
+        if sent and self._arrived.wait(self._wait_s):
+            self._arrived.clear()
+            if self._silent:
+                LOG.warning('%s on %s answers again.', self._binary, self._host)
+            self._silent = 0
+            return True
+        if self._stopping.is_set():
+            return False                             # nobody takes messages any more
+        self._silent += 1
+        busy = self._server.full
+        LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '
+                    'soon.', self._binary, self._host, ': all its workers are busy' if busy else '')
+        if not busy and self._silent % SILENT == 0:
+            self._mend(f'It has not answered {self._silent} times')
+        return False
+
+    def _probe(self):
+        now = time.monotonic()
+        self._sent = {token: at for token, at in self._sent.items() if at > now - self._valid_s}
+        token = f'{self._identity.text} {id(self)} {next(self._numbers)}'
+        self._sent[token] = now
+        return self._server.probe(nova_context.admin_context(), token)
+
+    def _probe_again(self):
+        """The broker has no such queue: oslo.messaging is told so, too, and declares it, as long as its consumer lives.
+        """
+        self._stopping.wait(PAUSE_S)
+        return self._probe() or self._mend('The broker has no queue for it any more') and self._probe()
+
+    def _on_probe(self, token):
+        if token in self._sent:
+            self._arrived.set()
+
+    def _mend(self, reason):
+        LOG.warning('%s on %s subscribes to its queues anew. %s.', self._binary, self._host, reason)
+        try:
+            self._server.subscribe_again()
+        except Exception:
+            LOG.exception('%s could not subscribe to its queues.', self._binary)
+            return False
+        return True
+
+    # ---- the report
+
+    def _report(self):
+        if self._first:
+            self._call('report_service')             # the first one is in the database when this returns
+            self._first = False
+            return
+        if self._asked_at is None or time.monotonic() - self._asked_at > self._ask_s:
+            self._ask()
+        try:
+            self._conductor.service_alive(nova_context.admin_context(), identity=self._identity.text, **self._who())
+        except exception.Unsupported:                # conductors of an older release
+            self._call('report_service')
+
+    def _ask(self):
+        try:
+            self._call('register_service', identity=self._identity.text)
+        except exception.RemoteError as error:
+            if error.kwargs.get('type') != 'UnsupportedVersion':
+                raise exception.ServiceUnavailable(service='conductor') from error
+            LOG.warning('The conductor is of an older release: nobody sees to it that %s is the only one of host %s.',
+                        self._binary, self._host)
+        self._asked_at = time.monotonic()
+
+    def _call(self, method, **more):
+        told = getattr(self._conductor, method)(nova_context.admin_context(), **self._who(), **more)
+        for name, off, on in (('disabled', 'enabled', 'disabled'), ('forced_down', 'not forced down', 'forced down')):
+            if told.get(name) != self.told.get(name, False):
+                LOG.info('%s on %s is %s now.', self._binary, self._host, on if told.get(name) else off)
+        if self.told and told.get('uuid') != self.told.get('uuid') and self.on_new_row is not None:
+            self.on_new_row()
+        self.told = told
+
+    def _who(self):
+        return {'host': self._host, 'binary': self._binary, 'topic': self._topic, 'version': release.VERSION}

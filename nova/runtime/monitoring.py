@@ -1,0 +1,109 @@
+"""The listener on which a daemon tells its metrics and its health.
+
+    GET /metrics    for Prometheus; from memory alone
+    GET /healthz    200 while the process lives: main loop, heartbeats, workers. 503: a restart is due
+    GET /readyz     200 while it can do its work: databases, broker, its own queue. 503: send nobody here
+
+Nobody is authenticated: the answers hold no secret, and their details are told to callers on this host alone.
+"""
+import functools
+import ipaddress
+import logging
+
+import orjson
+
+from nova import exception
+from nova.runtime import health
+from nova.runtime import metrics
+from nova.runtime import wsgi
+
+LOG = logging.getLogger(__name__)
+
+PORTS = {'nova-all': 9770, 'nova-api': 9771, 'nova-compute': 9772, 'nova-conductor': 9773, 'nova-network': 9774,
+         'nova-scheduler': 9775, 'nova-api-metadata': 9776}
+THREADS = 4
+
+
+class Monitor:
+    """A part of a Process: its first, so that it answers while the others start and stop.
+
+    :param process: service.Process, or what has its ``alive`` and ``ready``
+    :param binary: decides the port where none is configured
+    """
+
+    def __init__(self, conf, process, binary):
+        self._options, self._process, self._binary = conf.monitoring, process, binary
+        self._server = None
+
+    @property
+    def port(self):
+        """The true one, None when nothing listens."""
+        return self._server and self._server.port
+
+    def start(self):
+        """
+        :raises InvalidInput: the port that is configured cannot be had
+        """
+        given = self._options.port
+        port = PORTS.get(self._binary) if given is None else given
+        if not self._options.enabled or port is None:
+            return
+        server = wsgi.Server(Application(self._process), self._options.listen, port, threads=THREADS)
+        try:
+            server.listen()
+        except exception.InvalidInput as error:
+            if given is not None:
+                raise
+            LOG.warning('There are no metrics of this %s: %s Give each its own port in [monitoring].', self._binary,
+                        error)
+            return
+        server.start()
+        self._server = server
+        metrics.HEALTHY.watch(self._process, lambda process: {(): health.well(process.alive())})
+        LOG.info('Metrics and health of %s are on %s:%s', self._binary, self._options.listen, server.port)
+
+    def stop(self, timeout):
+        server, self._server = self._server, None
+        return server.stop(min(timeout, 1)) if server else True
+
+
+class Application:
+    """The WSGI application of the listener."""
+
+    def __init__(self, process):
+        self._process = process
+        self._paths = {'/metrics': self._metrics, '/healthz': self._healthz, '/readyz': self._readyz}
+
+    def __call__(self, environ, start_response):
+        answer = self._paths.get(environ.get('PATH_INFO', ''), _nothing)
+        return wsgi.read_only(environ, start_response, functools.partial(answer, environ))
+
+    def _metrics(self, environ):
+        body, kind = metrics.exposed(environ.get('HTTP_ACCEPT', ''))
+        return '200 OK', kind, body
+
+    def _healthz(self, environ):
+        return _told(environ, self._process.alive())
+
+    def _readyz(self, environ):
+        return _told(environ, self._process.ready())
+
+
+def _nothing(environ):
+    return '404 Not Found', 'text/plain', b'There are /metrics, /healthz and /readyz.\n'
+
+
+def _told(environ, found):
+    good = health.well(found)
+    document = {'status': 'ok' if good else 'failed'}
+    if _is_local(environ.get('REMOTE_ADDR', '')):
+        document['checks'] = {name: {'status': 'ok' if well else 'failed', **details}
+                              for name, (well, details) in sorted(found.items())}
+    return '200 OK' if good else '503 Service Unavailable', 'application/json', orjson.dumps(document) + b'\n'
+
+
+def _is_local(address):
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,65 @@
+"""The Guru Meditation Report of a process: what it is, what it does at this moment, how it is configured.
+
+Beside the sections of oslo.reports (package, threads, green threads, processes) there are its health, the work of each
+of its services, and the configuration with secrets masked. A manager may have ``in_progress()`` -> {words: value}.
+"""
+import importlib.metadata
+import threading
+
+from oslo_reports import guru_meditation_report as gmr
+from oslo_reports import opts
+from oslo_reports.generators import conf as conf_generator
+from oslo_reports.models import with_default_views
+
+from nova.runtime import release
+
+
+class _Version:
+    """What oslo.reports asks about a product."""
+
+    @staticmethod
+    def vendor_string():
+        return 'nova'
+
+    product_string = vendor_string
+
+    @staticmethod
+    def version_string_with_package():
+        return importlib.metadata.version('nova')
+
+
+def write(conf, binary, parts, health):
+    """Write it to stderr, or to a file in [oslo_reports] log_dir.
+
+    :param parts: of the process
+    :param health: {name: (well, details)} as nova.runtime.health has it
+    """
+    opts.set_defaults(conf)
+    gmr.TextGuruMeditation.persistent_sections = [
+        ('nova health', lambda: _model({name: 'well' if well else f'not well {details}'
+                                        for name, (well, details) in health.items()})),
+        ('nova services', lambda: _model(_services(parts))),
+        ('nova configuration', conf_generator.ConfigReportGenerator(conf))]
+    gmr.TextGuruMeditation.handle_signal(_Version, binary, conf.oslo_reports.log_dir, None)
+
+
+def _model(data):
+    return with_default_views.ModelWithDefaultViews(data=data or {'none': ''})
+
+
+def _services(parts):
+    """{service: what it does}"""
+    found = {'threads of this process': threading.active_count()}
+    for part in parts:
+        services = getattr(getattr(part, 'cloud', part), 'services', [part])
+        for service in services:
+            manager = getattr(service, 'manager', None)
+            if manager is None:
+                continue
+            doing = {'version': release.VERSION}
+            try:
+                doing |= getattr(manager, 'in_progress', dict)()
+            except Exception as error:                # a report is asked for when something is wrong
+                doing['not known'] = repr(error)
+            found[f'{service.binary} {service.host}'] = doing
+    return found

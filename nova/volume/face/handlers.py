@@ -1,0 +1,457 @@
+"""What the operations of the face do: rows and handlers."""
+import dataclasses
+import typing
+
+import jsonschema
+
+from nova import exception
+from nova.db.projects import storage_quotas
+from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.volume.face import listing
+from nova.volume.face import views
+from nova.web import json_schema
+
+ZONE = {'zoneState': {'available': True}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One operation.
+
+    path     below /v3 and the project id; '*' is a part that the handler gets
+    action   key of the body of POST …/action rows
+    body     (key, JSON schema) of what the handler finds in ``request.given``
+    admin    for administrators and services alone: what belongs to a server in use
+    """
+
+    method: str
+    path: tuple
+    handler: typing.Callable
+    status: int = 200
+    action: str | None = None
+    admin: bool = False
+    body: tuple | None = None
+
+    @property
+    def writes(self):
+        return self.method != 'GET'
+
+
+# ---- what may come in --------------------------------------------------------
+
+_NAME = {'type': ['string', 'null'], 'maxLength': 255}
+_METADATA = {'type': ['object', 'null'], 'maxProperties': 128, 'propertyNames': {'minLength': 1, 'maxLength': 255},
+             'additionalProperties': {'type': 'string', 'maxLength': 255}}
+_ID = {'type': ['string', 'null'], 'maxLength': 255}
+_SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
+
+
+def _object(**properties):
+    return {'type': 'object', 'properties': properties}
+
+
+_VOLUME = _object(name=_NAME, display_name=_NAME, description=_NAME, display_description=_NAME, size=_SIZE,
+                  metadata=_METADATA, imageRef=_ID, image_id=_ID, snapshot_id=_ID, source_volid=_ID, volume_type=_ID,
+                  availability_zone=_NAME, multiattach={'type': ['boolean', 'string', 'null']})
+_SNAPSHOT = {**_object(name=_NAME, display_name=_NAME, description=_NAME, volume_id={'type': 'string'},
+                       force={'type': ['boolean', 'string', 'null']}, metadata=_METADATA), 'required': ['volume_id']}
+_ATTACHMENT = {**_object(volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
+                         connector={'type': ['object', 'null']}), 'required': ['volume_uuid', 'instance_uuid']}
+_CONNECTOR = {**_object(connector={'type': 'object'}), 'required': ['connector']}
+_EXTEND = {**_object(new_size={**_SIZE, 'type': ['integer', 'string']}), 'required': ['new_size']}
+_REIMAGE = {**_object(image_id={'type': 'string', 'maxLength': 36}, reimage_reserved={'type': ['boolean', 'string']}),
+            'required': ['image_id']}
+_BOOTABLE = {**_object(bootable={'type': ['boolean', 'string']}), 'required': ['bootable']}
+_STATUS = {**_object(status={'enum': ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating',
+                                      'deleting']}), 'required': ['status']}
+_ITEMS = {**_METADATA, 'type': 'object'}
+_DESCRIPTION = _object(name=_NAME, display_name=_NAME, description=_NAME, display_description=_NAME,
+                       metadata=_METADATA)
+
+
+def given(body, key, schema):
+    """What stands below a key of the body.
+
+    :raises BadRequest: it is not there, or not of the schema
+    """
+    value = body.get(key)
+    if value is None:
+        raise exception.BadRequest(f"Invalid input for field/attribute {key}: '{key}' is a required property.")
+    error = jsonschema.exceptions.best_match(json_schema.Validator(schema).iter_errors(value))
+    if error is not None:
+        path = '.'.join(str(part) for part in (key, *error.absolute_path))
+        raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
+    return value
+
+
+_NO_QUOTA = {'backups': 0, 'backup_gigabytes': 0, 'groups': 0}      # there are none here
+_QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
+    storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
+                             'maximum': 2147483647})}
+
+
+# first part of a path, or key of a body: the table whose id follows
+_IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
+           'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots}
+
+
+_NOT_FOUND = {
+    volumes: lambda ident: exception.VolumeNotFound(volume_id=ident),
+    volume_snapshots: lambda ident: exception.VolumeSnapshotNotFound(snapshot_id=ident),
+    volume_attachments: lambda ident: exception.VolumeAttachmentNotFound(attachment_id=ident)}
+
+
+def check_shown(request, row, parts):
+    """Volumes of administrative servers, and what belongs to them, do not exist for users.
+
+    :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names one
+    """
+    for key, value in (*zip(row.path, parts[:1]), *(request.given or {}).items()):
+        if key in _IDENTS and value:
+            with request.store.db.reader() as conn:
+                if db.of_administrative(conn, _IDENTS[key], str(value)[:64]):
+                    raise _NOT_FOUND[_IDENTS[key]](str(value)[:64])
+
+
+def _named(given):
+    """name and description under either of their keys; only those that came."""
+    found = {}
+    for name in ('name', 'description'):
+        for key in (name, f'display_{name}'):
+            if key in given:
+                found[name] = given[key]
+    return found
+
+
+# ---- volumes -----------------------------------------------------------------
+
+_VOLUME_FILTERS = {'name': 'name', 'status': 'status', 'id': 'id', 'display_name': 'name',
+                   'availability_zone': 'availability_zone', 'volume_type': 'volume_type'}
+
+
+def list_volumes(request):
+    return listing.page(request, volumes, 'volumes', lambda conn, rows: [views.brief(row, request) for row in rows],
+                 _VOLUME_FILTERS)
+
+
+def list_volumes_in_detail(request):
+    return listing.page(request, volumes, 'volumes', lambda conn, rows: [
+        views.volume(row, request) for row in request.store.views(conn, rows)], _VOLUME_FILTERS)
+
+
+def show_volume(request, ident):
+    return {'volume': views.volume(request.store.get(request.context, ident), request)}
+
+
+def create_volume(request):
+    given = request.given
+    sources = [given.get(name) for name in ('snapshot_id', 'source_volid')] + [_image(given)]
+    if sum(bool(source) for source in sources) > 1:
+        raise exception.InvalidInput(reason='May specify only one of snapshot, imageRef or source volume.')
+    if given.get('size') in (None, '') and not (sources[0] or sources[1]):
+        raise exception.InvalidInput(reason='size must be given.')
+    try:
+        made = request.store.create(
+            request.context, int(given['size']) if given.get('size') not in (None, '') else None,
+            **{'name': '', 'description': None, **_named(given)}, image_id=sources[2], snapshot_id=sources[0],
+            volume_type=given.get('volume_type'), source_volume_id=sources[1],
+            availability_zone=given.get('availability_zone'), multiattach=listing.true(given.get('multiattach')),
+            metadata=given.get('metadata'))
+    except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
+        raise type(error)(error.message) from None
+    return {'volume': views.new_volume(made, request)}
+
+
+def _image(given):
+    return given.get('imageRef') or given.get('image_id')
+
+
+def update_volume(request, ident):
+    given = request.given
+    values = _named(given)
+    if given.get('metadata') is not None:
+        values['metadata'] = given['metadata']
+    return {'volume': views.volume(request.store.update(request.context, ident, lambda row: values), request)}
+
+
+def delete_volume(request, ident):
+    request.store.delete(request.context, ident, cascade=listing.true(request.query.get('cascade', '')))
+
+
+# ---- metadata of volumes -----------------------------------------------------
+
+def show_metadata(request, ident):
+    return {'metadata': request.store.get(request.context, ident)['metadata']}
+
+
+def add_metadata(request, ident):
+    given = request.given
+
+    def change(row):
+        merged = {**row['metadata'], **given}
+        if len(merged) > 128:
+            raise exception.BadRequest('A volume has at most 128 metadata items.')
+        return {'metadata': merged}
+    return {'metadata': request.store.update(request.context, ident, change)['metadata']}
+
+
+def replace_metadata(request, ident):
+    given = request.given
+    return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': given})['metadata']}
+
+
+def delete_metadata(request, ident, key):
+    def change(row):
+        if key not in row['metadata']:
+            raise exception.MetadataItemNotFound(key=key[:255])
+        return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
+    request.store.update(request.context, ident, change)
+
+
+# ---- actions on volumes ------------------------------------------------------
+
+def extend(request, ident):
+    request.store.extend(request.context, ident, int(request.given['new_size']))
+
+
+def set_bootable(request, ident):
+    wanted = listing.true(request.given['bootable'])
+    request.store.update(request.context, ident, lambda row: {'bootable': wanted})
+
+
+def reset_status(request, ident):
+    status = request.given['status']
+    request.store.update(request.context, ident, lambda row: {'status': status})
+
+
+def reimage(request, ident):
+    """A volume that a server has reserved is for services and administrators: they rebuild the server."""
+    status, allowed = request.store.get(request.context, ident)['status'], ['available', 'error']
+    if listing.true(request.given.get('reimage_reserved', False)):
+        if not request.trusted:
+            raise exception.PolicyDenied(rule='volume:reimage_reserved')
+        allowed.append('reserved')
+    if status not in allowed:
+        raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(allowed)}, but it is {status}.')
+    request.store.reimage(request.context, ident, request.given['image_id'])
+
+
+def begin_detaching(request, ident):
+    request.store.begin_detaching(request.context, ident)
+
+
+def roll_detaching(request, ident):
+    request.store.roll_detaching(request.context, ident)
+
+
+# ---- snapshots ---------------------------------------------------------------
+
+_SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name'}
+
+
+def list_snapshots(request):
+    return listing.page(request, volume_snapshots, 'snapshots',
+                 lambda conn, rows: [views.snapshot(row, request) for row in rows], _SNAPSHOT_FILTERS)
+
+
+def show_snapshot(request, ident):
+    return {'snapshot': views.snapshot(request.store.get_snapshot(request.context, ident), request)}
+
+
+def create_snapshot(request):
+    given = request.given
+    made = request.store.create_snapshot(
+        request.context, given['volume_id'], _named(given).get('name'), _named(given).get('description'),
+        force=listing.true(given.get('force', False)), metadata=given.get('metadata'))
+    return {'snapshot': views.new_snapshot(made, request)}
+
+
+def update_snapshot(request, ident):
+    values = _named(request.given)
+    row = request.store.get_snapshot(request.context, ident)
+    request.store.db.run(db.update, volume_snapshots, row['id'], values)
+    return {'snapshot': views.snapshot({**row, **values}, request)}
+
+
+def delete_snapshot(request, ident):
+    request.store.get_snapshot(request.context, ident)
+    request.store.delete_snapshot(request.context, ident)
+
+
+# ---- attachments -------------------------------------------------------------
+
+def list_attachments(request):
+    filters = {'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status'}
+    query = {'sort': 'created_at:asc,id:asc', **request.query}
+    request.query = query
+    return listing.page(request, volume_attachments, 'attachments',
+                 lambda conn, rows: [views.attachment(row) for row in rows], filters)
+
+
+def _attachment(request, ident):
+    with request.store.db.reader() as conn:
+        return request.store.attachment(conn, request.context, ident)
+
+
+def show_attachment(request, ident):
+    return {'attachment': views.attachment(_attachment(request, ident))}
+
+
+def create_attachment(request):
+    given = request.given
+    ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
+    info = None
+    if given.get('connector'):
+        info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
+    return {'attachment': views.attachment(_attachment(request, ident), info)}
+
+
+def update_attachment(request, ident):
+    given = request.given
+    info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
+    return {'attachment': views.attachment(_attachment(request, ident), info)}
+
+
+def _mountpoint(given):
+    return str(given['connector'].get('mountpoint') or '')[:255] or None
+
+
+def complete_attachment(request, ident):
+    request.store.complete(request.context, ident)
+
+
+def delete_attachment(request, ident):
+    _attachment(request, ident)
+    request.store.detach(request.context, ident)
+    return {'attachments': []}
+
+
+# ---- types, limits and what clients ask beside -------------------------------
+
+def list_types(request):
+    return {'volume_types': [views.volume_type(row) for row in request.store.types()]}
+
+
+def show_type(request, ident):
+    return {'volume_type': views.volume_type(request.store.check_type(
+        request.context, None if ident == 'default' else ident))}
+
+
+def show_extra_specs(request, ident):
+    return {'extra_specs': request.store.check_type(request.context, ident)['extra_specs']}
+
+
+def _limits(request, project_id):
+    """({resource: limit}, {resource: number in use}) of a project."""
+    with request.store.db.reader() as conn:
+        return request.store.limits(conn, project_id), db.used(conn, project_id)
+
+
+def limits(request):
+    most, used = _limits(request, request.context.project_id or '')
+    return {'limits': {'rate': [], 'absolute': {
+        'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
+        'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': 0, 'maxTotalBackupGigabytes': 0,
+        'totalVolumesUsed': used['volumes'], 'totalSnapshotsUsed': used['snapshots'],
+        'totalGigabytesUsed': used['gigabytes'], 'totalBackupsUsed': 0, 'totalBackupGigabytesUsed': 0}}}
+
+
+def quotas(request, project_id):
+    if project_id != request.context.project_id and not request.context.is_admin:
+        raise exception.NotFound()
+    most, used = _limits(request, project_id)
+    most = {**most, **_NO_QUOTA}
+    if listing.true(request.query.get('usage', '')):
+        most = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in most.items()}
+    return {'quota_set': {'id': project_id, **most}}
+
+
+def default_quotas(request, project_id):
+    with request.store.db.reader() as conn:
+        return {'quota_set': {'id': project_id, **request.store.default_limits(conn), **_NO_QUOTA}}
+
+
+def update_quotas(request, project_id):
+    _check_administrator(request, project_id)
+    wanted = {name: int(limit) for name, limit in request.given.items()}
+    most = request.store.set_limits(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
+    return {'quota_set': {**most, **_NO_QUOTA}}
+
+
+def delete_quotas(request, project_id):
+    _check_administrator(request, project_id)
+    request.store.delete_limits(project_id)
+
+
+def _check_administrator(request, project_id):
+    if not request.context.is_admin:
+        raise exception.PolicyDenied(rule='volume_extension:quotas:update')
+    if len(project_id) > 255:
+        raise exception.BadRequest('A project id has 255 characters at most.')
+
+
+def zones(request):
+    name = request.store.conf.default_availability_zone
+    return {'availabilityZoneInfo': [{'zoneName': name, **ZONE}]}
+
+
+def nothing(key):
+    """A list of what this service has none of."""
+    def empty(request):
+        return {key: []}
+    return empty
+
+
+# ---- rows --------------------------------------------------------------------
+
+def _action(noun, name, handler, status=202, admin=False, schema=None):
+    return Row('POST', (noun, '*', 'action'), handler, status, name, admin, schema and (name, schema))
+
+
+ROWS = (
+    Row('GET', ('volumes',), list_volumes),
+    Row('GET', ('volumes', 'detail'), list_volumes_in_detail),
+    Row('POST', ('volumes',), create_volume, 202, body=('volume', _VOLUME)),
+    Row('GET', ('volumes', '*'), show_volume),
+    Row('PUT', ('volumes', '*'), update_volume, body=('volume', _DESCRIPTION)),
+    Row('DELETE', ('volumes', '*'), delete_volume, 202),
+    Row('GET', ('volumes', '*', 'metadata'), show_metadata),
+    Row('POST', ('volumes', '*', 'metadata'), add_metadata, body=('metadata', _ITEMS)),
+    Row('PUT', ('volumes', '*', 'metadata'), replace_metadata, body=('metadata', _ITEMS)),
+    Row('DELETE', ('volumes', '*', 'metadata', '*'), delete_metadata),
+    _action('volumes', 'os-extend', extend, schema=_EXTEND),
+    _action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),
+    _action('volumes', 'os-reset_status', reset_status, admin=True, schema=_STATUS),
+    _action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
+    _action('volumes', 'os-begin_detaching', begin_detaching, admin=True),
+    _action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
+    Row('GET', ('snapshots',), list_snapshots),
+    Row('GET', ('snapshots', 'detail'), list_snapshots),
+    Row('POST', ('snapshots',), create_snapshot, 202, body=('snapshot', _SNAPSHOT)),
+    Row('GET', ('snapshots', '*'), show_snapshot),
+    Row('PUT', ('snapshots', '*'), update_snapshot, body=('snapshot', _DESCRIPTION)),
+    Row('DELETE', ('snapshots', '*'), delete_snapshot, 202),
+    Row('GET', ('attachments',), list_attachments),
+    Row('GET', ('attachments', 'detail'), list_attachments),
+    Row('POST', ('attachments',), create_attachment, admin=True, body=('attachment', _ATTACHMENT)),
+    Row('GET', ('attachments', '*'), show_attachment),
+    Row('PUT', ('attachments', '*'), update_attachment, admin=True, body=('attachment', _CONNECTOR)),
+    Row('DELETE', ('attachments', '*'), delete_attachment, admin=True),
+    _action('attachments', 'os-complete', complete_attachment, 204, admin=True),
+    Row('GET', ('types',), list_types),
+    Row('GET', ('types', '*'), show_type),
+    Row('GET', ('types', '*', 'extra_specs'), show_extra_specs),
+    Row('GET', ('limits',), limits),
+    Row('GET', ('os-quota-sets', '*'), quotas),
+    Row('GET', ('os-quota-sets', '*', 'defaults'), default_quotas),
+    Row('PUT', ('os-quota-sets', '*'), update_quotas, admin=True, body=('quota_set', _QUOTAS)),
+    Row('DELETE', ('os-quota-sets', '*'), delete_quotas, admin=True),
+    Row('GET', ('os-availability-zone',), zones),
+    *(Row('GET', path, nothing(key)) for path, key in (
+        (('extensions',), 'extensions'), (('backups',), 'backups'), (('backups', 'detail'), 'backups'),
+        (('os-volume-transfer', 'detail'), 'transfers'), (('volume-transfers', 'detail'), 'transfers'),
+        (('groups', 'detail'), 'groups'), (('qos-specs',), 'qos_specs'), (('os-services',), 'services'))),
+)

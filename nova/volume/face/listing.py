@@ -1,0 +1,71 @@
+"""Pages of lists: filters, order, markers and links of a query string."""
+import urllib.parse
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.volumes import volumes as db
+
+MAX_LIMIT = 1000
+SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'id')
+
+
+def true(value):
+    return str(value).lower() in ('true', '1', 'yes', 'on', 't')
+
+
+def page(request, table, key, view, filters):
+    """A page of rows of the caller's project, of all for an administrator who asks for them.
+
+    What is of volumes of administrative servers is for administrators and services.
+    """
+    query = request.query
+    conditions = []
+    everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
+    project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
+    if nova_context.one_project(project_id):
+        conditions.append(table.c.project_id == project_id)
+    if not request.trusted:
+        conditions.append(sa.not_(db.is_administrative(table)))
+    for name in filters:
+        if query.get(name) is not None:
+            conditions.append(table.c[filters[name]] == query[name])
+    limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
+    sort = _sort(query)
+    with request.store.db.reader() as conn:
+        marker = None
+        if query.get('marker'):
+            marker = next(iter(db.page(conn, table, [*conditions, table.c.id == query['marker']], limit=1)), None)
+            if marker is None:
+                raise exception.InvalidMarker(marker=query['marker'][:255])
+        rows = db.page(conn, table, conditions, sort=sort, marker=marker, limit=limit + 1,
+                       offset=_number(query, 'offset', 0))
+        shown = view(conn, rows[:limit])
+    body = {key: shown}
+    if len(rows) > limit > 0:
+        following = urllib.parse.urlencode({**query, 'marker': rows[limit - 1]['id']})
+        body[f'{key}_links'] = [{'rel': 'next', 'href': f'{request.path}?{following}'}]
+    if true(query.get('with_count', '')):
+        body['count'] = len(shown)
+    return body
+
+
+def _number(query, name, default):
+    text = query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise exception.BadRequest(f'{name} must be an integer.')
+    return int(text)
+
+
+def _sort(query):
+    words = [part.partition(':') for part in query.get('sort', '').split(',') if part]
+    pairs = [(key.strip(), direction or 'desc') for key, _, direction in words] or [
+        (query.get('sort_key', 'created_at'), query.get('sort_dir', 'desc'))]
+    for key, direction in pairs:
+        if key not in SORT or direction not in ('asc', 'desc'):
+            raise exception.BadRequest(f'Invalid sort key or direction: {key[:40]}:{direction[:10]}')
+    last = pairs[-1][1]
+    return [*((key, direction) for key, direction in dict(pairs).items() if key != 'id'), ('id', last)]
