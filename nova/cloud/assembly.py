@@ -314,7 +314,7 @@ def paste_file(conf):
     """
     name = conf.http.paste_config
     places = [conf.find_file(name), pathlib.Path(sys.prefix, 'etc', 'nova', name),
-              pathlib.Path(__file__).parents[1] / 'etc' / 'nova' / name]
+              pathlib.Path(__file__).parents[2] / 'etc' / 'nova' / name]
     for place in places:
         if place and os.path.exists(place):
             return str(place)

@@ -1,7 +1,7 @@
 """/v3.0/{tenant_id}/groups: server groups as the design of instance groups had them, in JSON and in XML.
 
 The same groups as those of os-server-groups, here with every attribute: any number of policies at once, and metadata.
-``nova.api.groups.xml`` makes XML of the JSON that is answered here.
+``nova.api.group_xml`` makes XML of the JSON that is answered here.
 """
 from nova import exception
 from nova.api import notifications

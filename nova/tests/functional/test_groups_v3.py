@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nova.api.groups import xml as group_xml
+from nova.api import group_xml
 from nova.tests import races
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole

@@ -219,7 +219,8 @@ def test_a_file_system_without_locks_is_not_another_service(tmp_path, monkeypatc
 
 
 def test_a_process_that_was_killed_leaves_its_name_at_once(tmp_path):
-    script = ('import sys; from nova import conf; from nova.runtime import host_identity; made = host_identity.IdentityFile('
+    script = ('import sys; from nova import conf; from nova.runtime import host_identity; '
+              'made = host_identity.IdentityFile('
               'conf.new(files=[], state_path=sys.argv[1]), "nova-compute", "h"); made.take(); '
               'import subprocess; helper = subprocess.Popen(["sleep", "60"]); print(made.text, flush=True); '
               'helper.wait()')

@@ -17,7 +17,7 @@ from nova import exception
 from nova import objects
 from nova.api import versions
 from nova.api.flavors import extra_spec_values
-from nova.api.groups import xml as group_xml
+from nova.api import group_xml
 from nova.api.metadata import tokens as metadata_tokens
 from nova.db.audit import records
 from nova.hardware import guest_request
