@@ -10,9 +10,10 @@ from oslo_config import cfg
 
 
 def modules():
-    """The option modules: each has GROUP (None for [DEFAULT]) and OPTIONS."""
-    found = (importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f'{__name__}.'))
-    return [module for module in found if hasattr(module, 'OPTIONS')]
+    """The option modules by name: each has GROUP (None for [DEFAULT]) and OPTIONS."""
+    names = sorted((module.name for module in pkgutil.walk_packages(__path__, f'{__name__}.')),
+                   key=lambda name: name.rpartition('.')[2])
+    return [module for module in map(importlib.import_module, names) if hasattr(module, 'OPTIONS')]
 
 
 def list_opts():
