@@ -4,7 +4,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tree=$(dirname "$here")
 venv=${NOVA_VENV:-$tree/.venv}
 
-RUN_PACKAGES="libvirt-daemon-system libvirt-clients libvirt-dev pkg-config gcc libc6-dev qemu-system-x86 qemu-utils dnsmasq-base
+# what libvirt's Python package is built with
+BUILD_PACKAGES="libvirt-dev pkg-config gcc libc6-dev"
+RUN_PACKAGES="$BUILD_PACKAGES libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils dnsmasq-base
  nftables iproute2 iputils-ping procps tini util-linux openssh-client bubblewrap libseccomp2"
 GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
 
@@ -18,7 +20,7 @@ step() {
     shift
     begin=$(date +%s%N)
     printf '  %-58s' "$what"
-    ( while sleep 10; do printf '.'; done ) & ticker=$!
+    ( while sleep 10 >/dev/null 2>&1; do printf '.'; done ) & ticker=$!
     if "$@" >>"$log" 2>&1; then
         kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true
         elapsed=$(( ($(date +%s%N) - begin) / 100000000 ))
@@ -31,15 +33,38 @@ step() {
     fi
 }
 
-# Installs what of these Debian packages is missing; nothing when all are there.
+# meanwhile NAME command...: begins it in the background, in a process group of its own; 'step "what" outcome NAME' waits
+# for its end and has its output. A script that is ended calls end_meanwhile.
+declare -A meanwhile=()
+meanwhile() {
+    set -m
+    "${@:2}" >"$log.$1" 2>&1 </dev/null & meanwhile[$1]=$!
+    set +m
+}
+outcome() {
+    local status=0
+    wait "${meanwhile[$1]}" || status=$?
+    unset "meanwhile[$1]"
+    cat "$log.$1"
+    rm -f "$log.$1"
+    return "$status"
+}
+end_meanwhile() {
+    local name
+    for name in "${!meanwhile[@]}"; do kill -- "-${meanwhile[$name]}" 2>/dev/null || true; rm -f "$log.$name"; done
+}
+
+# Installs what of these Debian packages is missing; nothing when all are there. The lists are fetched once.
+lists=old
 install_packages() {
     local missing=()
     for package in "$@"; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
     done
     [ ${#missing[@]} = 0 ] && return 0
-    apt-get -qq update &&
-        DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}"
+    [ $lists = new ] || apt-get -qq update || return 1
+    lists=new
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}"
 }
 
 packages_present() {
@@ -52,8 +77,6 @@ make_venv() {
     shift
     stamp=$(cat "$tree/setup.cfg" "$tree/requirements.txt" | sha256sum | cut -c1-16)-$extras-$*
     [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ] && return 0
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || {
-        say "python3 -m venv failed; on Debian install python3-venv"; return 1; }
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -e "$tree${extras:+[$extras]}" "$@" || return 1
+    python3 "$here/packages.py" "$venv" -e "$tree${extras:+[$extras]}" "$@" || return 1
     echo "$stamp" >"$venv/nova.stamp"
 }

@@ -11,7 +11,7 @@ tools=$(mktemp -d "${TMPDIR:-/tmp}/nova-sbom-tools.XXXXXX")
 trap 'rm -rf "$log" "$tools"' EXIT
 
 [ -x "$venv/bin/python" ] || fail "There is no environment in $venv: run tools/test.sh pep8 or tools/quickstart.sh first."
-make_tools() { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check cyclonedx-bom pip-audit; }
+make_tools() { python3 "$here/packages.py" "$tools" cyclonedx-bom pip-audit; }
 write() {
     "$tools/bin/cyclonedx-py" environment --spec-version 1.6 --output-reproducible --output-format JSON \
         --output-file "$file" "$venv/bin/python"

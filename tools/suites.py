@@ -3,28 +3,28 @@ import collections
 import csv
 import os
 import re
-import subprocess
-import sys
+import shutil
 import xml.etree.ElementTree
+
+import packages
 
 STAMP = 'installed'          # file that names what an environment was made of
 
 
-def install(directory, packages):
+def install(directory, requirements):
     """A virtual environment with exactly these requirements; its bin directory."""
-    if not is_installed(directory, packages):
-        print(f'Installing {", ".join(packages)} into {directory} …', flush=True)
-        subprocess.run([sys.executable, '-m', 'venv', '--clear', directory], check=True)
-        subprocess.run([directory / 'bin' / 'pip', '-q', '--disable-pip-version-check', 'install', *packages],
-                       check=True)
-        (directory / STAMP).write_text('\n'.join(packages))
+    if not is_installed(directory, requirements):
+        print(f'Installing {", ".join(requirements)} into {directory} …', flush=True)
+        shutil.rmtree(directory, ignore_errors=True)
+        packages.install(directory, requirements)
+        (directory / STAMP).write_text('\n'.join(requirements))
     return directory / 'bin'
 
 
-def is_installed(directory, packages):
+def is_installed(directory, requirements):
     """Whether an environment has what ``install`` would put there."""
     stamp = directory / STAMP
-    return stamp.exists() and stamp.read_text() == '\n'.join(packages)
+    return stamp.exists() and stamp.read_text() == '\n'.join(requirements)
 
 
 def environ(directory, **more):

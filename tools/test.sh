@@ -17,7 +17,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
-trap 'rm -rf "$log" "$log".*' EXIT
+trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
 TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
@@ -34,22 +34,23 @@ fi
 if [ -f "$venv/nova.stamp" ] && ! wants integration; then
     grep -q libvirt "$venv/nova.stamp" && extras=$extras,libvirt      # do not undo a fuller environment
 fi
-step "Python packages" make_venv "$extras"
-if wants integration && [ $root = yes ]; then
-    export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}
-    step "libvirt" "$here/libvirt-host.sh" start
-    step "Guest image" "$here/guest-image.sh" "$NOVA_TEST_GUEST_DIR"
-fi
 # where it cannot be installed, its tests say so and are skipped
 keystone_venv() {
-    [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] && return 0
-    python3 -m venv "$NOVA_TEST_KEYSTONE" &&
-        "$NOVA_TEST_KEYSTONE/bin/pip" install --quiet --disable-pip-version-check keystone ||
+    [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] || python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone ||
         say "Keystone cannot be installed."
 }
+if wants integration && [ $root = yes ]; then
+    export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}
+    meanwhile image "$here/guest-image.sh" "$NOVA_TEST_GUEST_DIR"
+fi
+step "Python packages" make_venv "$extras"
 if wants integration; then
     export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
     step "Keystone" keystone_venv
+fi
+if wants integration && [ $root = yes ]; then
+    step "libvirt" "$here/libvirt-host.sh" start
+    step "Guest image" outcome image
 fi
 
 # Waited for in the background, so that the end of this script is the end of its tests, whenever it comes.

@@ -1,0 +1,122 @@
+"""tools/packages.py installs as pip is set to, with and without uv; tools/lib.sh does things in the background."""
+import importlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from nova.tests import waiting
+
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+PYTHON = '''#!/bin/sh
+echo "pip $*" >>{directory}/calls
+case "$*" in
+    *config*) echo "global.index-url='https://mirror/simple'" ;;
+    *install*uv) {uv} ;;
+esac
+'''
+UV = '''#!/bin/sh
+[ "$1" = --version ] || echo "uv $* from $UV_DEFAULT_INDEX" >>{directory}/calls
+[ "$1" = --version ] || exit {code}
+'''
+
+pytestmark = pytest.mark.skipif(not (TOOLS / 'packages.py').exists(), reason='tools are not part of an installed nova')
+
+
+@pytest.fixture
+def packages(monkeypatch):
+    monkeypatch.setattr(sys, 'path', [str(TOOLS), *sys.path])
+    return importlib.import_module('packages')
+
+
+@pytest.mark.parametrize('settings, environ, expected', [
+    ('', {}, {}),
+    ("global.index-url='https://a/simple'", {}, {'UV_DEFAULT_INDEX': 'https://a/simple'}),
+    ("global.index-url='https://a/simple'\n:env:.index-url='https://b/simple'", {}, {'UV_DEFAULT_INDEX': 'https://b/simple'}),
+    (":env:.cert='/x'\nglobal.cert='/y'\ninstall.cert='/z'\nglobal.quiet='1'", {}, {'SSL_CERT_FILE': '/x'}),
+    ("global.extra-index-url='\\nfile:///a\\nfile:///b'", {},
+     {'UV_INDEX': 'file:///a file:///b', 'UV_INDEX_STRATEGY': 'unsafe-best-match'}),
+    ("global.find-links='/a /b'", {}, {'UV_FIND_LINKS': '/a,/b'}),
+    ("global.index-url='https://a/simple'\nglobal.extra-index-url='https://c'", {'UV_INDEX_URL': 'https://b'},
+     {'UV_INDEX_URL': 'https://b'}),
+    ("global.index-url='https://a/simple'", {'UV_SYSTEM_PYTHON': '1'}, {'UV_DEFAULT_INDEX': 'https://a/simple'}),
+    ("wheel.no-index='true'\nglobal.retries='1'", {}, {}),
+    ("global.no-index='true'", {}, None),
+    ("install.require-hashes='true'", {}, None),
+])
+def test_uv_obeys_the_settings_of_pip(packages, settings, environ, expected):
+    assert packages.uv_environ(settings, environ) == expected
+
+
+def test_the_settings_are_those_that_pip_prints(packages, monkeypatch):
+    pytest.importorskip('pip')
+    for name in [name for name in os.environ if name.startswith('PIP_')]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv('PIP_CONFIG_FILE', os.devnull)
+    monkeypatch.setenv('PIP_INDEX_URL', 'https://mirror.example/simple')
+    environ = packages.uv_environ(packages.pip_settings(sys.executable), {})
+    assert environ == {'UV_DEFAULT_INDEX': 'https://mirror.example/simple'}
+
+
+def _install(packages, directory, monkeypatch, uv, code=0):
+    """What was called for the installation of ``six`` where pip can do ``uv`` with the request for uv."""
+    program = directory / 'bin' / 'python'
+    program.parent.mkdir()
+    (directory / 'uv').write_text(UV.format(directory=directory, code=code))
+    (directory / 'uv').chmod(0o755)
+    program.write_text(PYTHON.format(directory=directory, uv=uv.format(directory=directory)))
+    program.chmod(0o755)
+    monkeypatch.setenv('PATH', '/usr/bin:/bin')
+    monkeypatch.setenv('NOVA_VENV', str(directory))
+    for name in [name for name in os.environ if name.startswith('UV_')]:
+        monkeypatch.delenv(name)
+    packages.install(directory, ['six'])
+    return [' '.join(word for word in line.split() if not word.startswith(('-', '/')))
+            for line in (directory / 'calls').read_text().splitlines()]
+
+
+SETTINGS = 'pip pip config list'
+
+
+def test_uv_installs(packages, tmp_path, monkeypatch):
+    calls = _install(packages, tmp_path, monkeypatch, 'cp {directory}/uv {directory}/bin/uv')
+    assert calls == [SETTINGS, 'pip pip install uv', 'uv pip install six from https://mirror/simple']
+
+
+def test_pip_installs_where_uv_cannot_be_had(packages, tmp_path, monkeypatch, capfd):
+    calls = _install(packages, tmp_path, monkeypatch, 'exit 1')
+    assert calls == [SETTINGS, 'pip pip install uv', 'pip pip install six']
+    assert capfd.readouterr().out == 'uv cannot be had: pip installs the packages.\n'
+
+
+def test_pip_installs_where_uv_fails(packages, tmp_path, monkeypatch, capfd):
+    calls = _install(packages, tmp_path, monkeypatch, 'cp {directory}/uv {directory}/bin/uv', code=2)
+    assert calls[-2:] == ['uv pip install six from https://mirror/simple', 'pip pip install six']
+    assert capfd.readouterr().out == 'uv has failed: pip installs the packages.\n'
+
+
+def _shell(text, directory):
+    done = subprocess.run(['bash', '-c', f'set -euo pipefail; . {TOOLS}/lib.sh; log={directory}/log; {text}'],
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_step_waits_for_what_runs_in_the_background(tmp_path):
+    code, out, _ = _shell('meanwhile x echo output; step "Something" outcome x; echo "${#meanwhile[@]}"', tmp_path)
+    assert (code, out.split()[0], out.split()[-1]) == (0, 'Something', '0')
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [('log', 'output\n')]
+
+
+def test_a_step_fails_with_what_runs_in_the_background(tmp_path):
+    code, _, err = _shell('meanwhile x bash -c "echo reason; exit 3"; step "Something" outcome x', tmp_path)
+    assert code == 1 and 'reason' in err and "'Something' failed" in err
+
+
+def test_a_script_that_fails_ends_what_runs_in_the_background(tmp_path):
+    code, _, _ = _shell(f'trap end_meanwhile EXIT; meanwhile x bash -c "echo \\$\\$ >{tmp_path}/pid; sleep 50"; '
+                        f'until [ -s {tmp_path}/pid ]; do :; done; fail no', tmp_path)
+    assert code == 1
+    status = pathlib.Path('/proc') / (tmp_path / 'pid').read_text().strip() / 'status'
+    waiting.wait_for(lambda: not status.exists() or 'Z (zombie)' in status.read_text(), 20, 'its end')

@@ -1,0 +1,127 @@
+"""Install Python packages into a virtual environment: by uv within seconds, by pip where uv cannot be had.
+
+usage: python3 tools/packages.py DIRECTORY REQUIREMENT...
+
+What is set for pip (pip.conf, PIP_* variables) holds for uv as well; variables of uv that are set win.
+Standard library only.
+"""
+import ast
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+TREE = pathlib.Path(__file__).resolve().parents[1]
+INDEXES = ('index-url', 'extra-index-url')
+# setting of pip -> variable of uv
+VARIABLES = {
+    'index-url': 'UV_DEFAULT_INDEX',
+    'extra-index-url': 'UV_INDEX',
+    'find-links': 'UV_FIND_LINKS',
+    'trusted-host': 'UV_INSECURE_HOST',
+    'constraint': 'UV_CONSTRAINT',
+    'cert': 'SSL_CERT_FILE',
+    'client-cert': 'SSL_CLIENT_CERT',
+    'default-timeout': 'UV_HTTP_TIMEOUT',
+    'timeout': 'UV_HTTP_TIMEOUT',
+    'no-cache-dir': 'UV_NO_CACHE',
+}
+# settings of pip that do not change what is installed
+HARMLESS = {'break-system-packages', 'cache-dir', 'config-file', 'disable-pip-version-check', 'log', 'no-color',
+            'no-input', 'no-warn-script-location', 'prefer-binary', 'progress-bar', 'quiet', 'require-virtualenv',
+            'retries', 'root-user-action', 'verbose'}
+
+
+def install(directory, requirements):
+    """Make the environment if it is not there and install these requirements into it.
+
+    :raises subprocess.CalledProcessError: it cannot be made, or pip failed
+    """
+    if not (directory / 'bin' / 'python').exists():
+        subprocess.run([sys.executable, '-m', 'venv', directory], check=True)
+    python = directory / 'bin' / 'python'
+    install_by_pip = [python, '-m', 'pip', 'install', '--disable-pip-version-check', '--quiet']
+    environ, uv = uv_environ(pip_settings(python), os.environ), None
+    if environ is None:
+        print('pip is set to do what uv does not: pip installs the packages.', flush=True)
+    else:
+        uv = find_uv(directory)
+        if uv is None and not subprocess.run([*install_by_pip, 'uv']).returncode:
+            uv = find_uv(directory)
+        if uv is None:
+            print('uv cannot be had: pip installs the packages.', flush=True)
+    if uv is not None:
+        command = [uv, 'pip', 'install', '--quiet', '--python', python, *requirements]
+        if not subprocess.run(command, env=environ).returncode:
+            return
+        print('uv has failed: pip installs the packages.', flush=True)
+    subprocess.run([*install_by_pip, *requirements], check=True)
+
+
+def pip_settings(python):
+    """What ``pip config list`` prints: a line for each setting.
+
+    :raises subprocess.CalledProcessError: pip does not run
+    """
+    command = [python, '-m', 'pip', '--disable-pip-version-check', 'config', 'list']
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def find_uv(directory):
+    """The path of a uv that runs: of the search path, this tree's environment or ``directory``; None: there is none."""
+    tree = pathlib.Path(os.environ.get('NOVA_VENV') or TREE / '.venv')
+    for found in (shutil.which('uv'), tree / 'bin' / 'uv', directory / 'bin' / 'uv'):
+        if found and os.access(found, os.X_OK) and _runs(found):
+            return found
+    return None
+
+
+def _runs(uv):
+    """A shim of pyenv may be there, and no uv behind it."""
+    return subprocess.run([uv, '--version'], capture_output=True).returncode == 0
+
+
+def uv_environ(settings, environ):
+    """The environment of uv that does what pip is set to do.
+
+    :param settings: of ``pip_settings``
+    :param environ: {variable: value} of the caller
+    :returns: {variable: value}; None: pip has a setting that uv would not obey
+    """
+    found = dict.fromkeys(VARIABLES)
+    rows = [line.partition('=') for line in settings.splitlines() if '=' in line]
+    for section in ('global', 'install', ':env:'):                          # the last one wins
+        for key, _, value in rows:
+            if key.rpartition('.')[0] == section:
+                name = key.rpartition('.')[2]
+                if name not in VARIABLES and name not in HARMLESS:
+                    return None
+                found[name] = ast.literal_eval(value)
+    made = {name: value for name, value in environ.items() if name != 'UV_SYSTEM_PYTHON'}
+    if {'UV_DEFAULT_INDEX', 'UV_INDEX_URL', 'UV_INDEX', 'UV_EXTRA_INDEX_URL'} & set(environ):
+        found.update(dict.fromkeys(INDEXES))
+    for name, variable in VARIABLES.items():
+        if found[name]:
+            words = found[name].split()
+            made.setdefault(variable, (',' if name == 'find-links' else ' ').join(words))
+    if found['extra-index-url']:
+        made.setdefault('UV_INDEX_STRATEGY', 'unsafe-best-match')           # the newest of all indexes, as pip does
+    return made
+
+
+def main():
+    if len(sys.argv) < 3:
+        print(__doc__.splitlines()[2], file=sys.stderr)
+        return 2
+    try:
+        install(pathlib.Path(sys.argv[1]).absolute(), sys.argv[2:])
+    except subprocess.CalledProcessError as error:
+        if 'venv' in error.cmd:
+            print('python3 -m venv failed; on Debian install python3-venv.', file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
