@@ -65,21 +65,29 @@ fi
 begun=$(date +%s%N)
 say "Setting up the cloud in $state"
 extras=; [ $driver = libvirt ] && extras=libvirt
-if [ $driver = libvirt ]; then
+trap end_meanwhile EXIT
+begin_python() { meanwhile python make_venv "$extras" python-openstackclient; }
+# Python's packages are fetched and built while Debian's other ones are installed.
+install_debian() {
     # shellcheck disable=SC2086
-    if ! packages_present $RUN_PACKAGES $GUEST_PACKAGES; then
-        step "Debian packages (libvirt, QEMU, dnsmasq, …)" install_packages $RUN_PACKAGES $GUEST_PACKAGES
-    fi
+    install_packages $python_packages $BUILD_PACKAGES && begin_python && install_packages $RUN_PACKAGES $GUEST_PACKAGES
+}
+python_packages=
+python3 -c 'import ensurepip, venv' 2>/dev/null || python_packages="python3-venv python3-dev"
+# shellcheck disable=SC2086
+if [ $driver = libvirt ] && ! packages_present $python_packages $RUN_PACKAGES $GUEST_PACKAGES; then
+    step "Debian packages (libvirt, QEMU, dnsmasq, …)" install_debian
+elif [ -n "$python_packages" ] && [ $root = yes ] && command -v apt-get >/dev/null; then
+    step "Debian packages (python3-venv)" install_packages $python_packages
 fi
-if ! python3 -c 'import ensurepip, venv' 2>/dev/null && [ $root = yes ] && command -v apt-get >/dev/null; then
-    step "Debian packages (python3-venv)" install_packages python3-venv python3-dev
-fi
-step "Python packages" make_venv "$extras" python-openstackclient
+[ $driver = fake ] || meanwhile image "$here/guest-image.sh" "$state/guest"
+[ -n "${meanwhile[python]:-}" ] || begin_python
+step "Python packages" outcome python
 if [ $driver = libvirt ]; then
     if "$here/libvirt-host.sh" status >/dev/null 2>&1; then :; else
         step "libvirt" "$here/libvirt-host.sh" start
     fi
-    step "Guest image" "$here/guest-image.sh" "$state/guest"
+    step "Guest image" outcome image
 fi
 
 # ---- the cloud ------------------------------------------------------------------
@@ -104,60 +112,10 @@ say "The cloud is serving after $((elapsed / 10)).$((elapsed % 10)) s"
 
 # ---- a first server -------------------------------------------------------------
 export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
-openstack() { "$venv/bin/openstack" "$@"; }
-
-add_image() {
-    openstack image show guest -f value -c id >/dev/null 2>&1 && return 0
-    if [ $driver = libvirt ]; then
-        openstack image create guest --public --disk-format qcow2 --container-format bare --file "$state/guest/guest.qcow2"
-    else
-        head -c 1048576 /dev/zero >"$state/empty.img"
-        openstack image create guest --public --disk-format raw --container-format bare --file "$state/empty.img"
-    fi
-}
-add_key() {
-    [ -f "$state/first_key" ] || ssh-keygen -q -t ed25519 -N '' -C first -f "$state/first_key"
-    openstack keypair show first >/dev/null 2>&1 || openstack keypair create --public-key "$state/first_key.pub" first
-}
-boot_server() {
-    openstack server delete --wait first 2>/dev/null || true        # what an earlier run left half-done
-    openstack server create --image guest --flavor m1.tiny --key-name first --wait first && return 0
-    openstack server show first -f json -c fault
-    return 1
-}
-console_ready() {
-    for _ in $(seq 120); do
-        openstack console log show first 2>/dev/null | grep -a '^guest ready' && return 0
-    done
-    return 1
-}
-address() {
-    openstack server show first -f json -c addresses |
-        python3 -c 'import json, sys; print(next(iter(json.load(sys.stdin)["addresses"].values()))[0])'
-}
-ping_server() { for _ in $(seq 10); do ping -c 1 -W 2 "$address" && return 0; done; return 1; }
-allow_ping() {
-    group=$(openstack security group list --project admin -f value -c ID -c Name | awk '$2 == "default" {print $1; exit}')
-    for rule in "icmp" "tcp --dst-port 22"; do
-        # shellcheck disable=SC2086
-        openstack security group rule create --ingress --ethertype IPv4 --protocol $rule "$group" || true
-    done
-}
-
 if [ $server = yes ] && [ ! -f "$state/first-server.done" ]; then
     say "A first server"
-    step "Image" add_image
-    command -v ssh-keygen >/dev/null && step "Key pair" add_key
-    step "Security group: ping and ssh may come in" allow_ping
-    if [ "$(openstack server show first -f value -c status 2>/dev/null || true)" != ACTIVE ]; then
-        step "Server 'first' until ACTIVE" boot_server
-    fi
-    address=$(address)
-    if [ $driver = libvirt ]; then
-        step "Its console says that it has booted" console_ready
-        step "Ping $address" ping_server
-    fi
-    touch "$state/first-server.done"
+    "$venv/bin/python" "$here/first_server.py" $driver "$state"
+    address=$(cat "$state/first-server.done")
     elapsed=$(( ($(date +%s%N) - begun) / 100000000 ))
     say "A server runs after $((elapsed / 10)).$((elapsed % 10)) s: 'first' at $address"
     [ $driver = libvirt ] && say "  Log in:            ssh -i $state/first_key root@$address"
