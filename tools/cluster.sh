@@ -16,7 +16,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 export NOVA_CLUSTER_DIR=${NOVA_CLUSTER_DIR:-/var/lib/nova-cluster}
 log=$(mktemp "${TMPDIR:-/tmp}/nova-cluster.XXXXXX")
-trap 'rm -f "$log"' EXIT
+trap 'end_meanwhile; rm -f "$log"' EXIT
 [ $# -gt 0 ] || { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || fail "A fleet has network namespaces and servers with users of their own: run it as root."
 
@@ -29,17 +29,17 @@ if [ "$1" = up ]; then
     fi
     # shellcheck disable=SC2086
     packages_present $CLUSTER_PACKAGES || step "Debian packages" install_packages $CLUSTER_PACKAGES
-    step "Python packages of this tree" make_venv "$extras"
     mkdir -p "$NOVA_CLUSTER_DIR"
     chmod 711 "$NOVA_CLUSTER_DIR"
-    [[ $extras != *libvirt ]] || step "Guest image" "$here/guest-image.sh" "$NOVA_CLUSTER_DIR/guest"
     openstack_venv() {
         local python=$NOVA_CLUSTER_DIR/openstack/bin
-        "$python/python" -c "import keystone, glance, memcache, pymemcache" 2>/dev/null && [ -x "$python/uwsgi" ] && return 0
-        python3 -m venv "$NOVA_CLUSTER_DIR/openstack" &&
-            "$python/pip" install --quiet --disable-pip-version-check keystone glance uwsgi pymysql psycopg2-binary pymemcache \
-                python-memcached
+        "$python/python" -c "import keystone, glance, memcache, pymemcache" 2>/dev/null && [ -x "$python/uwsgi" ] ||
+            python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance pyuwsgi pymysql psycopg2-binary \
+                pymemcache python-memcached
     }
+    [[ $extras != *libvirt ]] || meanwhile image "$here/guest-image.sh" "$NOVA_CLUSTER_DIR/guest"
+    step "Python packages of this tree" make_venv "$extras"
     step "Keystone and Glance" openstack_venv
+    [[ $extras != *libvirt ]] || step "Guest image" outcome image
 fi
 PYTHONPATH="$here" exec "$venv/bin/python" -m cluster "$@"

@@ -7,28 +7,23 @@ import time
 from cluster import parts
 from cluster import prepare
 from cluster import settings
-
-
-def _step(what, function, *arguments):
-    """Do it and say how long it took.
-
-    :raises SystemExit: it failed, with the reason
-    """
-    begin = time.monotonic()
-    print(f'  {what:<58}', end='', flush=True)
-    try:
-        result = function(*arguments)
-    except (RuntimeError, OSError) as error:
-        print(' failed')
-        raise SystemExit(str(error)) from None
-    print(f' {time.monotonic() - begin:6.1f} s', flush=True)
-    return result
+from steps import step
 
 
 def _start(rows):
-    for part in rows:
-        if part.pid() is None:
-            _step(f'{part.name} ({part.address})', part.start)
+    """Start at the same time what does not run, and wait until all of it serves."""
+    _wait(_launch(rows))
+
+
+def _launch(rows):
+    """Start what does not run; [(part, whether it was started)]."""
+    return [(part, part.launch()) for part in rows]
+
+
+def _wait(launched):
+    for part, started in launched:
+        if started:
+            step(f'{part.name} ({part.address})', part.start)
         else:
             part.start()
 
@@ -38,21 +33,21 @@ def up(asked):
     fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt)
     begin = time.monotonic()
     print('Network and servers')
-    _step('Bridge and namespaces', prepare.network, fleet)
-    _step('Directories of the servers', prepare.data, fleet)
+    step('Bridge and namespaces', prepare.network, fleet)
+    step('Directories of the servers', prepare.data, fleet)
     _start(parts.infrastructure(fleet))
-    _step('Databases', prepare.databases, fleet)
-    _step('Configuration', prepare.configuration, fleet)
-    _step('Schemas', prepare.schemas, fleet)
+    step('Databases', prepare.databases, fleet)
+    step('Configuration', prepare.configuration, fleet)
+    step('Schemas', prepare.schemas, fleet)
     print('Identity and images')
-    rows = list(parts.openstack(fleet))
-    _start(rows[:1])
-    _step('Users and endpoints', prepare.users, fleet)
-    _start(rows[1:])
+    launched = _launch(parts.openstack(fleet))
+    _wait(launched[:1])
+    step('Users and endpoints', prepare.users, fleet)
+    _wait(launched[1:])
     print('Compute')
     _start(parts.nova(fleet))
-    _step('Every service reports', _reporting, fleet)
-    _step('Flavors and images', prepare.contents, fleet)
+    step('Every service reports', _reporting, fleet)
+    step('Flavors and images', prepare.contents, fleet)
     print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes in {fleet.cells} '
           f'{"cells" if fleet.cells > 1 else "cell"}, {fleet.libvirt} with libvirt. As its users:\n')
     for user in ('admin', 'demo'):
@@ -106,7 +101,7 @@ def one(asked):
         if asked.command == 'start':
             _start([part])
         elif asked.command == 'stop':
-            _step(f'{part.name} stops', part.stop)
+            step(f'{part.name} stops', part.stop)
         else:
             part.kill()
 
@@ -121,7 +116,7 @@ def down(asked):
     if fleet is not None:
         for part in reversed(parts.all_of(fleet)):
             if part.pid() is not None:
-                _step(f'{part.name} stops', part.stop)
+                step(f'{part.name} stops', part.stop)
     prepare.remove_network()
     if asked.purge:
         for path in settings.DIRECTORY.glob('*'):

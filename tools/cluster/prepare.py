@@ -2,6 +2,7 @@
 
 What is there already is left as it is.
 """
+import concurrent.futures
 import os
 import pathlib
 import pwd
@@ -281,8 +282,14 @@ def manage(*arguments, cell=None):
 
 
 def schemas(fleet):
-    """The tables of Keystone, Glance and this tree, each by its own command, and the first network."""
-    keystone, glance = settings.DIRECTORY / 'keystone', settings.DIRECTORY / 'glance'
+    """The tables of Keystone, Glance and this tree at the same time, each by its own command, and the first network."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for made in [pool.submit(make, fleet) for make in (_keystone_schema, _glance_schema, _nova_schema)]:
+            made.result()
+
+
+def _keystone_schema(fleet):
+    keystone = settings.DIRECTORY / 'keystone'
     keystone_manage = (parts.OPENSTACK / 'keystone-manage', '--config-file', keystone / 'keystone.conf')
     run(*keystone_manage, 'db_sync')
     for kind in ('fernet', 'credential'):
@@ -293,7 +300,14 @@ def schemas(fleet):
         *[word for kind in ('public', 'internal', 'admin')
           for word in (f'--bootstrap-{kind}-url', settings.url('keystone', '/v3'))],
         '--bootstrap-region-id', 'RegionOne')
+
+
+def _glance_schema(_fleet):
+    glance = settings.DIRECTORY / 'glance'
     run(parts.OPENSTACK / 'glance-manage', '--config-file', glance / 'glance-api.conf', 'db_sync')
+
+
+def _nova_schema(fleet):
     manage('api_db', 'sync')
     manage('db', 'sync')
     if fleet.cell_names:

@@ -50,9 +50,7 @@ class Part:
 
         :raises RuntimeError: it ended, or does not serve in time
         """
-        started = self.pid() is None
-        if started:
-            self._launch()
+        started = self.launch()
         deadline = time.monotonic() + START_S
         while self.ready and not self.ready():
             if self.pid() is None or time.monotonic() > deadline:
@@ -60,7 +58,10 @@ class Part:
             time.sleep(0.1)
         return started
 
-    def _launch(self):
+    def launch(self):
+        """Start it when it does not run, and wait for nothing; whether it was started."""
+        if self.pid() is not None:
+            return False
         words = ['ip', 'netns', 'exec', self.namespace, *self.command] if self.namespace else self.command
         self.log.parent.mkdir(exist_ok=True)
         self._file.parent.mkdir(exist_ok=True)
@@ -71,6 +72,7 @@ class Part:
                 cwd=settings.DIRECTORY, env={**environment, **self.environment}, user=self.user, group=self.user,
                 extra_groups=[] if self.user else None)
         self._file.write_text(f'{process.pid} {_began(process.pid)}')
+        return True
 
     def signal(self, number):
         """Send a signal to the process and to all that it has started (a script starts the broker); whether it ran."""
