@@ -14,7 +14,7 @@ import time
 import pytest
 
 from nova.tests.integration import test_libvirt
-from nova.tests.integration import warm_client
+from nova.tests import warm_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'tools'))
 import local_cloud

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from nova.tests.functional import cloud
-from nova.tests.integration import warm_client
+from nova.tests import warm_client
 
 BIN = os.path.dirname(sys.executable)
 NOVA = shutil.which('nova', path=BIN)
