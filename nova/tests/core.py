@@ -279,7 +279,7 @@ class Cloud:
         """The process is gone: nothing that it still does reaches anybody, or its guests' file."""
         compute = self.computes.pop(host)
         del self.bus.managers['compute', host]
-        compute.driver._file = None
+        compute.driver.machine.guests_file = compute.driver.machine.kept_file = None
         compute.driver.disconnect()
         compute.driver.images = compute.images = grants.GrantedImages(Images())
         compute.conductor.client._bus = compute.network.client._bus = Grave()
@@ -306,14 +306,14 @@ class Cloud:
     def kill_in(self, host, operation, act):
         """Kill a host's compute while its driver is in this operation, which ``act()`` brings about."""
         driver, entered, killed = self.computes[host].driver, threading.Event(), threading.Event()
-        method = driver._operation
+        method = driver.machine.operation
 
-        def held(name, instance):
+        def held(name):
             if name == operation:
                 entered.set()
                 killed.wait(30)
-            return method(name, instance)
-        driver._operation = held
+            return method(name)
+        driver.machine.operation = held
         act()
         assert entered.wait(20), f'nobody does {operation}'
         self.kill_compute(host)

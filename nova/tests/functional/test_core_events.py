@@ -74,7 +74,7 @@ def test_a_port_that_is_gone_leaves_the_guest(cloud):
     tell(cloud, uuid, {'name': 'network-vif-deleted', 'tag': '70a599e0-31e7-49b7-b260-868f441e8634'})
     assert len(vifs(cloud, uuid)) == 1
     tell(cloud, uuid, {'name': 'network-vif-deleted', 'tag': port})
-    assert vifs(cloud, uuid) == [] and cloud.computes['host1'].driver._guests[uuid]['networks'] == []
+    assert vifs(cloud, uuid) == [] and cloud.computes['host1'].driver.machine.guests[uuid]['networks'] == []
 
 
 def test_an_extended_volume_is_seen_by_the_guest(cloud):
@@ -84,9 +84,9 @@ def test_an_extended_volume_is_seen_by_the_guest(cloud):
             'source_type': 'volume', 'destination_type': 'volume', 'volume_id': VOLUME, 'device_name': '/dev/vdb',
             'volume_size': 1}])
     tell(cloud, uuid, {'name': 'volume-extended', 'tag': 'another'})
-    assert 'sizes' not in cloud.computes['host1'].driver._guests[uuid]
+    assert 'sizes' not in cloud.computes['host1'].driver.machine.guests[uuid]
     tell(cloud, uuid, {'name': 'volume-extended', 'tag': VOLUME})
-    assert cloud.computes['host1'].driver._guests[uuid]['sizes'] == {VOLUME: 2}
+    assert cloud.computes['host1'].driver.machine.guests[uuid]['sizes'] == {VOLUME: 2}
     with cloud.db.reader() as conn:
         assert block_devices.by_instance(conn, uuid)[0]['volume_size'] == 2
 
@@ -125,11 +125,11 @@ def test_files_of_volume_snapshots(cloud):
         compute.create_volume_snapshot(cloud.ctx, server='host1', instance=instance, volume_id=VOLUME, create_info={
             'snapshot_id': name, 'type': 'qcow2', 'new_file': name})
         cloud.settle()
-    assert driver._guests[uuid]['files'] == {VOLUME: ['a', 'b']}
+    assert driver.machine.guests[uuid]['files'] == {VOLUME: ['a', 'b']}
     compute.delete_volume_snapshot(cloud.ctx, server='host1', instance=instance, volume_id=VOLUME, snapshot_id='a',
                                    delete_info={'volume_id': VOLUME, 'file_to_merge': 'a'})
     cloud.settle()
-    assert driver._guests[uuid]['files'] == {VOLUME: ['b']}
+    assert driver.machine.guests[uuid]['files'] == {VOLUME: ['b']}
     assert told == [('a', 'creating', '90%'), ('b', 'creating', '90%'), ('a', 'deleting', '90%')]
     driver.failures.update(create_volume_snapshot=1, delete_volume_snapshot=1)
     compute.create_volume_snapshot(cloud.ctx, server='host1', instance=instance, volume_id=VOLUME, create_info={

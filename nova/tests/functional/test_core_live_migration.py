@@ -89,7 +89,7 @@ def check(cloud):
     cloud.settle()
     cloud.check()
     assert cloud.network.expected == set()
-    assert all(not compute.driver._expected and not compute.driver._jobs for compute in cloud.computes.values())
+    assert all(not compute.driver.machine.expected and not compute.driver._jobs for compute in cloud.computes.values())
     for host in HOSTS:
         node = cloud.node(host)
         mine = [uuid for uuid, home in cloud.guests().items() if home == host]

@@ -71,7 +71,7 @@ class Cloud(moves.Cloud):
             taken = self.pinned(name)
             assert set(taken.values()) <= {1}, f'two servers have a CPU of {name}: {taken}'
             assert {cpu for cell in self.host(name).cells for cpu in cell.pinned_cpus} == set(taken)
-            for uuid, guest in compute.driver._guests.items():
+            for uuid, guest in compute.driver.machine.guests.items():
                 assert guest['numa_topology'] == self.row(uuid)['numa_topology']
 
 

@@ -62,14 +62,14 @@ def image_of(cloud, uuid):
 
 def test_an_image_that_is_refused_changes_nothing(cloud):
     uuid = cloud.boot()
-    guest = dict(cloud.computes['host1'].driver._guests[uuid])
+    guest = dict(cloud.computes['host1'].driver.machine.guests[uuid])
     rebuild(cloud, uuid, BAD)
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state']) == (states.ACTIVE, None)
     assert image_of(cloud, uuid) == (GOOD, GOOD)
     assert 'No valid host was found. 1 host: 1 does not pass Picky.' in row['fault']['message']
     assert cloud.actions(uuid)[-1][:2] == ('rebuild', 'Error')
-    assert cloud.computes['host1'].driver._guests[uuid] == guest
+    assert cloud.computes['host1'].driver.machine.guests[uuid] == guest
     cloud.check()
 
 
@@ -127,14 +127,14 @@ def lost_once(method):
 def test_a_refusal_that_is_asked_for_again_is_one(cloud, what):
     """Asked a second time it must not judge the image that the server is left with: its disks would be made anew."""
     uuid = cloud.boot()
-    guest = dict(cloud.computes['host1'].driver._guests[uuid])
+    guest = dict(cloud.computes['host1'].driver.machine.guests[uuid])
     lose = lost_once('check_rebuild' if what == 'reply_lost' else 'check_host')
     setattr(cloud.bus, what, lose)
     rebuild(cloud, uuid, BAD)
     assert cloud.bus.messages.count('conductor.check_rebuild') == 2
     assert 'does not pass Picky' in cloud.row(uuid)['fault']['message'] and cloud.row(uuid)['task_state'] is None
     assert image_of(cloud, uuid) == (GOOD, GOOD) and cloud.row(uuid)['vm_state'] == states.ACTIVE
-    assert cloud.computes['host1'].driver._guests[uuid] == guest
+    assert cloud.computes['host1'].driver.machine.guests[uuid] == guest
     cloud.check()
 
 

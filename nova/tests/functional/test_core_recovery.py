@@ -191,9 +191,9 @@ def test_host_reboot(cloud, monkeypatch, resume):
 
     def boot(driver):
         driver.init_host()
-        for guest in driver._guests.values():
+        for guest in driver.machine.guests.values():
             guest['power_state'] = states.SHUTDOWN
-        driver._save()
+        driver.machine.save()
     cloud.start_compute('host1', boot)
     cloud.settle()
     assert cloud.row(runs)['vm_state'] == (states.ACTIVE if resume else states.STOPPED)
@@ -227,7 +227,7 @@ def test_strays(cloud):
 
     def add(driver):
         driver.init_host()
-        driver._guests[unknown] = {'power_state': states.RUNNING, 'console': [], 'disk_gb': 0, 'networks': []}
+        driver.machine.guests[unknown] = {'power_state': states.RUNNING, 'console': [], 'disk_gb': 0, 'networks': []}
     compute = cloud.start_compute('host1', lambda driver: None)
     cloud.settle()
     assert compute.driver.guests() == {}

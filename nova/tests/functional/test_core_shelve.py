@@ -359,14 +359,14 @@ def test_rescue_and_back(cloud):
     uuid = cloud.boot()
     cloud.act(uuid, 'rescue', **RESCUE)
     cloud.settle()
-    guest = cloud.computes['host1'].driver._guests[uuid]
+    guest = cloud.computes['host1'].driver.machine.guests[uuid]
     assert state(cloud, uuid) == (states.RESCUED, None, 'host1') and guest['rescue']['image'] == core.IMAGE['id']
     assert cloud.row(uuid)['power_state'] == states.RUNNING and cloud.actions(uuid)[-1][1] is None
     cloud.check()
     cloud.act(uuid, 'unrescue')
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, 'host1')
-    assert 'rescue' not in cloud.computes['host1'].driver._guests[uuid]
+    assert 'rescue' not in cloud.computes['host1'].driver.machine.guests[uuid]
     cloud.check()
 
 
@@ -384,7 +384,7 @@ def test_killed_in_the_middle(cloud, name, arguments, operation, after):
     assert cloud.row(uuid)['task_state'] is not None
     cloud.start_compute('host1')
     cloud.settle()
-    guest = cloud.computes['host1'].driver._guests[uuid]
+    guest = cloud.computes['host1'].driver.machine.guests[uuid]
     assert state(cloud, uuid) == (after, None, 'host1')
     assert ('rescue' in guest) == (after == states.RESCUED) and ('password' in guest) == (name == 'changePassword')
     assert cloud.actions(uuid)[-1][1] is None
@@ -454,7 +454,7 @@ def test_small_matters(cloud):
     cloud.act(uuid, 'trigger_crash_dump')
     cloud.act(uuid, 'injectNetworkInfo')
     cloud.settle()
-    assert compute.driver._guests[uuid]['dumps'] == 1
+    assert compute.driver.machine.guests[uuid]['dumps'] == 1
     facts = compute.get_diagnostics(None, instance)
     assert facts['state'] == 'running' and len(facts['nic_details']) == 1
     compute.driver.failures['trigger_crash_dump'] = exception.VirtError(operation='dump', reason='secret')

@@ -46,7 +46,7 @@ def test_soft_delete_and_restore(cloud, before):
     cloud.settle()
     row = cloud.row(uuid)
     assert (row['vm_state'], row['power_state'], row['deleted_at']) == (states.ACTIVE, states.RUNNING, None)
-    assert 'rescue' not in cloud.computes['host1'].driver._guests[uuid]
+    assert 'rescue' not in cloud.computes['host1'].driver.machine.guests[uuid]
     assert cloud.conductor.count_soft_deleted() == 1 and used(cloud) == 1     # act() asks no quota
     assert cloud.conductor.count_soft_deleted() == 0
     cloud.check()

@@ -93,7 +93,7 @@ def wait_until(condition, timeout=20):
 def plugged(running, server):
     """Ids of the ports that the guest has."""
     manager = next(part.manager for part in running.services if part.binary == 'nova-compute')
-    return manager.driver._guests[server]['networks']
+    return manager.driver.machine.guests[server]['networks']
 
 
 def test_attach_show_detach(running, user, server, network):

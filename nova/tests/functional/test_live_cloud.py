@@ -104,7 +104,7 @@ def test_abort_and_force_complete_over_http(cloud):
             assert answer.status_code == 202, answer.text
             cloud.boss.wait_for(server_id)
             rows = cloud.boss.get(f'/os-migrations?instance_uuid={server_id}').json()['migrations']
-            wait(lambda: not driver(cloud, 'host3')._expected, 'the destination still expects it')
+            wait(lambda: not driver(cloud, 'host3').machine.expected, 'the destination still expects it')
             assert rows[0]['status'] == ending
             assert home(cloud, server_id) == ('host1' if ending == 'cancelled' else 'host3')
             wait(lambda: _settled(cloud, server_id), 'ports')

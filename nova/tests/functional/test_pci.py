@@ -79,7 +79,7 @@ def free(cloud):
 def given(cloud):
     """{(host, address): server} as the guests have them."""
     return {(host, address): uuid for host, compute in cloud.computes.items()
-            for uuid, guest in compute.driver._guests.items() for address in guest['pci_devices']}
+            for uuid, guest in compute.driver.machine.guests.items() for address in guest['pci_devices']}
 
 
 # ---- what a host has ---------------------------------------------------------

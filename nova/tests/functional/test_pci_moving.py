@@ -42,7 +42,7 @@ def test_a_move_that_is_confirmed(cloud, flavor):
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.RESIZED, cloud.row(uuid)['fault']
     assert had(cloud) == {'host1': [True], 'host2': [False] * count}
-    assert len(cloud.computes['host2'].driver._guests[uuid]['pci_devices']) == count
+    assert len(cloud.computes['host2'].driver.machine.guests[uuid]['pci_devices']) == count
     cloud.end(uuid, 'confirmResize')
     cloud.settle()
     assert had(cloud) == {'host2': [False] * count}
@@ -126,7 +126,7 @@ def test_evacuation(cloud):
     evacuation.evacuate(cloud, uuid)
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and had(cloud) == {'host2': [False]}
-    assert len(cloud.computes['host2'].driver._guests[uuid]['pci_devices']) == 1
+    assert len(cloud.computes['host2'].driver.machine.guests[uuid]['pci_devices']) == 1
     evacuation.come_back(cloud)
     assert devices.free(cloud) == {'host1': 2, 'host2': 1}
 

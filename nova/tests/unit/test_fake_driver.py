@@ -44,7 +44,7 @@ class TestContract(driver_contract.DriverContract):
             driver=made, events=events, image=core.IMAGE, uploads=made.images.found, boot_seconds=1,
             leftovers=leftovers, halt=lambda guest: made.change_by_itself(guest.uuid, states.SHUTDOWN),
             booted=lambda guest: None, vif=lambda: {'id': str(uuid.uuid4())},
-            ports=lambda guest: made._guests[guest.uuid]['networks'])
+            ports=lambda guest: made.machine.guests[guest.uuid]['networks'])
 
 
 def spawn(made):

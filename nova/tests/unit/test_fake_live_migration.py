@@ -63,7 +63,7 @@ def test_the_guest_moves(rig):
     rig.here.pause(rig.instance)
     rig.migrate(rig.prepare())
     assert rig.where() == ['host2'] and rig.there.power_state(rig.instance) == states.POWER_PAUSED
-    assert rig.there._guests[rig.instance.uuid]['networks'] == ['port']
+    assert rig.there.machine.guests[rig.instance.uuid]['networks'] == ['port']
     assert rig.reports[-1] == {
         'memory_total_bytes': 128 << 20, 'memory_processed_bytes': 128 << 20, 'memory_remaining_bytes': 0,
         'disk_total_bytes': 1 << 30, 'disk_processed_bytes': 1 << 30, 'disk_remaining_bytes': 0}

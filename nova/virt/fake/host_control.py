@@ -2,26 +2,27 @@
 from nova import exception
 from nova import states
 from nova.virt import driver
+from nova.virt.fake import machine
 
 _WORDS = {'reboot': 'rebooted', 'shutdown': 'shut down', 'startup': 'started'}
 
 
-class HostControl(driver.HostControl):
-    """Mixed into the fake driver: guests go off and on with their machine."""
+class HostControl(machine.Feature, driver.HostControl):
+    """Guests go off and on with their machine."""
 
     maintenance = False
 
     def host_power_action(self, action):
-        with self._lock:
+        with self.machine.lock:
             if action in ('reboot', 'shutdown'):
-                for guest in self._guests.values():
+                for guest in self.machine.guests.values():
                     if guest['power_state'] == states.RUNNING:
                         guest.update(power_state=states.SHUTDOWN, ran=True)
             if action in ('reboot', 'startup'):
-                for guest in self._guests.values():
+                for guest in self.machine.guests.values():
                     if guest.pop('ran', False):
                         guest['power_state'] = states.RUNNING
-            self._save()
+            self.machine.save()
             found = self.guests()
         for uuid, power_state in found.items():
             self.on_event(uuid, power_state)
@@ -30,34 +31,34 @@ class HostControl(driver.HostControl):
     def set_host_maintenance(self, enabled):
         self.maintenance = enabled
 
-    def _check_maintenance(self, instance):
+    def check_maintenance(self, instance):
         """:raises BuildFailed: no guest is started while the machine is being looked after"""
         if self.maintenance:
             raise exception.BuildFailed(instance_id=instance.uuid, reason='the host is in maintenance')
 
 
-class AssistedSnapshots(driver.AssistedSnapshots):
-    """Mixed into the fake driver. A guest has ``files``: {volume id: [its files, the active one last]}."""
+class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
+    """A guest has ``files``: {volume id: [its files, the active one last]}."""
 
     def create_volume_snapshot(self, context, instance, volume_id, create_info):
-        with self._operation('create_volume_snapshot', instance), self._lock:
-            files = self._guest(instance).setdefault('files', {}).setdefault(volume_id, [])
+        with self.machine.operation('create_volume_snapshot'), self.machine.lock:
+            files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if create_info['new_file'] not in files:
                 files.append(create_info['new_file'])
-            self._save()
+            self.machine.save()
 
     def delete_volume_snapshot(self, context, instance, volume_id, snapshot_id, delete_info):
-        with self._operation('delete_volume_snapshot', instance), self._lock:
-            files = self._guest(instance).setdefault('files', {}).setdefault(volume_id, [])
+        with self.machine.operation('delete_volume_snapshot'), self.machine.lock:
+            files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if delete_info.get('file_to_merge') in files:
                 files.remove(delete_info['file_to_merge'])
-            self._save()
+            self.machine.save()
 
 
-class ExtendVolume(driver.ExtendVolume):
-    """Mixed into the fake driver. A guest has ``sizes``: {volume id: GiB that it was told}."""
+class ExtendVolume(machine.Feature, driver.ExtendVolume):
+    """A guest has ``sizes``: {volume id: GiB that it was told}."""
 
     def extend_volume(self, context, instance, device):
-        with self._operation('extend_volume', instance), self._lock:
-            self._guest(instance).setdefault('sizes', {})[device['volume_id']] = device['volume_size']
-            self._save()
+        with self.machine.operation('extend_volume'), self.machine.lock:
+            self.machine.guest(instance).setdefault('sizes', {})[device['volume_id']] = device['volume_size']
+            self.machine.save()

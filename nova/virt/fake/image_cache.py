@@ -1,16 +1,13 @@
 """Images that were fetched ahead of time: their ids are remembered, nothing is stored."""
 from nova.virt import driver
+from nova.virt.fake import machine
 
 
-class ImageCache(driver.ImageCache):
+class ImageCache(machine.Feature, driver.ImageCache):
     """``cached_images`` has the ids, in the order of their coming."""
 
-    @property
-    def cached_images(self):
-        return self.__dict__.setdefault('_cached_images', [])
-
     def cache_image(self, context, image_id):
-        with self._operation('cache_image', None):
+        with self.machine.operation('cache_image'):
             self.images.show(context, image_id)
             if image_id not in self.cached_images:
                 self.cached_images.append(image_id)

@@ -4,30 +4,29 @@ import zlib
 
 from nova import states
 from nova.virt import driver
+from nova.virt.fake import machine
 
 MIB = 1024 * 1024
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 35900}
 PORTS = 10000                # of each kind
 
 
-class Inside(driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
-    """Mixed into the fake driver."""
-
+class Inside(machine.Feature, driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
     def set_admin_password(self, instance, password):
-        with self._operation('set_admin_password', instance), self._lock:
-            self._guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()
-            self._save()
+        with self.machine.operation('set_admin_password'), self.machine.lock:
+            self.machine.guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()
+            self.machine.save()
 
     def trigger_crash_dump(self, instance):
         """The guest dumps its memory and starts again."""
-        with self._operation('trigger_crash_dump', instance), self._lock:
-            guest = self._guest(instance)
+        with self.machine.operation('trigger_crash_dump'), self.machine.lock:
+            guest = self.machine.guest(instance)
             guest['dumps'] = guest.get('dumps', 0) + 1
-            self._set(instance, guest['power_state'], 'kernel crashed, memory dumped')
+            self.machine.set_state(instance, guest['power_state'], 'kernel crashed, memory dumped')
 
     def diagnostics(self, instance):
-        with self._operation('diagnostics', instance):
-            guest = self._guest(instance)
+        with self.machine.operation('diagnostics'):
+            guest = self.machine.guest(instance)
             lines = len(guest['console'])
             disks = 1 + bool(instance.ephemeral_gb)
             return {
@@ -44,8 +43,8 @@ class Inside(driver.Password, driver.CrashDump, driver.Diagnostics, driver.Conso
                                    'used': instance.memory_mb if guest['power_state'] == states.RUNNING else 0}}
 
     def console(self, instance, kind):
-        with self._operation('console', instance):
-            self._guest(instance)
+        with self.machine.operation('console'):
+            self.machine.guest(instance)
             number = zlib.crc32(instance.uuid.encode()) % PORTS
             port = CONSOLE_PORTS[kind] + number
             return {'host': self.conf.my_ip, 'port': port, 'tls_port': port + 1 if kind == 'spice' else None,

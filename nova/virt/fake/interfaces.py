@@ -1,23 +1,24 @@
 """Ports that guests of the fake driver get and lose."""
 from nova import exception
 from nova.virt import driver
+from nova.virt.fake import machine
 
 
-class Interfaces(driver.Interfaces):
+class Interfaces(machine.Feature, driver.Interfaces):
     """A guest's ports are ids in ``networks``, in the order in which they were plugged."""
 
     def attach_interface(self, context, instance, vif):
-        with self._operation('attach_interface', instance), self._lock:
-            guest = self._guest(instance)
+        with self.machine.operation('attach_interface'), self.machine.lock:
+            guest = self.machine.guest(instance)
             if vif['id'] not in guest['networks']:
                 guest['networks'] = [*guest['networks'], vif['id']]
-                self._save()
+                self.machine.save()
 
     def detach_interface(self, context, instance, vif):
-        with self._operation('detach_interface', instance), self._lock:
+        with self.machine.operation('detach_interface'), self.machine.lock:
             try:
-                guest = self._guest(instance)
+                guest = self.machine.guest(instance)
             except exception.GuestNotFound:
                 return
             guest['networks'] = [ident for ident in guest['networks'] if ident != vif['id']]
-            self._save()
+            self.machine.save()

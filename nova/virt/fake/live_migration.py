@@ -5,6 +5,7 @@ import weakref
 
 from nova import exception
 from nova.virt import driver
+from nova.virt.fake import machine
 
 STEP_S = 0.02            # between two looks at what was asked meanwhile, and two reports of progress
 GIB = 1 << 30
@@ -13,16 +14,14 @@ GIB = 1 << 30
 _REACHABLE = weakref.WeakValueDictionary()
 
 
-class LiveMigration(driver.LiveMigration):
-    """Mixed into the fake driver.
-
-    It takes ``delays['live_migrate']`` seconds. A guest that comes needs a host that expects it.
+class LiveMigration(machine.Feature, driver.LiveMigration):
+    """A migration takes ``delays['live_migrate']`` seconds. A guest that comes needs a host that expects it.
     """
 
     shares_disks = False         # with the other hosts
 
-    def _init_live_migration(self):
-        self._expected = {}          # uuid -> network_info, of guests that are about to come
+    def connect(self):
+        """Let the other hosts reach this one."""
         self._jobs = {}              # uuid -> _Job
         self._wire = (self.conf.fake.state_dir or id(self.conf), self.host)
         _REACHABLE[self._wire] = self
@@ -33,7 +32,7 @@ class LiveMigration(driver.LiveMigration):
             del _REACHABLE[self._wire]
 
     def check_destination(self, instance, block_migration, disk_over_commit):
-        with self._operation('check_destination', instance):
+        with self.machine.operation('check_destination'):
             copied = not self.shares_disks and _has_local_disks(instance)
             if block_migration is False and copied:
                 raise exception.MigrationPreCheckError(
@@ -41,25 +40,25 @@ class LiveMigration(driver.LiveMigration):
             return {'block_migration': copied}
 
     def check_source(self, instance, facts):
-        with self._operation('check_source', instance):
-            self._guest(instance)
+        with self.machine.operation('check_source'):
+            self.machine.guest(instance)
             return facts
 
     def pre_live_migration(self, context, instance, network_info, block_devices, facts):
-        with self._operation('pre_live_migration', instance), self._lock:
-            self._expected[instance.uuid] = [vif['id'] for vif in network_info]
+        with self.machine.operation('pre_live_migration'), self.machine.lock:
+            self.machine.expected[instance.uuid] = [vif['id'] for vif in network_info]
             return facts
 
     def live_migrate(self, context, instance, destination, facts, progress):
         job = self._jobs[instance.uuid] = _Job(self.delays.get('live_migrate', 0), instance)
         try:
-            self._guest(instance)
+            self.machine.guest(instance)
             while not job.done():
                 progress(job.progress())
                 if job.aborted.wait(min(STEP_S, job.left())):
                     raise exception.MigrationAborted(instance_id=instance.uuid)
             progress(job.progress())
-            self._fail('live_migrate')
+            self.machine.fail('live_migrate')
             self._send(instance.uuid, self._wire[:1] + (destination['host'],), facts.get('numa_topology'))
         finally:
             self._jobs.pop(instance.uuid, None)
@@ -70,13 +69,14 @@ class LiveMigration(driver.LiveMigration):
         if other is None or _REACHABLE.get(self._wire) is not self:
             raise exception.VirtError(operation='migrate the guest', reason='the connection to the host is lost')
         first, second = sorted((self, other), key=lambda each: each.host)
-        with first._lock, second._lock:
-            if uuid not in other._expected:
+        with first.machine.lock, second.machine.lock:
+            if uuid not in other.machine.expected:
                 raise exception.VirtError(operation='migrate the guest', reason='the host does not expect it')
-            guest = self._guests.pop(uuid)
-            other._guests[uuid] = {**guest, 'networks': other._expected.pop(uuid), 'numa_topology': topology}
-            self._save()
-            other._save()
+            guest = self.machine.guests.pop(uuid)
+            other.machine.guests[uuid] = {**guest, 'networks': other.machine.expected.pop(uuid),
+                                          'numa_topology': topology}
+            self.machine.save()
+            other.machine.save()
 
     def abort_live_migration(self, instance):
         job = self._jobs.get(instance.uuid)
@@ -84,22 +84,22 @@ class LiveMigration(driver.LiveMigration):
             job.aborted.set()
 
     def force_complete_live_migration(self, instance):
-        with self._operation('force_complete_live_migration', instance):
+        with self.machine.operation('force_complete_live_migration'):
             job = self._jobs.get(instance.uuid)
             if job is not None:
                 job.forced = True
 
     def post_live_migration_at_source(self, context, instance, network_info, facts):
-        with self._operation('post_live_migration_at_source', instance):
+        with self.machine.operation('post_live_migration_at_source'):
             pass                     # nothing of a fake guest stays behind
 
     def post_live_migration_at_destination(self, context, instance, network_info):
-        with self._operation('post_live_migration_at_destination', instance):
-            self._guest(instance)
+        with self.machine.operation('post_live_migration_at_destination'):
+            self.machine.guest(instance)
 
     def rollback_live_migration(self, context, instance, network_info, facts):
-        with self._operation('rollback_live_migration', instance), self._lock:
-            self._expected.pop(instance.uuid, None)
+        with self.machine.operation('rollback_live_migration'), self.machine.lock:
+            self.machine.expected.pop(instance.uuid, None)
 
 
 def _has_local_disks(instance):

@@ -1,22 +1,21 @@
 """Shares of guests that are not there: the guest's record says which it has."""
 from nova.virt import driver
+from nova.virt.fake import machine
 
 
-class Shares(driver.Shares):
-    """Needs what FakeDriver has."""
-
+class Shares(machine.Feature, driver.Shares):
     def attach_share(self, context, instance, share):
-        with self._operation('attach_share', instance), self._lock:
-            guest = self._guest(instance)
+        with self.machine.operation('attach_share'), self.machine.lock:
+            guest = self.machine.guest(instance)
             guest['shares'] = {**guest.get('shares', {}), share['share_id']: share['tag']}
-            self._save()
+            self.machine.save()
 
     def detach_share(self, context, instance, share):
-        with self._operation('detach_share', instance), self._lock:
-            if self._guests.get(instance.uuid, {}).get('shares', {}).pop(share['share_id'], None):
-                self._save()
+        with self.machine.operation('detach_share'), self.machine.lock:
+            if self.machine.guests.get(instance.uuid, {}).get('shares', {}).pop(share['share_id'], None):
+                self.machine.save()
 
     def shares(self, uuid):
         """{share id: tag} of a guest."""
-        with self._lock:
-            return dict(self._guests[uuid].get('shares', {}))
+        with self.machine.lock:
+            return dict(self.machine.guests[uuid].get('shares', {}))

@@ -1,0 +1,162 @@
+"""The guests of one fake host, as data: what its features work on."""
+from __future__ import annotations
+
+import contextlib
+import copy
+import glob
+import json
+import os
+import pathlib
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from nova import exception
+from nova.objects import instance as instance_object
+from nova.virt.fake import pci
+
+CONSOLE_LINES = 1000         # of a guest that are kept
+DISK_BYTES = 1024 * 1024     # of a snapshot
+
+
+class Machine:
+    """Guests in memory and, with a state directory, in a file that outlives the process.
+
+    delays     {operation: seconds}; operations are names of methods of the driver
+    failures   {operation: share of the calls that fail, or an exception to raise}
+    lock       held while guests are read and changed; may be taken again by its holder
+    guests     {uuid: guest}, a dict for JSON
+    kept       {uuid: guest as it was} of guests that have moved away and may come back
+    expected   {uuid: [port id]} of guests that are about to arrive by live migration
+
+    ``guests_file`` and ``kept_file`` are None without a directory.
+    """
+
+    def __init__(self, host: str, directory: str | None, delays: dict[str, str], failures: dict[str, str]) -> None:
+        self.delays = {name: float(seconds) for name, seconds in delays.items()}
+        self.failures: dict[str, Any] = {name: float(share) for name, share in failures.items()}
+        self.lock = threading.RLock()
+        self.guests: dict[str, Any] = {}
+        self.kept: dict[str, Any] = {}
+        self.expected: dict[str, list[str]] = {}
+        self._directory = pathlib.Path(directory) if directory else None
+        self.guests_file = self._directory and self._directory / f'{host}.json'
+        self.kept_file = self._directory and self._directory / f'{host}.kept'
+        self._disks = f'snapshot-{host}-'        # first part of the names of the copies of disks
+
+    def load(self) -> None:
+        """Read what an earlier process has left; remove the disk of a snapshot that a crash ended."""
+        if self._directory is None or self.guests_file is None or self.kept_file is None:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for path in self._directory.glob(glob.escape(self._disks) + '*'):
+            path.unlink()
+        with self.lock:
+            if self.guests_file.exists():
+                self.guests = orjson.loads(self.guests_file.read_bytes())
+            if self.kept_file.exists():
+                self.kept = json.loads(self.kept_file.read_text())
+
+    def save(self) -> None:
+        """Write the guests."""
+        if self.guests_file is not None:
+            _replace(self.guests_file, orjson.dumps(self.guests))
+
+    @contextlib.contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Take as long as configured, and fail as often."""
+        if self.delays.get(name):
+            time.sleep(self.delays[name])
+        self.fail(name)
+        yield
+
+    def fail(self, name: str) -> None:
+        """Fail as often as configured.
+
+        :raises VirtError: or the exception that is configured
+        """
+        failure = self.failures.get(name)
+        if isinstance(failure, Exception):
+            raise failure
+        if failure and random.random() < failure:
+            raise exception.VirtError(operation=name, reason='a failure was configured')
+
+    def guest(self, instance: instance_object.Instance) -> dict[str, Any]:
+        """The guest of a server.
+
+        :raises GuestNotFound: this host has none
+        """
+        with self.lock:
+            if instance.uuid not in self.guests:
+                raise exception.GuestNotFound(instance_id=instance.uuid)
+            return self.guests[instance.uuid]
+
+    def put(self, instance: instance_object.Instance, power_state: int, network_info: list[Any], *lines: str) -> None:
+        """Make the guest of a server, or make it again, with these ports; add lines to its console."""
+        with self.lock:
+            devices = pci.given(instance, self.guests)
+            guest = self.guests.setdefault(instance.uuid, {'console': []})
+            guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
+            guest['networks'] = [vif['id'] for vif in network_info]
+            guest['numa_topology'] = instance.numa_topology
+            guest['pci_devices'] = devices
+            self.set_state(instance, power_state, *lines)
+
+    def set_state(self, instance: instance_object.Instance, power_state: int, *lines: str) -> None:
+        """Set the power state of a guest; add lines to its console."""
+        with self.lock:
+            guest = self.guest(instance)
+            guest['power_state'] = power_state
+            console = [*guest['console'], *(f'{instance.hostname}: {line}' for line in lines)]
+            guest['console'] = console[-CONSOLE_LINES:]
+            self.save()
+
+    def keep_volumes(self, instance: instance_object.Instance, devices: list[dict[str, Any]]) -> None:
+        """Set the volumes that a guest is made with: block_device_mappings rows."""
+        self.guests[instance.uuid]['volumes'] = {
+            device['volume_id']: device['device_name'] for device in devices
+            if device.get('destination_type') == 'volume'}
+
+    def keep(self, uuid: str, guest: dict[str, Any]) -> None:
+        """Keep a guest as it was, for a way back."""
+        self.kept[uuid] = guest
+        self._save_kept()
+
+    def bring_back(self, uuid: str) -> None:
+        """Make a guest again as it was when it left, if it is kept."""
+        if uuid in self.kept:
+            self.guests[uuid] = copy.deepcopy(self.kept[uuid])
+
+    def forget_kept(self, uuid: str) -> None:
+        """Forget a guest that has moved away for good."""
+        if self.kept.pop(uuid, None) is not None:
+            self._save_kept()
+
+    def _save_kept(self) -> None:
+        if self.kept_file is not None:
+            _replace(self.kept_file, json.dumps(self.kept).encode())
+
+    @contextlib.contextmanager
+    def disk(self) -> Iterator[str]:
+        """The path of a small raw disk that goes with the block."""
+        with tempfile.NamedTemporaryFile(dir=self._directory, prefix=self._disks) as file:
+            file.write(b'fake disk'.ljust(DISK_BYTES, b'\0'))
+            file.flush()
+            yield file.name
+
+
+class Feature:
+    """A feature of the fake driver: besides what every driver has it uses the machine."""
+
+    machine: Machine
+
+
+def _replace(path: pathlib.Path, content: bytes) -> None:
+    fresh = path.with_name(path.name + '.new')
+    fresh.write_bytes(content)
+    os.replace(fresh, path)
