@@ -19,6 +19,8 @@ from nova.runtime.http import priorities
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
 LATE_INTERVAL = 20                  # the same, of those that have just got theirs
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
+VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points: where other packages add theirs
+VOLUME_BACKENDS = 'nova.volume.backends'
 METADATA_THREADS = 8                # guests of one host that are answered at once
 # Which threads a request takes; the first line that fits counts, what fits none is the compute API.
 HTTP_FACES = [
@@ -193,7 +195,7 @@ def compute(conf, bus, host, images):
     images = grants.GrantedImages(images)
     driver = virt_driver(conf, host, images)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
-    plumbed = conf.compute_driver != 'fake' and conf.network.driver == 'linux'
+    plumbed = driver.real_guests and conf.network.driver != 'fake'
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
         images, network_server=host if plumbed else None)
@@ -203,17 +205,11 @@ def compute(conf, bus, host, images):
 def virt_driver(conf, host, images):
     """The driver that compute_driver names.
 
-    :raises InvalidInput: it needs something that is not installed
+    :raises InvalidOption: there is none of this name, or it needs something that is not installed
     """
-    if conf.compute_driver == 'fake':
-        from nova.virt import fake
-        return fake.FakeDriver(conf, host, images)
-    try:
-        from nova.virt.libvirt import driver
-    except ImportError as error:
-        raise exception.InvalidInput(f'compute_driver libvirt needs the Python module {error.name}: '
-                                     "install nova[libvirt], or set compute_driver to fake.") from None
-    return driver.LibvirtDriver(conf, host, images, _image_check(conf))
+    from nova.runtime import entry_points
+    found = entry_points.named('compute_driver', conf.compute_driver, VIRT_DRIVERS)
+    return found(conf, host, images, _image_check(conf))
 
 
 def _image_check(conf):
@@ -251,14 +247,8 @@ def volumes(conf, api_db, images):
 
     :param images: nova.image.api.Images, what the embedded volumes are made from
     """
-    if conf.volume.backend == 'embedded':
-        from nova.volume import embedded
-        return embedded.EmbeddedVolumes(conf, api_db, images)
-    if conf.volume.backend == 'cinder':
-        from nova.volume import cinder
-        return cinder.CinderVolumes(conf)
-    from nova.volume import api
-    return api.NoVolumes()
+    from nova.runtime import entry_points
+    return entry_points.named('[volume] backend', conf.volume.backend, VOLUME_BACKENDS).new(conf, api_db, images)
 
 
 def identity(conf, api_db, base_url):

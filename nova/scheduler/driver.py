@@ -3,7 +3,7 @@ import inspect
 
 from nova import exception
 from nova.scheduler import interface
-from nova.scheduler import loading
+from nova.runtime import entry_points
 from nova.scheduler import manager
 
 ENTRY_POINTS = 'nova.scheduler.driver'
@@ -20,7 +20,7 @@ def load(conf, api_db, cells):
     name = conf.scheduler.driver
     if name in FILTER_SCHEDULER:
         return manager.SchedulerManager(conf, api_db, cells)
-    cls = loading.named('[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
+    cls = entry_points.named('[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
     methods = [*interface.INTERFACE.methods, 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]
     if not inspect.isclass(cls) or missing:

@@ -85,10 +85,15 @@ class ComputeDriver:
     :param conf: the configuration
     :param host: name of the compute host
     :param images: an ImageSource
+    :param inspect_image: a function of a path and a disk format that raises ImageUnacceptable; None: nothing is checked
+
+    ``real_guests`` is False where nothing runs: no network is plumbed for such guests.
     """
 
-    def __init__(self, conf, host, images):
-        self.conf, self.host, self.images = conf, host, images
+    real_guests = True
+
+    def __init__(self, conf, host, images, inspect_image=None):
+        self.conf, self.host, self.images, self.inspect_image = conf, host, images, inspect_image
         self.on_event = lambda uuid, power_state: None
 
     @classmethod

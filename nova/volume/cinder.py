@@ -1,6 +1,11 @@
 """Volumes of a Block Storage service (Cinder v3) over HTTP."""
+from __future__ import annotations
+
 import logging
 import re
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.runtime import rest_client
@@ -29,6 +34,10 @@ class CinderVolumes(api.Volumes):
     def __init__(self, conf):
         self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
         self._root = None
+
+    @classmethod
+    def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> CinderVolumes:
+        return cls(conf)
 
     # ---- volumes
 

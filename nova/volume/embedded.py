@@ -3,7 +3,12 @@
 A caller sees its own project's volumes, an administrator all; everything else does not exist for it. The status of
 a volume follows from its attachments, and a transaction that changes them holds the volume's row.
 """
+from __future__ import annotations
+
 import uuid
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
@@ -36,6 +41,10 @@ class EmbeddedVolumes(api.Volumes):
     :param database: the API database
     :param images: nova.image.api.Images
     """
+
+    @classmethod
+    def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> EmbeddedVolumes:
+        return cls(conf, api_db, images)
 
     def __init__(self, conf, database, images):
         self.conf, self.db, self.images = conf, database, images

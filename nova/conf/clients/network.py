@@ -12,8 +12,9 @@ def _range(text):
 
 
 OPTIONS = [
-    cfg.StrOpt('driver', default='linux', choices=['linux', 'fake'],
-               help='linux: bridges, dnsmasq and nftables on this host; needs root. '
+    cfg.StrOpt('driver', default='linux', max_length=255,
+               help='The name of an entry point of the group nova.network.drivers, or the path of a class. '
+                    'linux: bridges, dnsmasq and nftables on this host; needs root. '
                     'fake: addresses and ports are real rows, the host is left alone.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
                help='Bridge of the default network. Other names on the host derive from it: two clouds on '

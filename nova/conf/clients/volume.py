@@ -4,8 +4,9 @@ from oslo_config import cfg
 GROUP = 'volume'
 
 OPTIONS = [
-    cfg.StrOpt('backend', default='embedded', choices=['embedded', 'cinder', 'none'],
-               help='embedded: this deployment keeps its volumes itself. cinder: the Block Storage service that the '
+    cfg.StrOpt('backend', default='embedded', max_length=255,
+               help='The name of an entry point of the group nova.volume.backends, or the path of a class. '
+                    'embedded: this deployment keeps its volumes itself. cinder: the Block Storage service that the '
                     '[cinder] section names. none: servers have local disks alone.'),
     cfg.IntOpt('max_local_block_devices', default=3, min=-1, max=1000,
                help='Local disks (root, ephemeral and swap) that one request for a server may ask for. -1: no limit; '

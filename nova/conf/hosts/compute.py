@@ -4,8 +4,9 @@ from oslo_config import cfg
 GROUP = None
 
 OPTIONS = [
-    cfg.StrOpt('compute_driver', default='libvirt', choices=['libvirt', 'fake'],
-               help='libvirt: QEMU or KVM guests. fake: no guests at all, everything else is real.'),
+    cfg.StrOpt('compute_driver', default='libvirt', max_length=255,
+               help='The name of an entry point of the group nova.virt.drivers, or the path of a class. '
+                    'libvirt: QEMU or KVM guests. fake: no guests at all, everything else is real.'),
     cfg.StrOpt('network_locality', default='',
                help='Name of the part of the network that this host is in, as a rack or a switch: servers of a group '
                     'with the policy network-proximity stand in one. Metadata network_locality of host aggregates says '

@@ -16,7 +16,7 @@ import importlib
 import inspect
 
 from nova import exception
-from nova.scheduler import loading
+from nova.runtime import entry_points
 from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.base import Remembered
 from nova.scheduler.filters.plugins import BaseHostFilter
@@ -71,7 +71,7 @@ def available(names):
 
 
 def _loaded(option, name):
-    return loading.named(option, name, ENTRY_POINTS, sorted(builtin_filters()))
+    return entry_points.named(option, name, ENTRY_POINTS, sorted(builtin_filters()))
 
 
 def load(conf, names):
@@ -82,7 +82,7 @@ def load(conf, names):
     :raises InvalidOption: there is no such filter; the text names those that there are
     """
     known = available(conf.filter_scheduler.available_filters)
-    points = loading.entry_points(ENTRY_POINTS)
+    points = entry_points.installed(ENTRY_POINTS)
     first = always()
     found = [cls(conf) for cls in first]
     for name in dict.fromkeys(_OTHER_NAMES.get(name, name) for name in names):

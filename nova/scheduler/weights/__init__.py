@@ -13,7 +13,7 @@ import numpy as np
 from nova import exception
 from nova.scheduler import aggregate_values
 from nova.scheduler import groups
-from nova.scheduler import loading
+from nova.runtime import entry_points
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import busy
 from nova.scheduler.weights.plugins import BaseHostWeigher
@@ -151,7 +151,7 @@ def load(conf):
         if short in builtin:
             found[short] = builtin[short]
             continue
-        cls = loading.named('weight_classes', name, ENTRY_POINTS, [ALL, *sorted(builtin)])
+        cls = entry_points.named('weight_classes', name, ENTRY_POINTS, [ALL, *sorted(builtin)])
         if not inspect.isclass(cls) or not issubclass(cls, BaseHostWeigher):
             raise exception.InvalidOption(
                 f'weight_classes: {name} is no subclass of nova.scheduler.weights.BaseHostWeigher.')

@@ -32,7 +32,8 @@ class Bus:
     ('libvirt', 'linux', {'server': 'host1'}), ('libvirt', 'fake', {}), ('fake', 'linux', {})])
 def test_the_plumbing_of_real_guests_is_their_hosts(monkeypatch, driver, network, server):
     conf, bus = nova_conf.new(files=[], compute_driver=driver, network__driver=network), Bus()
-    monkeypatch.setattr(assembly, 'virt_driver', fake.FakeDriver)
+    driver_of = {'libvirt': type('Real', (fake.FakeDriver,), {'real_guests': True}), 'fake': fake.FakeDriver}[driver]
+    monkeypatch.setattr(assembly, 'virt_driver', driver_of)
     manager = assembly.compute(conf, bus, 'host1', None).manager
     manager.network.network_info(None, instance_uuid='u')
     assert bus.asked == [('network', {'instance_uuid': 'u', **server})]

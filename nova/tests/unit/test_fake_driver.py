@@ -9,6 +9,7 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova import states
+from nova.cloud import assembly
 from nova.tests import core
 from nova.tests.contract import driver_contract
 from nova.virt import driver
@@ -68,6 +69,14 @@ def test_what_a_killed_snapshot_left_is_removed(tmp_path):
     other.touch()
     make(tmp_path)
     assert not mine.exists() and other.exists()
+
+
+def test_a_driver_is_named_by_entry_point_or_path():
+    def driver_of(name):
+        return assembly.virt_driver(nova_conf.new(files=[], compute_driver=name), 'host1', None)
+    assert type(driver_of('fake')) is type(driver_of('nova.virt.fake.driver.FakeDriver')) is fake.FakeDriver
+    with pytest.raises(exception.InvalidOption, match='There are fake, libvirt, and paths of classes'):
+        driver_of('vapour')
 
 
 def test_configured_failures_and_delays(tmp_path):

@@ -35,8 +35,10 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                  interfaces.Interfaces, volumes.Volumes, shares.Shares):
     """See virt/driver.py; ``delays`` and ``failures`` are those of the machine, and may be changed while it works."""
 
-    def __init__(self, conf, host, images):
-        super().__init__(conf, host, images)
+    real_guests = False
+
+    def __init__(self, conf, host, images, inspect_image=None):
+        super().__init__(conf, host, images, inspect_image)
         self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
         self.cached_images = []      # ids of images that were fetched ahead of time
         self.connect()

@@ -45,7 +45,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     """
 
     def __init__(self, conf, host, images, inspect_image=None):
-        super().__init__(conf, host, images)
+        super().__init__(conf, host, images, inspect_image)
         options = conf.libvirt
         self._qemu_img = qemu_img.QemuImg(options.qemu_img_timeout, options.sandbox_images)
         self.storage = storage.Storage(

@@ -8,7 +8,7 @@ from oslo_utils import importutils
 from nova import exception
 
 
-def entry_points(group):
+def installed(group):
     """{name: entry point} of what installed packages offer."""
     return _found(group, tuple(sys.path))
 
@@ -19,14 +19,14 @@ def _found(group, _path):
     return {point.name: point for point in importlib.metadata.entry_points(group=group)}
 
 
-def named(option, name, group, known):
+def named(option, name, group, known=()):
     """What the entry point of this name in the group, or the path, is.
 
     :param option: that has the name
     :param known: names that the option takes beside paths and the group's, for the error
     :raises InvalidOption: there is no such thing; the text says what there is
     """
-    points = entry_points(group)
+    points = installed(group)
     try:
         if name in points:
             return points[name].load()
