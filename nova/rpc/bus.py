@@ -134,6 +134,7 @@ class Bus:
     def serve(self, interface, manager, server, admission=None):
         """A server that dispatches the interface's methods to ``manager``; not yet started.
 
+        :param manager: what rpc.interface.methods_of takes
         :param admission: rpc.admission.Admission: what compute hosts may ask for; None: nothing
         :raises TypeError: the manager lacks a method of the interface
         """
@@ -359,12 +360,9 @@ def _leave(server):
 
 def _endpoint(interface, manager, work, admission):
     """An object with the interface's methods, and nothing else, of ``manager``."""
-    missing = [name for name in interface.methods if not callable(getattr(manager, name, None))]
-    if missing:
-        raise TypeError(f'{type(manager).__name__} lacks {", ".join(missing)} of the {interface.topic} interface')
+    table = rpc_interface.methods_of(interface, manager)
     methods = {name: staticmethod(_counted(interface.topic, row, work,
-                                           _guarded(interface.topic, row, _admitted(
-                                               admission, name, getattr(manager, name)))))
+                                           _guarded(interface.topic, row, _admitted(admission, name, table[name]))))
                for name, row in interface.methods.items()}
     return type('Endpoint', (), {'target': oslo_messaging.Target(version=interface.version), **methods})()
 

@@ -1,10 +1,13 @@
 """What a service offers to the others: rows, one a method, and a version.
 
-A caller's client and the manager's dispatch are both made from these rows; a contract test compares them with the
-manager's methods. Additions raise the minor version, anything else the major one; rpc/versions.py says what
-is sent to older services during an upgrade.
+A caller's client is made from these rows, and a manager's table of callables (``Methods``) is checked against them when
+it is made. Additions raise the minor version, anything else the major one; rpc/versions.py says what is sent to older
+services during an upgrade.
 """
+import collections.abc
 import dataclasses
+import inspect
+import typing
 
 from nova import exception
 
@@ -91,6 +94,68 @@ class Interface:
     def __init__(self, topic, version, *methods):
         self.topic, self.version = topic, version
         self.methods = {method.name: method for method in methods}
+
+
+class Methods(collections.abc.Mapping):
+    """What serves an interface: {method name: callable(context, **arguments)}, every method and nothing else.
+
+    The methods are attributes as well, so that a caller in the same process uses it as it uses a client.
+
+    :param table: callables by name; each takes a context and the arguments of the method's row, by these names
+    :raises TypeError: a method has no callable, a callable has no method, or its arguments are not those of the row
+    """
+
+    def __init__(self, interface: Interface, table: collections.abc.Mapping[str, typing.Callable]) -> None:
+        _check(interface, table)
+        for name, function in table.items():
+            _check_arguments(interface, interface.methods[name], function)
+        self._table = dict(table)
+
+    def __getitem__(self, name: str) -> typing.Callable:
+        return self._table[name]
+
+    def __iter__(self) -> typing.Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getattr__(self, name: str) -> typing.Callable:
+        if name.startswith('_') or name not in self._table:
+            raise AttributeError(name)
+        return self._table[name]
+
+
+def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping[str, typing.Callable]:
+    """The callables that serve an interface.
+
+    :param manager: a Methods, an object that has one as ``methods``, or an object with a method for each row
+    :raises TypeError: a method is missing
+    """
+    table = getattr(manager, 'methods', manager)
+    if not isinstance(table, collections.abc.Mapping):
+        table = {name: getattr(manager, name, None) for name in interface.methods}
+    _check(interface, table, type(manager).__name__)
+    return table
+
+
+def _check(interface: Interface, table: collections.abc.Mapping, owner: str = 'The table') -> None:
+    missing = [name for name in interface.methods if not callable(table.get(name))]
+    if missing:
+        raise TypeError(f'{owner} lacks {", ".join(missing)} of the {interface.topic} interface')
+    unknown = sorted(table.keys() - interface.methods.keys())
+    if unknown:
+        raise TypeError(f'{owner} has {", ".join(unknown)}, which the {interface.topic} interface has not')
+
+
+def _check_arguments(interface: Interface, row: Method, function: typing.Callable) -> None:
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if [each.name for each in parameters] != list(row.arguments):
+        raise TypeError(f'{interface.topic}.{row.name} takes {", ".join(row.arguments) or "nothing"}, its callable '
+                        f'{", ".join(each.name for each in parameters) or "nothing"}')
+    late = {each.name for each in row.newer}
+    if any(each.name in late and each.default is inspect.Parameter.empty for each in parameters):
+        raise TypeError(f'{interface.topic}.{row.name}: arguments that came later need a default')
 
 
 # An object that is too new for its receiver: primitive as JSON text, versions {name: version} that the receiver knows

@@ -100,7 +100,7 @@ class Bus:
     def dispatch(self, topic, manager, method, ctx, arguments):
         if topic in self.admissions:
             ctx = self.admissions[topic].admit(ctx, method, arguments)
-        return getattr(manager, method)(ctx, **arguments)
+        return getattr(getattr(manager, 'methods', manager), method)(ctx, **arguments)
 
     def cast(self, function, ctx, arguments):
         with self._lock:

@@ -17,6 +17,8 @@ from nova.rpc import inprocess
 from nova.rpc import serializer
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
+from nova.rpc.interface import Methods
+from nova.rpc.interface import Newer
 
 ECHO = Interface('echo', '1.2',
                  Method('echo', ('value',), call=True),
@@ -247,6 +249,45 @@ def test_a_server_of_an_older_version_refuses_a_newer_method():
 def test_a_manager_must_have_every_method():
     with pytest.raises(TypeError, match='Half lacks .*echo'):
         make_bus().serve(ECHO, type('Half', (), {})(), 'one')
+
+
+PAIR = Interface('pair', '1.1', Method('fetch', ('key',), call=True),
+                 Method('put', ('key', 'note'), newer=(Newer('note', '1.1', optional=True),)))
+
+
+def fetch(ctx, key):
+    return key
+
+
+def put(ctx, key, note=None):
+    pass
+
+
+def test_a_table_of_methods_is_called_by_name_and_by_attribute():
+    methods = Methods(PAIR, {'fetch': fetch, 'put': put})
+    assert methods['fetch'](None, key=1) == 1 and methods.put(None, 2) is None and set(methods) == {'fetch', 'put'}
+    with pytest.raises(AttributeError):
+        _ = methods.other
+
+
+@pytest.mark.parametrize('table, error', [
+    ({'fetch': fetch}, 'lacks put of the pair interface'),
+    ({'fetch': fetch, 'put': put, 'other': fetch}, 'has other, which'),
+    ({'fetch': fetch, 'put': fetch}, 'pair.put takes key, note, its callable key'),
+    ({'fetch': fetch, 'put': lambda ctx, key, note: None}, 'pair.put: arguments that came later need a default')])
+def test_a_table_that_does_not_fit_its_interface_is_refused(table, error):
+    with pytest.raises(TypeError, match=error):
+        Methods(PAIR, table)
+
+
+@pytest.mark.parametrize('of', [dict, lambda table: type('Manager', (), {'methods': table})()])
+def test_a_server_takes_a_table_of_methods_or_its_owner(of):
+    made = make_bus()
+    server = made.serve(PAIR, of(Methods(PAIR, {'fetch': fetch, 'put': put})), 'one')
+    server.start()
+    assert made.client(PAIR).fetch(CONTEXT, key='k') == 'k'
+    server.stop()
+    server.wait(20)
 
 
 def test_only_the_rows_can_be_called(served):
