@@ -144,7 +144,7 @@ class Action:
     conductor    method of the conductor's RPC interface that goes on with it, with the instance's uuid, where the
                  server may have no host
     beside       it takes a while and sets no task state: several may wait for the same server, and its record
-                 stays open until it is done (compute/beside.py)
+                 stays open until it is done (compute/background_actions.py)
     """
 
     name: str

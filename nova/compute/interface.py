@@ -20,7 +20,7 @@ INTERFACE = Interface(
     # one more address for the server's port in a network, and one less
     Method('add_fixed_ip', ('instance', 'network_id')),
     Method('remove_fixed_ip', ('instance', 'address')),
-    # an interrupted action beside others, see compute/beside.py; the context is that of its request
+    # an interrupted background action, see compute/background_actions.py; the context is that of its request
     Method('take_up', ('instance', 'action', 'arguments')),
     Method('attach_volume', ('instance', 'bdm_uuid')),
     Method('detach_volume', ('instance', 'bdm_uuid')),
@@ -38,7 +38,7 @@ INTERFACE = Interface(
     Method('inject_network_info', ('instance',)),
     Method('soft_delete_instance', ('instance',)),
     Method('restore_instance', ('instance',)),
-    # -> dict, see compute/inside.py
+    # -> dict, see compute/guest_operations.py
     Method('get_diagnostics', ('instance',), call=True),
     # where a console of the kind ('vnc', 'spice', 'serial', 'mks') is -> dict, see virt.driver.Consoles
     Method('get_console', ('instance', 'kind'), call=True),
@@ -68,9 +68,9 @@ INTERFACE = Interface(
     # takes in a server of a host that is down; and what that host does about it when it is back
     Method('evacuate_instance', ('instance', 'spec', 'migration')),
     Method('remove_evacuated_guests', ()),
-    # what other services tell: [{'name', 'tag', 'status'}], see compute/events.py
+    # events of other services: [{'name', 'tag', 'status'}], see compute/external_events.py
     Method('external_instance_event', ('instance', 'events')),
-    # files of volume snapshots; the volume service is told how it went
+    # files of volume snapshots; the volume service gets a report
     Method('create_volume_snapshot', ('instance', 'volume_id', 'create_info')),
     Method('delete_volume_snapshot', ('instance', 'volume_id', 'snapshot_id', 'delete_info')),
     # the machine: 'reboot', 'shutdown' or 'startup' -> what is being done, as a word

@@ -4,10 +4,17 @@ The conductor stands between the two: it holds the rows, and lets the destinatio
 """
 import logging
 import time
+import typing
 
+from nova import context
 from nova import exception
+from nova import objects
 from nova import states
+from nova.compute import notifications
 from nova.compute import queue
+from nova.compute import tasks
+from nova.compute import volumes
+from nova.compute.host import Host
 from nova.objects import faults
 from nova.virt import driver as virt
 
@@ -18,83 +25,113 @@ REPORT_S = 1             # between two reports of progress, each of which is a w
 
 
 class LiveMigration:
-    """The part of the compute's manager that migrates live; mixed into it."""
+    """Sends and receives running guests.
+
+    :param turns: how many servers leave this host at once
+    """
+
+    def __init__(self, host: Host, volumes: volumes.Volumes, notifier: notifications.Notifier,
+                 turns: queue.Turns) -> None:
+        self._host, self._volumes, self._notifier, self._turns = host, volumes, notifier, turns
 
     # ---- at the destination ----
 
-    def check_live_migration_destination(self, ctx, instance, block_migration, disk_over_commit):
+    def check_live_migration_destination(self, ctx: context.RequestContext, instance: objects.Instance,
+                                         block_migration: bool | None, disk_over_commit: bool,
+                                         ) -> dict[str, typing.Any]:
         """{'facts', 'connector'} of this host; :raises MigrationPreCheckError: the server cannot come"""
-        if not isinstance(self.driver, virt.LiveMigration):
-            raise exception.MigrationPreCheckError(reason=f'host {self.host} cannot take running guests')
-        facts = self.driver.check_destination(instance, block_migration, disk_over_commit)
-        return {'facts': facts, 'connector': self._connector()}
+        host = self._host
+        if not isinstance(host.driver, virt.LiveMigration):
+            raise exception.MigrationPreCheckError(reason=f'host {host.name} cannot take running guests')
+        facts = host.driver.check_destination(instance, block_migration, disk_over_commit)
+        return {'facts': facts, 'connector': self._volumes.connector()}
 
-    def pre_live_migration(self, ctx, instance, block_devices, facts):
-        vifs = self.network.prepare_for_instance(ctx, instance=instance, host=self.host)
-        return self.driver.pre_live_migration(ctx, instance, vifs, block_devices, facts)
+    def pre_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
+                           block_devices: list[dict[str, typing.Any]], facts: dict[str, typing.Any],
+                           ) -> dict[str, typing.Any]:
+        """Make ready to receive the guest: facts for the source."""
+        host = self._host
+        vifs = host.network.prepare_for_instance(ctx, instance=instance, host=host.name)
+        return host.driver.pre_live_migration(ctx, instance, vifs, block_devices, facts)
 
-    def has_guest(self, ctx, instance_uuid):
-        return instance_uuid in self.driver.guests()
+    def has_guest(self, ctx: context.RequestContext, instance_uuid: str) -> bool:
+        """Whether the hypervisor has a guest of this server."""
+        return instance_uuid in self._host.driver.guests()
 
-    def finish_live_migration(self, ctx, instance, migration):
-        self.queue.submit(instance.uuid, self._finish_live_migration, ctx, instance, migration)
+    def finish_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
+                              migration: objects.Migration) -> None:
+        self._host.queue.submit(instance.uuid, self._finish_live_migration, ctx, instance, migration)
 
-    def _finish_live_migration(self, ctx, instance, migration):
-        def end(fault=None, traceback=None, **values):
-            self.conductor.live_migration_finished(
-                ctx, migration_id=migration.id, host=self.host, values={'task_state': None, **values}, fault=fault,
+    def _finish_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
+                               migration: objects.Migration) -> None:
+        host = self._host
+
+        def end(fault: dict | None = None, traceback: str | None = None, **values: typing.Any) -> None:
+            host.conductor.live_migration_finished(
+                ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)
 
-        def failed(task, error):
+        def failed(task: tasks.Task, error: Exception) -> None:
             trace = faults.trace(error)
             end(faults.fault(error, details=trace), trace)
 
-        with self.task(ctx, instance, EVENT, running=(states.MIGRATING,), on_failure=failed) as task:
-            vifs = self.network.setup_for_instance(ctx, instance=task.instance, host=self.host)
-            self.driver.post_live_migration_at_destination(ctx, task.instance, vifs)
-            task.ends(network_info=vifs, power_state=self.driver.power_state(task.instance))
+        with tasks.task(host, ctx, instance, EVENT, running=(states.MIGRATING,), on_failure=failed) as task:
+            vifs = host.network.setup_for_instance(ctx, instance=task.instance, host=host.name)
+            host.driver.post_live_migration_at_destination(ctx, task.instance, vifs)
+            task.ends(network_info=vifs, power_state=host.driver.power_state(task.instance))
             task.ends_with(lambda: end(**task.values))
 
-    def rollback_live_migration(self, ctx, instance, facts):
-        self.queue.submit(instance.uuid, self._rollback_live_migration, ctx, instance, facts)
+    def rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
+                                facts: dict[str, typing.Any]) -> None:
+        self._host.queue.submit(instance.uuid, self._rollback_live_migration, ctx, instance, facts)
 
-    def _rollback_live_migration(self, ctx, instance, facts):
+    def _rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
+                                 facts: dict[str, typing.Any]) -> None:
         """Remove what was made ready, and a guest that has come all the same, unless the server belongs here by now."""
-        if instance.uuid not in self.conductor.stray_guests(ctx, host=self.host, uuids=[instance.uuid]):
+        host = self._host
+        if instance.uuid not in host.conductor.stray_guests(ctx, host=host.name, uuids=[instance.uuid]):
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return
-        with self.told(ctx, instance, 'live_migration_rollback_dest'):
-            self.driver.rollback_live_migration(ctx, instance, instance.network_info, facts)
-            self.driver.destroy(ctx, instance, instance.network_info)
-            self.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=self.host)
+        with self._notifier.event(ctx, instance, 'live_migration_rollback_dest'):
+            host.driver.rollback_live_migration(ctx, instance, instance.network_info, facts)
+            host.driver.destroy(ctx, instance, instance.network_info)
+            host.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=host.name)
 
     # ---- at the source ----
 
-    def check_live_migration_source(self, ctx, instance, facts):
-        if not isinstance(self.driver, virt.LiveMigration):
-            raise exception.MigrationPreCheckError(reason=f'host {self.host} cannot send running guests')
-        return self.driver.check_source(instance, facts)
+    def check_live_migration_source(self, ctx: context.RequestContext, instance: objects.Instance,
+                                    facts: dict[str, typing.Any]) -> dict[str, typing.Any]:
+        """The source's facts, added to the destination's; :raises MigrationPreCheckError: the server cannot leave"""
+        host = self._host
+        if not isinstance(host.driver, virt.LiveMigration):
+            raise exception.MigrationPreCheckError(reason=f'host {host.name} cannot send running guests')
+        return host.driver.check_source(instance, facts)
 
-    def live_migrate_instance(self, ctx, instance, migration):
-        self.migration_turns.take(lambda: self.queue.submit(
+    def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
+                              migration: objects.Migration) -> None:
+        self._turns.take(lambda: self._host.queue.submit(
             instance.uuid, self._live_migrate_in_turn, ctx, instance, migration, build=queue.MIGRATION))
 
-    def _live_migrate_in_turn(self, ctx, instance, migration):
+    def _live_migrate_in_turn(self, ctx: context.RequestContext, instance: objects.Instance,
+                              migration: objects.Migration) -> None:
         try:
             self._live_migrate(ctx, instance, migration)
         finally:
-            self.migration_turns.done()
+            self._turns.done()
 
-    def _live_migrate(self, ctx, instance, migration):
-        def failed(task, error):
+    def _live_migrate(self, ctx: context.RequestContext, instance: objects.Instance,
+                      migration: objects.Migration) -> None:
+        host = self._host
+
+        def failed(task: tasks.Task, error: Exception) -> None:
             self._live_migration_failed(ctx, migration, error)
 
-        with self.task(ctx, instance, EVENT, running=(states.MIGRATING,), on_failure=failed) as task:
+        with tasks.task(host, ctx, instance, EVENT, running=(states.MIGRATING,), on_failure=failed) as task:
             server = task.instance
             try:
-                facts = self.conductor.prepare_live_migration(ctx, migration_id=migration.id)
+                facts = host.conductor.prepare_live_migration(ctx, migration_id=migration.id)
                 self._obey(server, self._report(ctx, migration, {'status': 'running'}))
-                self.driver.live_migrate(
+                host.driver.live_migrate(
                     ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
                     _Throttle(lambda values: self._obey(server, self._report(ctx, migration, values))))
             except exception.InstanceChanged as error:
@@ -103,71 +140,79 @@ class LiveMigration:
                 raise
             task.ends_with(lambda: self._left(ctx, server, migration, facts))
 
-    def _report(self, ctx, migration, values):
-        return self.conductor.report_live_migration(ctx, migration_id=migration.id, host=self.host, values=values,
-                                                    deadline_s=self.conf.conductor.task_deadline)
+    def _report(self, ctx: context.RequestContext, migration: objects.Migration, values: dict[str, typing.Any],
+                ) -> dict[str, bool]:
+        host = self._host
+        return host.conductor.report_live_migration(ctx, migration_id=migration.id, host=host.name, values=values,
+                                                    deadline_s=host.conf.conductor.task_deadline)
 
-    def _obey(self, server, told):
-        """:param told: what somebody asked for meanwhile, should its message have been lost
+    def _obey(self, server: objects.Instance, requests: dict[str, bool]) -> None:
+        """:param requests: what a user requested meanwhile, should its message have been lost
         :raises MigrationAborted:
         """
-        if told['abort']:
+        if requests['abort']:
             raise exception.MigrationAborted(instance_id=server.uuid)
-        if told['complete']:
-            self.driver.force_complete_live_migration(server)
+        if requests['complete']:
+            self._host.driver.force_complete_live_migration(server)
 
-    def _left(self, ctx, server, migration, facts):
+    def _left(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration,
+              facts: dict[str, typing.Any]) -> None:
         """The guest runs at the destination."""
+        host = self._host
         try:
-            self.driver.post_live_migration_at_source(ctx, server, server.network_info, facts)
+            host.driver.post_live_migration_at_source(ctx, server, server.network_info, facts)
         except exception.NovaException as error:
             LOG.error('Server %s has left; what it still has here could not be removed: %s', server.uuid, error)
-        self.conductor.live_migration_arrived(ctx, migration_id=migration.id, host=self.host)
+        host.conductor.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
         try:
-            self.network.client.refresh_security(ctx, server=self.host,
+            host.network.client.refresh_security(ctx, server=host.name,
                                                  port_ids=[vif['id'] for vif in server.network_info])
         except exception.Unavailable:
             LOG.info('The plumbing of server %s here goes at the next look.', server.uuid)
 
-    def _live_migration_failed(self, ctx, migration, error):
+    def _live_migration_failed(self, ctx: context.RequestContext, migration: objects.Migration,
+                               error: Exception) -> None:
+        host = self._host
         trace = faults.trace(error)
-        self.conductor.live_migration_failed(
-            ctx, migration_id=migration.id, host=self.host, fault=faults.fault(error, details=trace), traceback=trace,
+        host.conductor.live_migration_failed(
+            ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace), traceback=trace,
             aborted=isinstance(error, (exception.MigrationAborted, exception.InstanceChanged)))
 
-    def abort_live_migration(self, ctx, instance):
-        with self.told(ctx, instance, 'live_migration_abort'):
-            self.driver.abort_live_migration(instance)
+    def abort_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        with self._notifier.event(ctx, instance, 'live_migration_abort'):
+            self._host.driver.abort_live_migration(instance)
 
-    def force_complete_live_migration(self, ctx, instance):
-        with self.told(ctx, instance, 'live_migration_force_complete'):
-            self.driver.force_complete_live_migration(instance)
+    def force_complete_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        with self._notifier.event(ctx, instance, 'live_migration_force_complete'):
+            self._host.driver.force_complete_live_migration(instance)
 
-    def stop_migrating(self, instance):
+    def stop(self, instance: objects.Instance) -> None:
         """A delete does not wait for a migration to end."""
-        if isinstance(self.driver, virt.LiveMigration):
-            self.driver.abort_live_migration(instance)
+        host = self._host
+        if isinstance(host.driver, virt.LiveMigration):
+            host.driver.abort_live_migration(instance)
 
     # ---- after a restart, or when a message was lost ----
 
-    def resume_live_migration(self, ctx, instance):
-        self.queue.submit(instance.uuid, self._resume_live_migration, ctx, instance)
+    def resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._host.queue.submit(instance.uuid, self._resume_live_migration, ctx, instance)
 
-    def _resume_live_migration(self, ctx, instance):
-        """Tell where the guest is; the conductor decides by it."""
-        here = instance.uuid in self.driver.guests()
-        left = self.conductor.resume_live_migration(ctx, instance_uuid=instance.uuid, host=self.host, here=here)
+    def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        """Report whether the guest is here; the conductor decides by it."""
+        host = self._host
+        here = instance.uuid in host.driver.guests()
+        left = host.conductor.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
-            self.driver.post_live_migration_at_source(ctx, instance, instance.network_info, {})
+            host.driver.post_live_migration_at_source(ctx, instance, instance.network_info, {})
 
 
 class _Throttle:
     """Progress in portions: the newest values, at most once in REPORT_S, and when all is copied."""
 
-    def __init__(self, report):
-        self._report, self._next = report, 0
+    def __init__(self, report: typing.Callable[[dict[str, typing.Any]], None]) -> None:
+        self._report, self._next = report, 0.0
 
-    def __call__(self, values):
+    def __call__(self, values: dict[str, typing.Any]) -> None:
         now = time.monotonic()
         if now >= self._next or not values['memory_remaining_bytes'] + values['disk_remaining_bytes']:
             self._next = now + REPORT_S

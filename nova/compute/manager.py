@@ -1,174 +1,247 @@
-"""The compute service: a table of contents. Each file beside it has one kind of work."""
-import contextlib
-import dataclasses
+"""The compute service: which kind of work serves which RPC method, and in what order the service starts and stops."""
 import logging
-import math
-import threading
-import time
+import typing
+
+from oslo_config import cfg
 
 from nova import context
 from nova import exception
-from nova.compute import backup
-from nova.compute import beside
+from nova.compute import background_actions
 from nova.compute import build
-from nova.compute import evacuate
-from nova.compute import events
-from nova.compute import host_control
-from nova.compute import image_cache
-from nova.compute import inside
+from nova.compute import deletion
+from nova.compute import external_events
+from nova.compute import guest_operations
+from nova.compute import images as compute_images
+from nova.compute import interface
 from nova.compute import interfaces
 from nova.compute import inventory
 from nova.compute import live_migration
-from nova.compute import notices
+from nova.compute import notifications
 from nova.compute import power
+from nova.compute import power_states
 from nova.compute import queue
 from nova.compute import rebuild
-from nova.compute import recover
+from nova.compute import recovery
 from nova.compute import rescue
 from nova.compute import resize
-from nova.compute import shares
 from nova.compute import shelve
-from nova.compute import snapshot
-from nova.compute import soft_delete
-from nova.compute import sync
-from nova.compute import task
-from nova.compute import usage
-from nova.compute import volumes
-from nova.hardware import pci_spec
-from nova.objects import pci
+from nova.compute import volumes as compute_volumes
+from nova.compute.host import Host
+from nova.image import grants
+from nova.rpc import interface as rpc_interface
 from nova.rpc import retrying_client
+from nova.runtime import concurrency
 from nova.runtime import service
+from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
 AUDIT_USAGE_S = 300          # a period that has ended is recorded so soon
-TELL_AGAIN_S = 600           # what a host has is told again so often though nothing has changed
 CONDUCTOR_PAUSE_S = 2        # between two attempts to reach a conductor at the start
 
 
-class ComputeManager(rescue.Rescue, shelve.Shelve, backup.Backup, inside.Inside, soft_delete.SoftDelete,
-                     build.Builder, power.Power, rebuild.Rebuild, snapshot.Snapshot, sync.Sync, image_cache.ImageCache,
-                     recover.Recovery, resize.Resize, beside.BesideTasks,
-                     notices.Notices, interfaces.Interfaces, volumes.Volumes, shares.Shares,
-                     live_migration.LiveMigration, evacuate.Evacuation,
-                     events.ExternalEvents, host_control.HostControl, host_control.AssistedSnapshots, usage.UsageAudit,
-                     inventory.Inventory):
-    """
+class ComputeManager:
+    """The compute service of one host.
+
+    methods   what serves its RPC interface
+    host      nova.compute.host.Host, with its ``driver`` and its ``queue``
+    inventory, power_states, recovery   kinds of work that run by themselves
+
     :param conf: the configuration
-    :param host: name of this compute host
-    :param driver: a virt.driver.ComputeDriver
+    :param name: of this compute host
     :param conductor_client, network_client: RPC clients
-    :param images: nova.image.grants.GrantedImages
-    :param network_server: host of the network service that is asked; None: any
+    :param network_server: host of the network service that is used; None: any
+    :raises InvalidOption: an option has no meaning
     """
 
-    def __init__(self, conf, host, driver, conductor_client, network_client, images, network_server=None):
-        self.conf, self.host, self.driver = conf, host, driver
-        self.conductor = retrying_client.Patient(conductor_client, 'conductor')
-        self.network = retrying_client.Patient(network_client, 'network', network_server)
-        self.images = images
-        self.dhcp_domain = conf.metadata.dhcp_domain
-        self.pci_specs = pci_spec.configured(pci_spec.device_specs, conf.pci.device_spec)
-        self.init_inventory()
-        self.init_sync()
-        self.init_notices()
-        self._told = None, float('-inf')         # nodes as they were told last, and when
-        self.power_states = {}       # {uuid: power state} as it was told last
-        self._stopping = threading.Event()
-        self.queue = queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
-                                     conf.max_concurrent_live_migrations)
-        self.migration_turns = queue.Turns(conf.max_concurrent_live_migrations)
+    def __init__(self, conf: cfg.ConfigOpts, name: str, driver: virt.ComputeDriver, conductor_client: object,
+                 network_client: object, images: grants.GrantedImages, network_server: str | None = None) -> None:
+        self.host = host = Host(
+            conf=conf, name=name, driver=driver,
+            conductor=retrying_client.Patient(conductor_client, 'conductor'),
+            network=retrying_client.Patient(network_client, 'network', network_server), images=images,
+            queue=queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
+                                  conf.max_concurrent_live_migrations))
+        self.driver, self.queue = host.driver, host.queue
 
-    def start(self):
-        """Before the first message is taken: say what the host has, take up what was interrupted."""
+        notifier = notifications.Notifier(host)
+        stray_guests = power_states.StrayGuests(host)
+        volumes = compute_volumes.Volumes(host)
+        volume_snapshots = compute_volumes.VolumeSnapshots(host)
+        shares = compute_volumes.Shares(host)
+        ports = interfaces.Interfaces(host)
+        power_operations = power.Power(host)
+        guests = guest_operations.GuestOperations(host, notifier=notifier)
+        snapshots = compute_images.Snapshots(host)
+        image_cache = compute_images.ImageCache(host)
+        rescues = rescue.Rescue(host)
+        shelving = shelve.Shelve(host, volumes=volumes)
+        rebuilds = rebuild.Rebuild(host, volumes=volumes)
+        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier,
+                                                 turns=queue.Turns(conf.max_concurrent_live_migrations))
+        deletions = deletion.Deletion(host, live_migration=migration)
+        events = external_events.ExternalEvents(host)
+        self.inventory = inventory.Inventory(host)
+        self.power_states = power_states.PowerStates(host, stray_guests=stray_guests)
+        self._evacuation = rebuild.Evacuation(host, volumes=volumes)
+        self._resize = resize.Resize(host, volumes=volumes)
+        builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
+        # interrupted background actions: name of the action -> what repeats it, or takes it back
+        self._background = background_actions.BackgroundActions(host, take_up={
+            'attach_interface': ports.abandon_interface,
+            'detach_interface': ports.detach_interface,
+            'addFixedIp': ports.abandon_fixed_ip,
+            'removeFixedIp': ports.remove_fixed_ip,
+            'attach_volume': volumes.attach_volume,
+            'detach_volume': volumes.detach_volume,
+            'swap_volume': volumes.swap_volume,
+            'attach_share': shares.attach_share,
+            'detach_share': shares.detach_share,
+        })
+
+        self.methods = rpc_interface.Methods(interface.INTERFACE, {
+            'build_instance': builder.build_instance,
+            'terminate_instance': deletions.terminate_instance,
+            'soft_delete_instance': deletions.soft_delete_instance,
+            'restore_instance': deletions.restore_instance,
+            'start_instance': power_operations.start_instance,
+            'stop_instance': power_operations.stop_instance,
+            'reboot_instance': power_operations.reboot_instance,
+            'pause_instance': power_operations.pause_instance,
+            'unpause_instance': power_operations.unpause_instance,
+            'suspend_instance': power_operations.suspend_instance,
+            'resume_instance': power_operations.resume_instance,
+            'rebuild_instance': rebuilds.rebuild_instance,
+            'rescue_instance': rescues.rescue_instance,
+            'unrescue_instance': rescues.unrescue_instance,
+            'snapshot_instance': snapshots.snapshot_instance,
+            'backup_instance': snapshots.backup_instance,
+            'shelve_instance': shelving.shelve_instance,
+            'shelve_offload_instance': shelving.shelve_offload_instance,
+            'unshelve_instance': shelving.unshelve_instance,
+            'attach_interface': ports.attach_interface,
+            'detach_interface': ports.detach_interface,
+            'add_fixed_ip': ports.add_fixed_ip,
+            'remove_fixed_ip': ports.remove_fixed_ip,
+            'attach_volume': volumes.attach_volume,
+            'detach_volume': volumes.detach_volume,
+            'swap_volume': volumes.swap_volume,
+            'create_volume_snapshot': volume_snapshots.create_volume_snapshot,
+            'delete_volume_snapshot': volume_snapshots.delete_volume_snapshot,
+            'attach_share': shares.attach_share,
+            'detach_share': shares.detach_share,
+            'take_up': self._background.take_up,
+            'set_admin_password': guests.set_admin_password,
+            'trigger_crash_dump': guests.trigger_crash_dump,
+            'inject_network_info': guests.inject_network_info,
+            'get_diagnostics': guests.get_diagnostics,
+            'get_console': guests.get_console,
+            'get_console_output': guests.get_console_output,
+            'prep_resize': self._resize.prep_resize,
+            'resize_instance': self._resize.resize_instance,
+            'finish_resize': self._resize.finish_resize,
+            'confirm_resize': self._resize.confirm_resize,
+            'revert_resize': self._resize.revert_resize,
+            'finish_revert_resize': self._resize.finish_revert_resize,
+            'drop_moved': self._resize.drop_moved,
+            'check_live_migration_destination': migration.check_live_migration_destination,
+            'check_live_migration_source': migration.check_live_migration_source,
+            'pre_live_migration': migration.pre_live_migration,
+            'live_migrate_instance': migration.live_migrate_instance,
+            'finish_live_migration': migration.finish_live_migration,
+            'rollback_live_migration': migration.rollback_live_migration,
+            'abort_live_migration': migration.abort_live_migration,
+            'force_complete_live_migration': migration.force_complete_live_migration,
+            'resume_live_migration': migration.resume_live_migration,
+            'has_guest': migration.has_guest,
+            'evacuate_instance': self._evacuation.evacuate_instance,
+            'remove_evacuated_guests': self._evacuation.remove_evacuated_guests,
+            'external_instance_event': events.external_instance_event,
+            'host_power_action': self._host_power_action,
+            'set_host_maintenance': self._set_host_maintenance,
+            'cache_images': image_cache.cache_images,
+            'ping': self._ping,
+        })
+        self.recovery = recovery.Recovery(
+            host, methods={**self.methods, 'abandon_snapshot': snapshots.abandon_snapshot}, builder=builder,
+            power=power_operations, power_states=self.power_states, stray_guests=stray_guests)
+
+    # ---- the life of the service
+
+    def start(self) -> None:
+        """Before the first message is taken: report what the host has, take up what was interrupted."""
+        stopping = self.host.stopping
         self.driver.init_host()
-        while not self._stopping.is_set():
+        while not stopping.is_set():
             try:
-                self.report_nodes()
+                self.inventory.report()
                 break
             except exception.Unavailable as error:
                 LOG.warning('Waiting for a conductor: %s', error.message)
-                self._stopping.wait(CONDUCTOR_PAUSE_S)
-        self.report_alive()
-        self.start_sync()
-        self.recover()
-        self.recover_moves()
-        self.recover_beside()
-        self.clean_evacuated()
+                stopping.wait(CONDUCTOR_PAUSE_S)
+        self._report_alive()
+        self.power_states.start()
+        self.recovery.recover()
+        self._resize.recover()
+        self._background.recover()
+        self._evacuation.clean_up()
 
-    def stop(self):
+    def stop(self) -> None:
         """Finish what runs, at most graceful_shutdown_timeout seconds; guests go on."""
-        self._stopping.set()
-        if not self.queue.stop(self.conf.graceful_shutdown_timeout):
+        self.host.stopping.set()
+        if not self.queue.stop(self.host.conf.graceful_shutdown_timeout):
             LOG.warning('Some tasks are still running; they are taken up again at the next start.')
-        self.stop_sync()
+        self.power_states.stop()
         self.driver.stop()
 
-    def periodic_tasks(self):
-        tasks = [('report_nodes', self.conf.update_resources_interval, self.report_changed_nodes),
-                 ('sync_power_states', self.conf.sync_power_state_interval, self.sync_power_states),
-                 ('clean_evacuated', self.conf.sync_power_state_interval, self.clean_evacuated)]
-        if self.conf.instance_usage_audit:
-            tasks.append(('audit_instance_usage', AUDIT_USAGE_S, self.audit_instance_usage))
+    def periodic_tasks(self) -> list[tuple[str, float, typing.Callable[[], typing.Any]]]:
+        """[(name, seconds between two runs, function)]"""
+        conf = self.host.conf
+        tasks: list[tuple[str, float, typing.Callable[[], typing.Any]]] = [
+            ('report_nodes', conf.update_resources_interval, self.inventory.report_changes),
+            ('sync_power_states', conf.sync_power_state_interval, self.power_states.synchronize),
+            ('clean_evacuated', conf.sync_power_state_interval, self._evacuation.clean_up)]
+        if conf.instance_usage_audit:
+            tasks.append(('audit_instance_usage', AUDIT_USAGE_S, self._audit_instance_usage))
         return tasks
 
-    def ping(self, ctx):
-        return 'pong'
+    def came_back(self) -> None:
+        """Others may have thought that this host was down, and have deleted its servers, or taken them elsewhere."""
+        def compare() -> None:
+            try:
+                self.power_states.synchronize()
+                self._evacuation.clean_up()
+            except exception.NovaException as error:
+                LOG.warning('Guests are compared with servers later: %s', error.message)
+        concurrency.spawn(f'came-back-{self.host.name}', compare)
 
-    def in_progress(self):
+    def forget_told(self) -> None:
+        """The service's row is a new one: the conductor knows nothing of this host any more."""
+        self.inventory.forget_report()
+
+    def in_progress(self) -> dict[str, typing.Any]:
         """For a report about the process."""
         tasks = self.queue.in_progress()
         return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),
                 'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__,
                 'guests are kept apart': ' '.join(self.driver.weaknesses) or 'as far as is known'}
 
-    @contextlib.contextmanager
-    def task(self, ctx, instance, event, **kwargs):
-        """task.task of this host; see there."""
-        with task.task(self.conductor, ctx, self.host, instance, event,
-                       deadline_s=self.conf.conductor.task_deadline, **kwargs) as current:
-            yield current
-        if current.ended and 'power_state' in current.values:
-            self.power_states[instance.uuid] = current.values['power_state']
-        else:
-            self.power_states.pop(instance.uuid, None)
+    # ---- the whole host
 
-    def report_alive(self):
-        """The first heartbeat, before anything is read: from now on nobody evacuates what is found here."""
-        self.conductor.report_service(context.admin_context(), host=self.host, binary='nova-compute', topic='compute',
-                                      version=service.VERSION)
+    def _ping(self, ctx: context.RequestContext) -> str:
+        return 'pong'
 
-    def report_nodes(self):
-        """Tell the conductor what this host has."""
-        nodes = self._nodes()
-        self.conductor.report_nodes(context.admin_context(), host=self.host, nodes=nodes)
-        self._told = _compared(nodes), time.monotonic()
+    def _host_power_action(self, ctx: context.RequestContext, action: str) -> str:
+        return self.driver.host_power_action(action)
 
-    def report_changed_nodes(self):
-        """The same, when it is not what was told lately."""
-        told, at = self._told
-        if time.monotonic() - at > TELL_AGAIN_S or _compared(self._nodes()) != told:
-            self.report_nodes()
+    def _set_host_maintenance(self, ctx: context.RequestContext, enabled: bool) -> None:
+        self.driver.set_host_maintenance(enabled)
 
-    def _nodes(self):
-        locality = {'network_locality': self.conf.network_locality} if self.conf.network_locality else {}
-        return [
-            {**dataclasses.asdict(node), **self.described(node),
-             'vcpus': max(0, node.vcpus - self.conf.reserved_host_cpus),
-             'reserved_memory_mb': self.conf.reserved_host_memory_mb,
-             'reserved_disk_gb': math.ceil(self.conf.reserved_host_disk_mb / 1024),
-             'cpu_allocation_ratio': self.conf.cpu_allocation_ratio,
-             'ram_allocation_ratio': self.conf.ram_allocation_ratio,
-             'disk_allocation_ratio': self.conf.disk_allocation_ratio,
-             'pci_devices': pci.dump(pci_spec.admitted(self.pci_specs, node.pci_devices)),
-             'capabilities': {**self.driver.capabilities(), **locality}}
-            for node in self.driver.resources()]
+    def _report_alive(self) -> None:
+        """The first heartbeat, before anything is read: from now on no conductor evacuates what is found here."""
+        self.host.conductor.report_service(context.admin_context(), host=self.host.name, binary='nova-compute',
+                                           topic='compute', version=service.VERSION)
 
-    def forget_told(self):
-        """What was told is not there any more: it is told with the next look."""
-        self._told = None, float('-inf')
-
-
-def _compared(nodes):
-    """What makes a report worth a message."""
-    return [{name: value for name, value in node.items() if name != 'uptime'} for node in nodes]
+    def _audit_instance_usage(self) -> bool:
+        """Have the last period recorded; whether it was not yet."""
+        return self.host.conductor.audit_instance_usage(context.admin_context(), host=self.host.name)

@@ -1,55 +1,79 @@
 """Power operations: start, stop, reboot, pause, suspend and their opposites."""
+import collections.abc
+import typing
+
+from nova import context
+from nova import objects
 from nova import states
+from nova.compute import tasks
+from nova.compute.host import Host
+
+Body = typing.Callable[[objects.Instance], typing.Any]
 
 
 class Power:
-    """The part of the compute's manager with the power operations; mixed into it."""
+    """Power operations of servers."""
 
-    def start_instance(self, ctx, instance):
-        def body(server):
-            self.driver.power_on(ctx, server, self._networks(ctx, server))
-        self._power(ctx, instance, 'start', 'os-start', body)
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-    def stop_instance(self, ctx, instance, clean_shutdown):
-        timeout = self.conf.shutdown_timeout if clean_shutdown else 0
-        self._power(ctx, instance, 'stop', 'os-stop', lambda server: self.driver.power_off(server, timeout))
+    def start_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        self._submit(ctx, instance, 'start', 'os-start', lambda server: (
+            host.driver.power_on(ctx, server, host.set_up_networks(ctx, server))))
 
-    def reboot_instance(self, ctx, instance, reboot_type):
-        hard = reboot_type == 'HARD'
+    def stop_instance(self, ctx: context.RequestContext, instance: objects.Instance, clean_shutdown: bool) -> None:
+        timeout = self._host.conf.shutdown_timeout if clean_shutdown else 0
+        self._submit(ctx, instance, 'stop', 'os-stop', lambda server: self._host.driver.power_off(server, timeout))
 
-        def body(server):
-            networks = self._networks(ctx, server) if hard else server.network_info
-            self.driver.reboot(ctx, server, networks, hard)
+    def reboot_instance(self, ctx: context.RequestContext, instance: objects.Instance, reboot_type: str) -> None:
+        """:param reboot_type: 'SOFT' or 'HARD'"""
+        host, hard = self._host, reboot_type == 'HARD'
+
+        def body(server: objects.Instance) -> None:
+            networks = host.set_up_networks(ctx, server) if hard else server.network_info
+            host.driver.reboot(ctx, server, networks, hard)
         started = states.REBOOT_STARTED_HARD if hard else states.REBOOT_STARTED
         pending = states.REBOOT_PENDING_HARD if hard else states.REBOOT_PENDING
-        self._power(ctx, instance, 'reboot', 'reboot-hard' if hard else 'reboot', body,
-                    later=(pending, started), begin={'task_state': started}, failed={'vm_state': states.ERROR})
+        self._submit(ctx, instance, 'reboot', 'reboot-hard' if hard else 'reboot', body,
+                     later=(pending, started), begin={'task_state': started}, failed={'vm_state': states.ERROR})
 
-    def pause_instance(self, ctx, instance):
-        self._power(ctx, instance, 'pause', 'pause', self.driver.pause)
+    def pause_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._submit(ctx, instance, 'pause', 'pause', self._host.driver.pause)
 
-    def unpause_instance(self, ctx, instance):
-        self._power(ctx, instance, 'unpause', 'unpause', self.driver.unpause)
+    def unpause_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._submit(ctx, instance, 'unpause', 'unpause', self._host.driver.unpause)
 
-    def suspend_instance(self, ctx, instance):
-        self._power(ctx, instance, 'suspend', 'suspend', self.driver.suspend)
+    def suspend_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._submit(ctx, instance, 'suspend', 'suspend', self._host.driver.suspend)
 
-    def resume_instance(self, ctx, instance):
-        def body(server):
-            self.driver.resume(ctx, server, self._networks(ctx, server))
-        self._power(ctx, instance, 'resume', 'resume', body)
+    def resume_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        self._submit(ctx, instance, 'resume', 'resume', lambda server: (
+            host.driver.resume(ctx, server, host.set_up_networks(ctx, server))))
 
-    def _networks(self, ctx, server):
-        """The server's VIFs, with this host's plumbing in place."""
-        return self.network.setup_for_instance(ctx, instance=server, host=self.host)
+    def start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        """Start a server that is ACTIVE without a running guest; what fails is ERROR with its reason."""
+        self._host.queue.submit(instance.uuid, self._start_again, ctx, instance)
 
-    def _power(self, ctx, instance, name, action_name, body, *, later=(), begin=None, failed=None):
+    def _start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_start_instance', running=(None,),
+                        begin={'task_state': states.POWERING_ON}, failed={'vm_state': states.ERROR}) as task:
+            host.driver.power_on(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            task.ends(vm_state=states.ACTIVE, power_state=host.driver.power_state(task.instance))
+
+    def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, action_name: str,
+                body: Body, *, later: collections.abc.Iterable[str] = (),
+                begin: dict[str, typing.Any] | None = None, failed: dict[str, typing.Any] | None = None) -> None:
         action = states.ACTIONS[action_name]
-        self.queue.submit(instance.uuid, self._do_power, ctx, instance, f'compute_{name}_instance', action, body,
-                          later, begin, failed)
+        self._host.queue.submit(instance.uuid, self._perform, ctx, instance, f'compute_{name}_instance', action,
+                                body, later, begin, failed)
 
-    def _do_power(self, ctx, instance, event, action, body, later, begin, failed):
-        with self.task(ctx, instance, event, running=(action.running, *later), begin=begin,
-                       failed=failed) as task:
+    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, event: str, action: states.Action,
+                 body: Body, later: collections.abc.Iterable[str], begin: dict[str, typing.Any] | None,
+                 failed: dict[str, typing.Any] | None) -> None:
+        with tasks.task(self._host, ctx, instance, event, running=(action.running, *later), begin=begin,
+                        failed=failed) as task:
             body(task.instance)
-            task.ends(vm_state=action.after, power_state=self.driver.power_state(task.instance))
+            task.ends(vm_state=action.after, power_state=self._host.driver.power_state(task.instance))

@@ -5,6 +5,7 @@ import functools
 import logging
 import threading
 import time
+import typing
 
 from nova import exception
 from nova.runtime import concurrency
@@ -12,7 +13,7 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 MIGRATION = 'live-migration'
-LOOK_S = 1           # seconds between two looks whether a task that is waited for was given up
+LOOK_S = 1           # seconds between two looks whether the awaited task was given up
 
 
 class TaskQueue:
@@ -22,14 +23,16 @@ class TaskQueue:
     :param migrations: servers that leave this host live, at once
     """
 
-    def __init__(self, builds, tasks, migrations=1):
-        self._pools = {True: concurrency.Pool('build', builds), False: concurrency.Pool('task', tasks),
-                       MIGRATION: concurrency.Pool('live-migration', migrations)}
-        self._waiting = {}           # uuid -> deque of (build, function, args); a key means that one is running
+    def __init__(self, builds: int, tasks: int, migrations: int = 1) -> None:
+        self._pools: dict[bool | str, concurrency.Pool] = {
+            True: concurrency.Pool('build', builds), False: concurrency.Pool('task', tasks),
+            MIGRATION: concurrency.Pool('live-migration', migrations)}
+        # uuid -> tasks that wait: (build, function, args); a key means that one is running
+        self._waiting: dict[str, collections.deque[tuple[bool | str, typing.Callable, tuple]]] = {}
         self._lock = threading.Lock()
         self._stopped = False
 
-    def submit(self, uuid, function, *args, build=False):
+    def submit(self, uuid: str, function: typing.Callable, *args: typing.Any, build: bool | str = False) -> None:
         """Run ``function(*args)`` when this server has nothing before it; returns at once.
 
         :param build: True for a build, MIGRATION for a live migration: there are bounds of their own for these
@@ -44,14 +47,14 @@ class TaskQueue:
             self._waiting[uuid] = collections.deque()
         self._begin(build, uuid, function, args)
 
-    def run(self, uuid, function, *args):
+    def run(self, uuid: str, function: typing.Callable, *args: typing.Any) -> typing.Any:
         """``submit``, and wait for it: the function's result.
 
         :raises Unavailable: the service is stopping
         """
-        future = concurrent.futures.Future()
+        future: concurrent.futures.Future = concurrent.futures.Future()
 
-        def body():
+        def body() -> None:
             try:
                 future.set_result(function(*args))
             except BaseException as error:
@@ -62,15 +65,16 @@ class TaskQueue:
                 raise exception.Unavailable('The compute host of the server is stopping.')
         return future.result()
 
-    def in_progress(self):
+    def in_progress(self) -> dict[str, int]:
         """{uuid: tasks that wait behind the one that runs}"""
         with self._lock:
             return {uuid: len(waiting) for uuid, waiting in self._waiting.items()}
 
-    def busy(self, uuid):
+    def busy(self, uuid: str) -> bool:
+        """Whether the server has a task that runs."""
         return uuid in self._waiting
 
-    def _run(self, uuid, function, args):
+    def _run(self, uuid: str, function: typing.Callable, args: tuple) -> None:
         try:
             function(*args)
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
@@ -80,7 +84,7 @@ class TaskQueue:
         finally:
             self._next(uuid)
 
-    def _next(self, uuid):
+    def _next(self, uuid: str) -> None:
         with self._lock:
             waiting = self._waiting[uuid]
             if not waiting or self._stopped:
@@ -89,17 +93,17 @@ class TaskQueue:
             build, function, args = waiting.popleft()
         self._begin(build, uuid, function, args)
 
-    def _begin(self, build, uuid, function, args):
+    def _begin(self, build: bool | str, uuid: str, function: typing.Callable, args: tuple) -> None:
         self._pools[build].submit(self._run, uuid, function, args).add_done_callback(
             functools.partial(self._cancelled, uuid))
 
-    def _cancelled(self, uuid, future):
+    def _cancelled(self, uuid: str, future: concurrent.futures.Future) -> None:
         """Where no thread was free before the queue has stopped, nothing is under way."""
         if future.cancelled():
             with self._lock:
                 self._waiting.pop(uuid, None)
 
-    def stop(self, timeout):
+    def stop(self, timeout: float) -> bool:
         """Begin nothing more and wait for what runs; True when all has ended in time."""
         deadline = time.monotonic() + timeout
         with self._lock:
@@ -110,15 +114,16 @@ class TaskQueue:
 
 
 class Turns:
-    """So many at once; the others stand in a line, without a thread, and without holding up other tasks of theirs.
+    """So many at once; the others wait in a line, without a thread, and without holding up other tasks of theirs.
 
     :param limit: how many at once
     """
 
-    def __init__(self, limit):
-        self._free, self._line, self._lock = limit, collections.deque(), threading.Lock()
+    def __init__(self, limit: int) -> None:
+        self._free, self._lock = limit, threading.Lock()
+        self._line: collections.deque[typing.Callable[[], typing.Any]] = collections.deque()
 
-    def take(self, begin):
+    def take(self, begin: typing.Callable[[], typing.Any]) -> None:
         """Call ``begin()`` when it is its turn, in this thread or in that of another's ``done``."""
         with self._lock:
             if not self._free:
@@ -127,7 +132,7 @@ class Turns:
             self._free -= 1
         begin()
 
-    def done(self):
+    def done(self) -> None:
         """What has begun has ended: the next one's turn."""
         with self._lock:
             if not self._line:

@@ -1,39 +1,137 @@
-"""Rebuilding a server in place: same host, same addresses, new disks."""
+"""Rebuilding a server: in place, with new disks, or on this host when its own is dead (evacuation)."""
+import logging
+import typing
+
+from nova import context
+from nova import exception
+from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import build
+from nova.compute import tasks
+from nova.compute import volumes
+from nova.compute.host import Host
+from nova.objects import faults
 from nova.objects.instance import REIMAGE
+
+LOG = logging.getLogger(__name__)
 
 
 class Rebuild:
-    """The part of the compute's manager that rebuilds; mixed into it."""
+    """Rebuilds servers in place: same host, same addresses, new disks."""
 
-    def rebuild_instance(self, ctx, instance, spec, preserve_ephemeral):
-        self.queue.submit(instance.uuid, self._rebuild, ctx, instance, spec, build=True)
+    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
+        self._host, self._volumes = host, volumes
 
-    def _rebuild(self, ctx, instance, spec):
-        """Done again from the beginning after a crash: nothing of the old disks is needed."""
-        failed = {}                     # until the old disks go
+    def rebuild_instance(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
+                         preserve_ephemeral: bool) -> None:
+        self._host.queue.submit(instance.uuid, self._rebuild, ctx, instance, spec, build=True)
+
+    def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
+        """Repeated from the beginning after a crash: nothing of the old disks is needed."""
+        host = self._host
+        failed: dict[str, typing.Any] = {}       # until the old disks go
         running = (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING)
-        with self.task(ctx, instance, 'compute_rebuild_instance', running=running,
-                       begin={'task_state': states.REBUILDING}, failed=failed) as task:
+        with tasks.task(host, ctx, instance, 'compute_rebuild_instance', running=running,
+                        begin={'task_state': states.REBUILDING}, failed=failed) as task:
             server = task.instance
-            self.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
+            host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             failed['vm_state'] = states.ERROR
-            devices = self.block_devices(ctx, server, spec)
-            self.driver.destroy(ctx, server, server.network_info)
+            devices = self._volumes.connect(ctx, server, spec)
+            host.driver.destroy(ctx, server, server.network_info)
             task.step(states.REBUILD_SPAWNING)
             image_id = server.system_metadata.get(REIMAGE)
             if image_id:
-                self.conductor.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
-                devices = self.block_devices(ctx, server, spec)
-            network_info = self.network.setup_for_instance(ctx, instance=server, host=self.host)
-            self.driver.spawn(task.ctx, server, build.spawn_request(
-                task.ctx, self.images, server, spec, network_info, devices, self.dhcp_domain))
-            self.complete_volumes(ctx, server, devices)
+                host.conductor.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
+                devices = self._volumes.connect(ctx, server, spec)
+            vifs = host.set_up_networks(ctx, server)
+            host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
+            self._volumes.complete(ctx, server, devices)
             after = states.ACTIVE
             if server.vm_state == states.STOPPED:
-                self.driver.power_off(server)
+                host.driver.power_off(server)
                 after = states.STOPPED
-            task.ends(vm_state=after, power_state=self.driver.power_state(server), launched_at=utils.utcnow(),
-                      network_info=network_info, **({'system_metadata': {REIMAGE: None}} if image_id else {}))
+            task.ends(vm_state=after, power_state=host.driver.power_state(server), launched_at=utils.utcnow(),
+                      network_info=vifs, **({'system_metadata': {REIMAGE: None}} if image_id else {}))
+
+
+class Evacuation:
+    """Takes in servers of a dead host, and cleans up when this host was the dead one."""
+
+    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
+        self._host, self._volumes = host, volumes
+
+    def evacuate_instance(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
+                          migration: objects.Migration) -> None:
+        self._host.queue.submit(instance.uuid, self._evacuate, ctx, instance, spec, migration, build=True)
+
+    def _evacuate(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
+                  migration: objects.Migration) -> None:
+        """Repeated from the beginning after a crash."""
+        host, volumes = self._host, self._volumes
+
+        def failed(task: tasks.Task, error: Exception) -> None:
+            trace = faults.trace(error)
+            host.conductor.evacuation_failed(
+                ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace),
+                traceback=trace)
+
+        with tasks.task(host, ctx, instance, 'compute_rebuild_instance', running=(states.REBUILDING,),
+                        on_failure=failed) as task:
+            server, request = task.instance, migration.arguments
+            task.undo(host.network.setup_for_instance, ctx, instance=server, host=migration.source_compute)
+            vifs = host.set_up_networks(ctx, server)
+            volumes.disconnect(ctx, server)
+            task.undo(volumes.disconnect, ctx, server)
+            devices = volumes.connect(ctx, server, spec)
+            shared = self._disks_are_here(server, request['on_shared_storage'])
+            host.driver.destroy(ctx, server, vifs, keep_disks=shared)
+            task.undo(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
+            if shared:
+                host.driver.power_on(ctx, server, vifs)
+            else:
+                host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
+            volumes.complete(ctx, server, devices)
+            after = states.ACTIVE
+            if request['leave_stopped'] or server.vm_state == states.STOPPED:
+                host.driver.power_off(server)
+                after = states.STOPPED
+            task.ends(vm_state=after, power_state=host.driver.power_state(server), network_info=vifs)
+            task.ends_with(lambda: host.conductor.evacuation_finished(
+                ctx, migration_id=migration.id, host=host.name, values=task.values))
+
+    def _disks_are_here(self, server: objects.Instance, requested: bool | None) -> bool:
+        """Whether the disks stand on storage that this host shares with the dead one.
+
+        :param requested: what the request says of it; None: nothing
+        :raises VirtError: the request says so, and it is not true
+        """
+        found = self._host.driver.has_disks(server)
+        if requested and not found:
+            raise exception.VirtError(operation='evacuate', reason='the disks are not on shared storage')
+        return found and requested is not False
+
+    def remove_evacuated_guests(self, ctx: context.RequestContext) -> None:
+        """Remove guests whose servers were taken elsewhere; only stop those of which the evacuation goes on.
+
+        One server never runs twice.
+        """
+        for entry in self._host.conductor.evacuated_from(ctx, host=self._host.name):
+            self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
+
+    def clean_up(self) -> None:
+        """Periodic: the same, should a message have been lost."""
+        self.remove_evacuated_guests(context.admin_context())
+
+    def _clean_up(self, ctx: context.RequestContext, entry: dict[str, typing.Any]) -> None:
+        host = self._host
+        guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
+        if not entry['over']:
+            if host.driver.guests().get(guest.uuid) not in (None, states.SHUTDOWN):
+                LOG.warning('Server %s is being evacuated from this host; its guest here is stopped.', guest.uuid)
+                host.driver.power_off(guest)
+            return
+        if not entry['home']:
+            LOG.info('Server %s was evacuated from this host; its guest here is removed.', guest.uuid)
+            host.driver.destroy(ctx, guest, [], keep_disks=entry['shared'])
+        host.conductor.evacuated_guest_removed(ctx, migration_id=entry['id'], host=host.name)

@@ -1,37 +1,48 @@
 """Rescue: a server runs from another image for a while, to be repaired."""
 import contextlib
 
+from nova import context
 from nova import exception
+from nova import objects
 from nova import states
 from nova import utils
+from nova.compute import tasks
+from nova.compute.host import Host
 
 
 class Rescue:
-    """The part of the compute's manager that rescues; mixed into it."""
+    """Rescues servers, and ends it."""
 
-    def rescue_instance(self, ctx, instance, image_id, admin_password, clean_shutdown):
-        self.queue.submit(instance.uuid, self._rescue, ctx, instance, image_id, admin_password, clean_shutdown,
-                          build=True)
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-    def _rescue(self, ctx, instance, image_id, admin_password, clean_shutdown):
-        """Done again from the beginning after a crash: the rescue disk is made anew."""
-        with self.task(ctx, instance, 'compute_rescue_instance', running=(states.RESCUING,),
-                       failed={'vm_state': states.ERROR}) as task:
+    def rescue_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
+                        admin_password: str | None, clean_shutdown: bool) -> None:
+        self._host.queue.submit(instance.uuid, self._rescue, ctx, instance, image_id, admin_password, clean_shutdown,
+                                build=True)
+
+    def _rescue(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
+                admin_password: str | None, clean_shutdown: bool) -> None:
+        """Repeated from the beginning after a crash: the rescue disk is made again."""
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_rescue_instance', running=(states.RESCUING,),
+                        failed={'vm_state': states.ERROR}) as task:
             server = task.instance
-            image = self.images.show(task.ctx, image_id)
-            devices = self.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
-            networks = self._networks(ctx, server)
+            image = host.images.show(task.ctx, image_id)
+            devices = host.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
+            networks = host.set_up_networks(ctx, server)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
-                self.driver.power_off(server, self.conf.shutdown_timeout if clean_shutdown else 0)
-            self.driver.rescue(task.ctx, server, networks, image, admin_password, devices)
-            task.ends(vm_state=states.RESCUED, power_state=self.driver.power_state(server),
+                host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
+            host.driver.rescue(task.ctx, server, networks, image, admin_password, devices)
+            task.ends(vm_state=states.RESCUED, power_state=host.driver.power_state(server),
                       launched_at=utils.utcnow())
 
-    def unrescue_instance(self, ctx, instance):
-        self.queue.submit(instance.uuid, self._unrescue, ctx, instance)
+    def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._host.queue.submit(instance.uuid, self._unrescue, ctx, instance)
 
-    def _unrescue(self, ctx, instance):
-        with self.task(ctx, instance, 'compute_unrescue_instance', running=(states.UNRESCUING,),
-                       failed={'vm_state': states.ERROR}) as task:
-            self.driver.unrescue(ctx, task.instance, self._networks(ctx, task.instance))
-            task.ends(vm_state=states.ACTIVE, power_state=self.driver.power_state(task.instance))
+    def _unrescue(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_unrescue_instance', running=(states.UNRESCUING,),
+                        failed={'vm_state': states.ERROR}) as task:
+            host.driver.unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            task.ends(vm_state=states.ACTIVE, power_state=host.driver.power_state(task.instance))

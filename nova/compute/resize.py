@@ -1,137 +1,172 @@
 """Cold moves on the hosts: resize and migrate, their confirmation and their way back.
 
 Each step is one message of a conductor and ends with one of its calls, which decides what comes next
-(conductor/migrate.py). A step that is asked for again, after a crash or a lost message, is done again or, when the
+(conductor/migrate.py). A step that is requested again, after a crash or a lost message, is repeated or, when the
 server has gone on meanwhile, ends at its beginning.
 """
+import contextlib
+import typing
+
 from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.compute import tasks
+from nova.compute import volumes
+from nova.compute.host import Host
 from nova.objects import faults
 from nova.virt import driver as virt
 
 
 class Resize:
-    """The part of the compute's manager that moves servers; mixed into it."""
+    """Moves servers."""
 
-    def prep_resize(self, ctx, instance, migration):
+    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
+        self._host, self._volumes = host, volumes
+
+    def prep_resize(self, ctx: context.RequestContext, instance: objects.Instance,
+                    migration: objects.Migration) -> None:
         """On the destination: look whether it can take the server."""
-        self.queue.submit(instance.uuid, self._prep, ctx, instance, migration)
+        self._host.queue.submit(instance.uuid, self._prep, ctx, instance, migration)
 
-    def _prep(self, ctx, instance, migration):
+    def _prep(self, ctx: context.RequestContext, instance: objects.Instance,
+              migration: objects.Migration) -> None:
+        host = self._host
         try:
-            if not isinstance(self.driver, virt.Resize):
-                raise exception.Unsupported(f'Host {self.host} cannot take servers of other hosts.')
-            self.driver.accept_guest(ctx, instance, migration.new_flavor)
+            if not isinstance(host.driver, virt.Resize):
+                raise exception.Unsupported(f'Host {host.name} cannot take servers of other hosts.')
+            host.driver.accept_guest(ctx, instance, migration.new_flavor)
         except Exception as error:
-            self.conductor.move_refused(ctx, migration_id=migration.id, host=self.host,
+            host.conductor.move_refused(ctx, migration_id=migration.id, host=host.name,
                                         fault=faults.fault(error, details=faults.trace(error)))
             return
-        self.conductor.move_accepted(ctx, migration_id=migration.id, host=self.host)
+        host.conductor.move_accepted(ctx, migration_id=migration.id, host=host.name)
 
-    def resize_instance(self, ctx, instance, migration):
+    def resize_instance(self, ctx: context.RequestContext, instance: objects.Instance,
+                        migration: objects.Migration) -> None:
         """On the source: stop the guest and put it aside."""
-        self.queue.submit(instance.uuid, self._send, ctx, instance, migration)
+        self._host.queue.submit(instance.uuid, self._send, ctx, instance, migration)
 
-    def _send(self, ctx, instance, migration):
+    def _send(self, ctx: context.RequestContext, instance: objects.Instance,
+              migration: objects.Migration) -> None:
         event = 'compute_resize_instance'
         with self._step(ctx, instance, migration, event, (states.RESIZE_PREP, states.RESIZE_MIGRATING),
                         begin={'task_state': states.RESIZE_MIGRATING}) as task:
             self._put_aside(ctx, task.instance, migration, task)
 
     @hooks.add_hook('resize_hook')
-    def _put_aside(self, ctx, server, migration, task):
+    def _put_aside(self, ctx: context.RequestContext, server: objects.Instance,
+                   migration: objects.Migration, task: tasks.Task) -> None:
+        host = self._host
         task.undo(self._take_back, ctx, server, server.vm_state == states.ACTIVE)
-        timeout = self.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
-        guest = self.driver.send_guest(ctx, server, migration.dest_compute, server.network_info, timeout)
-        task.ends_with(lambda: self.conductor.move_sent(
-            ctx, migration_id=migration.id, host=self.host, guest=guest))
+        timeout = host.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
+        guest = host.driver.send_guest(ctx, server, migration.dest_compute, server.network_info, timeout)
+        task.ends_with(lambda: host.conductor.move_sent(
+            ctx, migration_id=migration.id, host=host.name, guest=guest))
 
-    def finish_resize(self, ctx, instance, migration, spec):
+    def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,
+                      migration: objects.Migration, spec: objects.RequestSpec) -> None:
         """On the destination: make the guest of what the source put aside."""
-        self.queue.submit(instance.uuid, self._finish, ctx, instance, migration, spec, build=True)
+        self._host.queue.submit(instance.uuid, self._finish, ctx, instance, migration, spec, build=True)
 
-    def _finish(self, ctx, instance, migration, spec):
+    def _finish(self, ctx: context.RequestContext, instance: objects.Instance,
+                migration: objects.Migration, spec: objects.RequestSpec) -> None:
+        host = self._host
         with self._step(ctx, instance, migration, 'compute_finish_resize',
                         (states.RESIZE_MIGRATED, states.RESIZE_FINISH),
                         begin={'task_state': states.RESIZE_FINISH}) as task:
             server = task.instance
-            task.undo(self.disconnect_volumes, ctx, server)
-            task.undo(self.driver.drop_migrated, ctx, server, server.network_info)
-            networks = self._networks(ctx, server)
-            devices = self.block_devices(ctx, server, spec)
-            request = build.spawn_request(task.ctx, self.images, server, spec, networks, devices, self.dhcp_domain)
-            self.driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
+            task.undo(self._volumes.disconnect, ctx, server)
+            task.undo(host.driver.drop_migrated, ctx, server, server.network_info)
+            networks = host.set_up_networks(ctx, server)
+            devices = self._volumes.connect(ctx, server, spec)
+            request = build.spawn_request(host, task.ctx, server, spec, networks, devices)
+            host.driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
                                          power_on=server.vm_state == states.ACTIVE)
-            self.complete_volumes(ctx, server, devices)
-            power_state = self.driver.power_state(server)
-            task.ends_with(lambda: self.conductor.move_finished(
-                ctx, migration_id=migration.id, host=self.host, power_state=power_state, network_info=networks))
+            self._volumes.complete(ctx, server, devices)
+            power_state = host.driver.power_state(server)
+            task.ends_with(lambda: host.conductor.move_finished(
+                ctx, migration_id=migration.id, host=host.name, power_state=power_state, network_info=networks))
 
-    def confirm_resize(self, ctx, instance, migration):
+    def confirm_resize(self, ctx: context.RequestContext, instance: objects.Instance,
+                       migration: objects.Migration) -> None:
         """On the source: forget what was kept for a revert."""
-        self.queue.submit(instance.uuid, self._confirm, ctx, instance, migration)
+        self._host.queue.submit(instance.uuid, self._confirm, ctx, instance, migration)
 
-    def _confirm(self, ctx, instance, migration):
+    def _confirm(self, ctx: context.RequestContext, instance: objects.Instance,
+                 migration: objects.Migration) -> None:
+        host = self._host
         with self._step(ctx, instance, migration, 'compute_confirm_resize', (states.RESIZE_CONFIRMING,),
                         lives_on=migration.dest_compute) as task:
-            self.driver.confirm_migration(ctx, task.instance, task.instance.network_info)
-            task.ends_with(lambda: self.conductor.move_confirmed(ctx, migration_id=migration.id, host=self.host))
+            host.driver.confirm_migration(ctx, task.instance, task.instance.network_info)
+            task.ends_with(lambda: host.conductor.move_confirmed(ctx, migration_id=migration.id, host=host.name))
 
-    def revert_resize(self, ctx, instance, migration):
+    def revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
+                      migration: objects.Migration) -> None:
         """On the destination: remove the guest."""
-        self.queue.submit(instance.uuid, self._revert, ctx, instance, migration)
+        self._host.queue.submit(instance.uuid, self._revert, ctx, instance, migration)
 
-    def _revert(self, ctx, instance, migration):
+    def _revert(self, ctx: context.RequestContext, instance: objects.Instance,
+                migration: objects.Migration) -> None:
+        host = self._host
         with self._step(ctx, instance, migration, 'compute_revert_resize', (states.RESIZE_REVERTING,)) as task:
-            self.driver.drop_migrated(ctx, task.instance, task.instance.network_info)
-            self.disconnect_volumes(ctx, task.instance)
-            task.ends_with(lambda: self.conductor.move_dropped(ctx, migration_id=migration.id, host=self.host))
+            host.driver.drop_migrated(ctx, task.instance, task.instance.network_info)
+            self._volumes.disconnect(ctx, task.instance)
+            task.ends_with(lambda: host.conductor.move_dropped(ctx, migration_id=migration.id, host=host.name))
 
-    def finish_revert_resize(self, ctx, instance, migration):
+    def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
+                             migration: objects.Migration) -> None:
         """On the source: bring the guest back as it was."""
-        self.queue.submit(instance.uuid, self._finish_revert, ctx, instance, migration)
+        self._host.queue.submit(instance.uuid, self._finish_revert, ctx, instance, migration)
 
-    def _finish_revert(self, ctx, instance, migration):
+    def _finish_revert(self, ctx: context.RequestContext, instance: objects.Instance,
+                       migration: objects.Migration) -> None:
+        host = self._host
         with self._step(ctx, instance, migration, 'compute_finish_revert_resize',
                         (states.RESIZE_REVERTING,)) as task:
             server = task.instance
             networks = self._take_back(ctx, server, migration.arguments['old_vm_state'] == states.ACTIVE)
-            power_state = self.driver.power_state(server)
-            task.ends_with(lambda: self.conductor.move_reverted(
-                ctx, migration_id=migration.id, host=self.host, power_state=power_state, network_info=networks))
+            power_state = host.driver.power_state(server)
+            task.ends_with(lambda: host.conductor.move_reverted(
+                ctx, migration_id=migration.id, host=host.name, power_state=power_state, network_info=networks))
 
-    def drop_moved(self, ctx, instance):
+    def drop_moved(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """The server is deleted, or lives elsewhere: nothing of it stays on this host."""
-        self.queue.submit(instance.uuid, self.driver.destroy, ctx, instance, [])
+        host = self._host
+        host.queue.submit(instance.uuid, host.driver.destroy, ctx, instance, [])
 
-    # ---- inside ----
+    # ---- parts of steps ----
 
-    def _step(self, ctx, instance, migration, event, running, **more):
+    def _step(self, ctx: context.RequestContext, instance: objects.Instance, migration: objects.Migration, event: str,
+              running: tuple[str, ...], **more: typing.Any) -> contextlib.AbstractContextManager[tasks.Task]:
         """The frame of a step: its failure is a conductor's to decide about."""
-        def failed(task, error):
-            fault = faults.fault(error, details=faults.trace(error))
-            self.conductor.move_failed(ctx, migration_id=migration.id, host=self.host, event=event, fault=fault)
-        return self.task(ctx, instance, event, running=running, on_failure=failed, **more)
+        host = self._host
 
-    def _take_back(self, ctx, server, power_on):
+        def failed(task: tasks.Task, error: Exception) -> None:
+            fault = faults.fault(error, details=faults.trace(error))
+            host.conductor.move_failed(ctx, migration_id=migration.id, host=host.name, event=event, fault=fault)
+        return tasks.task(host, ctx, instance, event, running=running, on_failure=failed, **more)
+
+    def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
+                   ) -> list[dict[str, typing.Any]]:
         """Bring back a guest that was put aside here; its VIFs, plumbed on this host again."""
-        networks = self._networks(ctx, server)
-        volumes = self.block_devices(ctx, server, objects.RequestSpec(block_devices=[]))
-        self.driver.finish_revert_migration(ctx, server, networks, volumes, power_on)
-        self.complete_volumes(ctx, server, volumes)
+        host = self._host
+        networks = host.set_up_networks(ctx, server)
+        volumes = self._volumes.connect(ctx, server, objects.RequestSpec(block_devices=[]))
+        host.driver.finish_revert_migration(ctx, server, networks, volumes, power_on)
+        self._volumes.complete(ctx, server, volumes)
         return networks
 
-    def recover_moves(self):
-        """At the start: go on with the moves of this host, and look after guests that were put aside for none."""
+    def recover(self) -> None:
+        """At the start: go on with the moves of this host, and bring back or remove guests put aside for no move."""
+        host = self._host
         ctx = context.admin_context()
-        kept = self.driver.kept_guests() if isinstance(self.driver, virt.Resize) else []
-        for entry in self.conductor.continue_moves(ctx, host=self.host, kept=kept):
+        kept = host.driver.kept_guests() if isinstance(host.driver, virt.Resize) else []
+        for entry in host.conductor.continue_moves(ctx, host=host.name, kept=kept):
             server = entry['instance']
             if entry['returns']:
-                self.queue.submit(server.uuid, self._take_back, ctx, server, server.vm_state == states.ACTIVE)
+                host.queue.submit(server.uuid, self._take_back, ctx, server, server.vm_state == states.ACTIVE)
             else:
-                self.queue.submit(server.uuid, self.driver.confirm_migration, ctx, server, [])
+                host.queue.submit(server.uuid, host.driver.confirm_migration, ctx, server, [])

@@ -1,11 +1,17 @@
 """Shelving: a server becomes an image, leaves its host, and comes back on any host."""
-import contextlib
 import logging
+import typing
 
+from nova import context
 from nova import exception
+from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import build
+from nova.compute import images
+from nova.compute import tasks
+from nova.compute import volumes
+from nova.compute.host import Host
 from nova.image.embedded import unfinished
 from nova.objects import faults
 from nova.objects.instance import SHELVED_AT as SINCE
@@ -19,87 +25,94 @@ _STEPS = {states.IMAGE_PENDING_UPLOAD: states.SHELVING_IMAGE_PENDING_UPLOAD,
 
 
 class Shelve:
-    """The part of the compute's manager that shelves; mixed into it."""
+    """Shelves, offloads and unshelves servers."""
 
-    def shelve_instance(self, ctx, instance, image_id, clean_shutdown):
-        self.queue.submit(instance.uuid, self._shelve, ctx, instance, image_id, clean_shutdown)
+    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
+        self._host, self._volumes = host, volumes
 
-    def _shelve(self, ctx, instance, image_id, clean_shutdown):
-        """After a crash it is done again; an image that is whole already stays as it is.
+    def shelve_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
+                        clean_shutdown: bool) -> None:
+        self._host.queue.submit(instance.uuid, self._shelve, ctx, instance, image_id, clean_shutdown)
+
+    def _shelve(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
+                clean_shutdown: bool) -> None:
+        """After a crash it is repeated; an image that is whole already stays as it is.
 
         :param image_id: the image to fill; None for a server that boots from a volume, which leaves its host at once
         """
-        with self.task(ctx, instance, 'compute_shelve_instance', running=SHELVING,
-                       begin={'task_state': states.SHELVING}) as task:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_shelve_instance', running=SHELVING,
+                        begin={'task_state': states.SHELVING}) as task:
             server = task.instance
             if image_id:
-                task.undo(self._remove_image, task.ctx, image_id)
+                task.undo(images.remove, host, task.ctx, image_id)
             elif server.image_id:
                 raise exception.VirtError(operation='shelve the server', reason='it is not known which image to fill')
-            whole = image_id and unfinished.whole(self._images_of(task), image_id)
-            if self.driver.power_state(server) == states.RUNNING:
-                task.undo(self.driver.power_on, ctx, server, server.network_info)
-            self.driver.power_off(server, self.conf.shutdown_timeout if clean_shutdown else 0)
+            whole = image_id and unfinished.whole(images.of_task(host, task), image_id)
+            if host.driver.power_state(server) == states.RUNNING:
+                task.undo(host.driver.power_on, ctx, server, server.network_info)
+            host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
-                self.driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
-            shelved = {'vm_state': states.SHELVED, 'power_state': self.driver.power_state(server),
+                host.driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
+            shelved = {'vm_state': states.SHELVED, 'power_state': host.driver.power_state(server),
                        'system_metadata': {IMAGE: image_id, SINCE: utils.utcnow().isoformat()}}
-            if image_id and self.conf.shelved_offload_time:
+            if image_id and host.conf.shelved_offload_time:
                 task.ends(**shelved)
             else:
                 task.step(states.SHELVING_OFFLOADING, **shelved)
                 task.keep()              # from here on it goes forward only
                 self._leave_host(ctx, task)
 
-    def shelve_offload_instance(self, ctx, instance):
-        self.queue.submit(instance.uuid, self._offload, ctx, instance)
+    def shelve_offload_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._host.queue.submit(instance.uuid, self._offload, ctx, instance)
 
-    def _offload(self, ctx, instance):
-        with self.task(ctx, instance, 'compute_shelve_offload_instance',
-                       running=(states.SHELVING_OFFLOADING,)) as task:
+    def _offload(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        with tasks.task(self._host, ctx, instance, 'compute_shelve_offload_instance',
+                        running=(states.SHELVING_OFFLOADING,)) as task:
             self._leave_host(ctx, task)
 
-    def _leave_host(self, ctx, task):
+    def _leave_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
         """Remove the guest; its addresses and volumes stay the server's."""
-        server = task.instance
-        self.driver.destroy(ctx, server, server.network_info)
-        self.network.leave_host(ctx, instance_uuid=server.uuid, host=self.host)
-        task.ends_with(lambda: self.conductor.leave_host(
-            ctx, instance_uuid=server.uuid, event='compute_shelve_offload_instance', host=self.host,
+        host, server = self._host, task.instance
+        host.driver.destroy(ctx, server, server.network_info)
+        host.network.leave_host(ctx, instance_uuid=server.uuid, host=host.name)
+        task.ends_with(lambda: host.conductor.leave_host(
+            ctx, instance_uuid=server.uuid, event='compute_shelve_offload_instance', host=host.name,
             task_state=states.SHELVING_OFFLOADING, fault=None))
 
     # ---- and back ----
 
-    def unshelve_instance(self, ctx, instance, spec):
-        self.queue.submit(instance.uuid, self._unshelve, ctx, instance, spec, build=True)
+    def unshelve_instance(self, ctx: context.RequestContext, instance: objects.Instance,
+                          spec: objects.RequestSpec) -> None:
+        self._host.queue.submit(instance.uuid, self._unshelve, ctx, instance, spec, build=True)
 
-    def _unshelve(self, ctx, instance, spec):
+    def _unshelve(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
         """Bring the server back; the image is removed when the server does not need it any more.
 
-        A crash is met by doing it again: while the row says SHELVED_OFFLOADED the guest is made anew.
+        Repeated after a crash: while the row says SHELVED_OFFLOADED the guest is made again.
         """
-        event = 'compute_unshelve_instance'
+        host, event = self._host, 'compute_unshelve_instance'
 
-        def give_up(task, error):
+        def give_up(task: tasks.Task, error: Exception) -> None:
             if task.instance.vm_state != states.SHELVED_OFFLOADED:
                 task.failed(error, {})
                 return
             fault = faults.fault(error, details=faults.trace(error))
-            self.conductor.leave_host(ctx, instance_uuid=instance.uuid, event=event, host=self.host,
+            host.conductor.leave_host(ctx, instance_uuid=instance.uuid, event=event, host=host.name,
                                       task_state=states.UNSHELVING, fault=fault)
 
-        with self.task(ctx, instance, event, running=(states.UNSHELVING,), on_failure=give_up) as task:
+        with tasks.task(host, ctx, instance, event, running=(states.UNSHELVING,), on_failure=give_up) as task:
             server = task.instance
             image_id = server.system_metadata.get(IMAGE)
             if server.vm_state == states.SHELVED_OFFLOADED:
-                task.undo(self.network.leave_host, ctx, instance_uuid=server.uuid, host=self.host)
-            networks = self._networks(ctx, server)
+                task.undo(host.network.leave_host, ctx, instance_uuid=server.uuid, host=host.name)
+            networks = host.set_up_networks(ctx, server)
             if server.vm_state == states.SHELVED:
-                self.driver.power_on(ctx, server, networks)
+                host.driver.power_on(ctx, server, networks)
             elif server.vm_state == states.SHELVED_OFFLOADED:
-                task.undo(self.driver.destroy, ctx, server, networks)
+                task.undo(host.driver.destroy, ctx, server, networks)
                 self._spawn_shelved(task, spec, image_id, networks)
-            power_state = self.driver.power_state(server)
+            power_state = host.driver.power_state(server)
             if server.vm_state != states.ACTIVE:
                 task.step(states.UNSHELVING, vm_state=states.ACTIVE, power_state=power_state,
                           launched_at=utils.utcnow(), network_info=networks)
@@ -109,18 +122,18 @@ class Shelve:
                 self._remove_shelved_image(task.ctx, server, image_id)
             task.ends(power_state=power_state, system_metadata={IMAGE: None, SINCE: None})
 
-    def _spawn_shelved(self, task, spec, image_id, networks):
-        ctx, server = task.ctx, task.instance
-        devices = self.block_devices(ctx, server, spec)
-        request = build.spawn_request(ctx, self.images, server, spec, networks, devices, self.dhcp_domain)
+    def _spawn_shelved(self, task: tasks.Task, spec: objects.RequestSpec, image_id: str | None,
+                       networks: list[dict[str, typing.Any]]) -> None:
+        host, ctx, server = self._host, task.ctx, task.instance
+        devices = self._volumes.connect(ctx, server, spec)
+        request = build.spawn_request(host, ctx, server, spec, networks, devices)
         if image_id:
-            request.image = self.images.show(ctx, image_id)
-        self.driver.spawn(ctx, server, request)
-        self.complete_volumes(ctx, server, devices)
+            request.image = host.images.show(ctx, image_id)
+        host.driver.spawn(ctx, server, request)
+        self._volumes.complete(ctx, server, devices)
 
-    def _remove_shelved_image(self, ctx, server, image_id):
-        with contextlib.suppress(exception.ImageNotFound):
-            try:
-                self.images.delete(ctx, image_id)
-            except exception.Forbidden as error:          # somebody protected it: it is his
-                LOG.warning('Image %s of server %s stays: %s', image_id, server.uuid, error.message)
+    def _remove_shelved_image(self, ctx: context.RequestContext, server: objects.Instance, image_id: str) -> None:
+        try:
+            images.remove(self._host, ctx, image_id)
+        except exception.Forbidden as error:          # a user protected it: it is his
+            LOG.warning('Image %s of server %s stays: %s', image_id, server.uuid, error.message)

@@ -1,102 +1,188 @@
-"""Volumes on this host: those of a server that is made or moved, and those that come, go or change later."""
+"""Volumes and shares on this host: those of a server that is made or moved, and those that come, go or change later."""
+import collections.abc
 import contextlib
+import logging
 import time
+import typing
 
+from nova import context
 from nova import exception
+from nova import objects
 from nova import states
+from nova.compute import background_actions
+from nova.compute.host import Host
+
+LOG = logging.getLogger(__name__)
 
 POLL_S = 1           # between two looks at volumes that are being made
 
+Devices = list[dict[str, typing.Any]]
+
 
 class Volumes:
-    """The part of the compute's manager that works on volumes; mixed into it."""
+    """Connects volumes of servers to this host, and their guests to them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
     # ---- all volumes of a server
 
-    def block_devices(self, ctx, server, spec):
-        """Its block devices: local disks as they were asked for, and its volumes, connected to this host.
+    def connect(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec) -> Devices:
+        """The server's block devices: local disks as in the request, and its volumes, connected to this host.
 
         :raises BuildFailed: a volume does not become usable in time, or the driver can attach none
         """
-        asked = spec.block_devices or []
-        local = [device for device in asked if device.get('destination_type') != 'volume']
-        if server.vm_state == states.BUILDING and len(local) == len(asked):
+        host = self._host
+        requested = spec.block_devices or []
+        local = [device for device in requested if device.get('destination_type') != 'volume']
+        if server.vm_state == states.BUILDING and len(local) == len(requested):
             return local
-        deadline = time.monotonic() + self.conf.volume.ready_timeout
+        deadline = time.monotonic() + host.conf.volume.ready_timeout
         while True:
-            volumes = self.conductor.prepare_volumes(ctx, instance_uuid=server.uuid, connector=self._connector())
+            volumes = host.conductor.prepare_volumes(ctx, instance_uuid=server.uuid, connector=self.connector())
             waiting = [device['volume_id'] for device in volumes if device['connection_info'] is None]
             if not waiting:
                 return [*local, *volumes]
             if time.monotonic() > deadline:
                 raise exception.BuildFailed(instance_id=server.uuid, reason='volumes were not ready in time: '
                                             + ', '.join(waiting))
-            self._stopping.wait(POLL_S)
+            host.stopping.wait(POLL_S)
 
-    def _connector(self):
-        return self.driver.volume_connector() if self.driver.capabilities().get('volumes') else None
+    def connector(self) -> dict[str, typing.Any] | None:
+        """What a volume service must know of this host; None: the driver can attach no volumes."""
+        driver = self._host.driver
+        return driver.volume_connector() if driver.capabilities().get('volumes') else None
 
-    def complete_volumes(self, ctx, server, devices):
-        """The guest runs with these devices: what is a volume among them is in use."""
+    def complete(self, ctx: context.RequestContext, server: objects.Instance, devices: Devices) -> None:
+        """The guest runs with these devices: mark the volumes among them as in use."""
         if any(device.get('destination_type') == 'volume' for device in devices):
-            self.conductor.complete_volumes(ctx, instance_uuid=server.uuid)
+            self._host.conductor.complete_volumes(ctx, instance_uuid=server.uuid)
 
-    def disconnect_volumes(self, ctx, server, devices=None):
-        """This host lets go of the server's volumes, which stay the server's.
+    def disconnect(self, ctx: context.RequestContext, server: objects.Instance,
+                   devices: Devices | None = None) -> None:
+        """Disconnect the server's volumes from this host; they stay the server's.
 
-        :param devices: what block_devices told; None: not known
+        :param devices: what ``connect`` returned; None: not known
         """
         if devices is None or any(device.get('destination_type') == 'volume' for device in devices):
-            self.conductor.disconnect_volumes(ctx, instance_uuid=server.uuid)
+            self._host.conductor.disconnect_volumes(ctx, instance_uuid=server.uuid)
 
     # ---- one volume
 
-    def attach_volume(self, ctx, instance, bdm_uuid):
-        self.queue.submit(instance.uuid, self._attach_volume, ctx, instance, bdm_uuid)
+    def attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
+        self._host.queue.submit(instance.uuid, self._attach_volume, ctx, instance, bdm_uuid)
 
-    def _attach_volume(self, ctx, instance, bdm_uuid):
-        """Done again after a crash: every step may have been taken already."""
-        with recorded(), self.beside(ctx, instance, 'compute_attach_volume') as current:
+    def _attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
+        """Repeated after a crash: every step may have been taken already."""
+        host = self._host
+        with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
-            current.undo(self.conductor.volume_detached, ctx, **which)
-            device = self.conductor.connect_volume(ctx, connector=self._connector(), **which)
-            current.undo(self.driver.detach_volume, ctx, server, device)
-            self.driver.attach_volume(ctx, server, device)
-            self.conductor.volume_attached(ctx, **which)
+            current.undo(host.conductor.volume_detached, ctx, **which)
+            device = host.conductor.connect_volume(ctx, connector=self.connector(), **which)
+            current.undo(host.driver.detach_volume, ctx, server, device)
+            host.driver.attach_volume(ctx, server, device)
+            host.conductor.volume_attached(ctx, **which)
 
-    def detach_volume(self, ctx, instance, bdm_uuid):
-        self.queue.submit(instance.uuid, self._detach_volume, ctx, instance, bdm_uuid)
+    def detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
+        self._host.queue.submit(instance.uuid, self._detach_volume, ctx, instance, bdm_uuid)
 
-    def _detach_volume(self, ctx, instance, bdm_uuid):
-        with recorded(), self.beside(ctx, instance, 'compute_detach_volume') as current:
+    def _detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
+        host = self._host
+        with _recorded(), background_actions.action(host, ctx, instance, 'compute_detach_volume') as current:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
-            device = self.conductor.get_volume_device(ctx, **which)
-            current.undo(self.conductor.volume_stays, ctx, **which)
-            self.driver.detach_volume(ctx, current.instance, device)
+            device = host.conductor.get_volume_device(ctx, **which)
+            current.undo(host.conductor.volume_stays, ctx, **which)
+            host.driver.detach_volume(ctx, current.instance, device)
             current.keep()
-            self.conductor.volume_detached(ctx, **which)
+            host.conductor.volume_detached(ctx, **which)
 
-    def swap_volume(self, ctx, instance, bdm_uuid, new_volume_id, new_attachment_id):
-        self.queue.submit(instance.uuid, self._swap_volume, ctx, instance, bdm_uuid, new_volume_id,
-                          new_attachment_id)
+    def swap_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str,
+                    new_volume_id: str, new_attachment_id: str) -> None:
+        self._host.queue.submit(instance.uuid, self._swap_volume, ctx, instance, bdm_uuid, new_volume_id,
+                                new_attachment_id)
 
-    def _swap_volume(self, ctx, instance, bdm_uuid, new_volume_id, new_attachment_id):
-        with recorded(), self.beside(ctx, instance, 'compute_swap_volume') as current:
+    def _swap_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str,
+                     new_volume_id: str, new_attachment_id: str) -> None:
+        host = self._host
+        with _recorded(), background_actions.action(host, ctx, instance, 'compute_swap_volume') as current:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid, 'new_volume_id': new_volume_id,
                      'new_attachment_id': new_attachment_id}
-            device = self.conductor.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
-            current.undo(self.conductor.volume_not_swapped, ctx, **which)
-            info = self.conductor.connect_new_volume(
-                ctx, attachment_id=new_attachment_id, connector=self._connector(), device_name=device['device_name'])
+            device = host.conductor.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
+            current.undo(host.conductor.volume_not_swapped, ctx, **which)
+            info = host.conductor.connect_new_volume(
+                ctx, attachment_id=new_attachment_id, connector=self.connector(), device_name=device['device_name'])
             new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id, 'connection_info': info}
-            self.driver.swap_volume(ctx, current.instance, device, new)
+            host.driver.swap_volume(ctx, current.instance, device, new)
             current.keep()
-            self.conductor.volume_swapped(ctx, connection_info=info, **which)
+            host.conductor.volume_swapped(ctx, connection_info=info, **which)
+
+
+class VolumeSnapshots:
+    """Files of volume snapshots that the hypervisor makes and merges for the volume service."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def create_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
+                               create_info: dict[str, typing.Any]) -> None:
+        self._host.queue.submit(instance.uuid, self._work, ctx, create_info['snapshot_id'], 'creating', lambda: (
+            self._host.driver.create_volume_snapshot(ctx, instance, volume_id, create_info)))
+
+    def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
+                               snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
+        self._host.queue.submit(instance.uuid, self._work, ctx, snapshot_id, 'deleting', lambda: (
+            self._host.driver.delete_volume_snapshot(ctx, instance, volume_id, snapshot_id, delete_info)))
+
+    def _work(self, ctx: context.RequestContext, snapshot_id: str, status: str,
+              work: typing.Callable[[], typing.Any]) -> None:
+        """Do it and report to the volume service, which waits for it: how far it is, or that it failed."""
+        try:
+            work()
+            progress = '90%'
+        except exception.NovaException as error:
+            LOG.warning('Snapshot %s: %s', snapshot_id, error)
+            status, progress = f'error_{status}' if status == 'deleting' else 'error', '0%'
+        self._host.conductor.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status=status, progress=progress)
+
+
+SHARE_ATTACHED, SHARE_FAILED = 'attached', 'error'
+
+
+class Shares:
+    """Attaches and detaches shares of a stopped server; its guest has them when it is started."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def attach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
+        self._host.queue.submit(instance.uuid, self._attach_share, ctx, instance, share_id)
+
+    def _attach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
+        host = self._host
+        with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_share') as current:
+            which = {'instance_uuid': instance.uuid, 'share_id': share_id}
+            current.undo(host.conductor.share_attached, ctx, status=SHARE_FAILED, **which)
+            mapping = host.conductor.allow_share(ctx, host=host.name, **which)
+            current.undo(host.driver.detach_share, ctx, current.instance, mapping)
+            host.driver.attach_share(ctx, current.instance, mapping)
+            host.conductor.share_attached(ctx, status=SHARE_ATTACHED, **which)
+
+    def detach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
+        self._host.queue.submit(instance.uuid, self._detach_share, ctx, instance, share_id)
+
+    def _detach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
+        host = self._host
+        with _recorded(), background_actions.action(host, ctx, instance, 'compute_detach_share') as current:
+            which = {'instance_uuid': instance.uuid, 'share_id': share_id}
+            current.undo(host.conductor.share_attached, ctx, status=SHARE_FAILED, **which)
+            host.driver.detach_share(ctx, current.instance, {'share_id': share_id})
+            current.keep()
+            host.conductor.share_detached(ctx, host=host.name, **which)
 
 
 @contextlib.contextmanager
-def recorded():
-    """A refusal is in the action's record by now; nobody waits for it."""
+def _recorded() -> collections.abc.Iterator[None]:
+    """A refusal is in the action's record by now, and no caller waits for it."""
     try:
         yield
     except (exception.InstanceChanged, exception.InstanceNotFound):

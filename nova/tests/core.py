@@ -217,6 +217,16 @@ class Images(image_api.Images):
         self.unfinished.discard(image_id)
 
 
+class Source:
+    """The images of one compute: others, once it is killed."""
+
+    def __init__(self, images):
+        self.images = images
+
+    def __getattr__(self, name):
+        return getattr(self.images, name)
+
+
 class Cloud:
     """
     :param path: directory for databases and guests
@@ -246,14 +256,15 @@ class Cloud:
                                   ('network', None): self.network})
         self.bus.admissions.update({'conductor': conductor_authority.admission_of(self.conductor),
                                     'network': network_authority.admission_of(self.db)})
-        self.computes, self.killed = {}, []
+        self.computes, self.killed, self.image_sources = {}, [], {}
         for host in hosts:
             self.start_compute(host)
         self.ctx = context.RequestContext(user_id='u', project_id='p', overwrite=False)
 
     def start_compute(self, host, prepare=None):
         """A new compute process of this host; ``prepare(driver)`` before it starts."""
-        images = grants.GrantedImages(self.images)
+        source = self.image_sources[host] = Source(self.images)
+        images = grants.GrantedImages(source)
         driver = fake.FakeDriver(self.conf, host, images)
         if prepare:
             prepare(driver)
@@ -281,9 +292,9 @@ class Cloud:
         del self.bus.managers['compute', host]
         compute.driver.machine.guests_file = compute.driver.machine.kept_file = None
         compute.driver.disconnect()
-        compute.driver.images = compute.images = grants.GrantedImages(Images())
-        compute.conductor.client._bus = compute.network.client._bus = Grave()
-        compute.stop_sync()
+        self.image_sources.pop(host).images = Images()
+        compute.host.conductor.client._bus = compute.host.network.client._bus = Grave()
+        compute.power_states.stop()
         self.killed.append(compute)
 
     def restarted(self, host):
@@ -397,7 +408,7 @@ class Cloud:
         deadline = time.monotonic() + timeout
         quiet = 0
         while quiet < 3:
-            idle = self.bus.idle and all(not each.queue._waiting for each in self.computes.values())
+            idle = self.bus.idle and all(not each.queue.in_progress() for each in self.computes.values())
             quiet = quiet + 1 if idle else 0
             assert time.monotonic() < deadline, 'the cloud does not come to rest'
             time.sleep(0.005)

@@ -79,9 +79,9 @@ def test_fields_that_came_later_are_left_out_for_older_ones():
         assert set(kind.fields) - added == set(row['fields']), name
 
 
-@pytest.mark.parametrize('topic', versions.TOPICS)
+@pytest.mark.parametrize('topic', [topic for topic in versions.TOPICS if topic not in test_interfaces.TABLES])
 def test_an_argument_that_came_later_has_a_default(topic):
-    """Older senders leave it out."""
+    """Older senders leave it out. ``rpc.interface.Methods`` looks at it where a manager has a table."""
     manager = test_interfaces.manager_of(topic)
     interface = __import__(f'nova.{topic}.interface', fromlist=['INTERFACE']).INTERFACE
     for method in interface.methods.values():

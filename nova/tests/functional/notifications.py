@@ -304,7 +304,7 @@ class Walk:
             conn.exec_driver_sql("update instances set launched_at = '2026-01-01 00:00:00'")
         conductor.audit_instance_usage(ctx=None, host='host1')
         for host in HOSTS:
-            self.compute(host).report_nodes()
+            self.compute(host).inventory.report()
         assert conf.instance_usage_audit_period == 'month'
         gone = next(host for host in HOSTS if not self.compute(host).driver.guests())
         number = self.service(gone, {'status': 'disabled'})

@@ -376,7 +376,7 @@ def test_images_are_fetched_ahead_of_time(tmp_path):
         for host in ('host1', 'host2'):
             assert admin.post(f'/os-aggregates/{number}/action', {'add_host': {'host': host}}).status_code == 200
         assert admin.post(path, {'cache': [{'id': image_id}]}).status_code == 202
-        drivers = {service.manager.host: service.manager.driver for service in cloud.services
+        drivers = {service.host: service.manager.driver for service in cloud.services
                    if service.binary == 'nova-compute'}
         deadline = threading.Event()
         for _ in range(200):

@@ -140,7 +140,7 @@ def test_console_output(cloud):
     cloud.computes['host1'].driver.destroy(None, instance, [])
     with pytest.raises(exception.InstanceNotReady):
         console(None)
-    cloud.computes['host1'].recover()
+    cloud.computes['host1'].recovery.recover()
     cloud.settle()
 
 
@@ -162,10 +162,10 @@ def test_a_missed_event_is_found(cloud):
     driver = cloud.computes['host1'].driver
     driver.on_event = lambda *args: None
     driver.change_by_itself(uuid, states.SHUTDOWN)
-    assert cloud.computes['host1'].sync_power_states() == 1
+    assert cloud.computes['host1'].power_states.synchronize() == 1
     cloud.settle()
     assert state(cloud, uuid)[0] == states.STOPPED
-    assert cloud.computes['host1'].sync_power_states() == 0
+    assert cloud.computes['host1'].power_states.synchronize() == 0
 
 
 def test_a_delete_overtakes_a_slow_operation(cloud):

@@ -22,7 +22,7 @@ def cloud(tmp_path):
     interfaces = {'compute': compute_interface, 'conductor': conductor_interface, 'network': network_interface,
                   'scheduler': scheduler_interface}
     client = {name: real.client(module.INTERFACE) for name, module in interfaces.items()}
-    compute.conductor, compute.network = client['conductor'], client['network']
+    compute.host.conductor.client, compute.host.network.client = client['conductor'], client['network']
     conductor._compute, conductor._network = client['compute'], client['network']
     conductor._scheduler = client['scheduler']
     cloud.client = client
@@ -58,7 +58,7 @@ def test_a_life_over_the_bus(cloud):
     cloud.computes['host1'].driver.change_by_itself(uuids[1], states.SHUTDOWN)
     wait(lambda: cloud.row(uuids[1])['vm_state'] == states.STOPPED)
     assert cloud.client['compute'].ping(cloud.ctx, server='host1') == 'pong'
-    cloud.computes['host1'].recover()
+    cloud.computes['host1'].recovery.recover()
     for each in uuids:
         cloud.delete(each)
     wait(lambda: all(cloud.gone(each) for each in uuids))

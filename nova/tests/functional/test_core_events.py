@@ -1,10 +1,12 @@
 """External events, host control and files of volume snapshots: what a compute does about them."""
+import dataclasses
 import time
 
 import pytest
 
 from nova import exception
 from nova import states
+from nova.compute import live_migration
 from nova.db.servers import block_devices
 from nova.tests import core
 
@@ -150,7 +152,7 @@ def test_guests_go_off_and_on_with_their_machine(cloud):
     compute = cloud.computes['host1']
     for action, word, expected in (('shutdown', 'shut down', states.STOPPED), ('startup', 'started', states.ACTIVE),
                                    ('reboot', 'rebooted', states.ACTIVE)):
-        assert compute.host_power_action(cloud.ctx, action) == word
+        assert compute.methods.host_power_action(cloud.ctx, action) == word
         deadline = time.monotonic() + 20
         while cloud.row(runs)['vm_state'] != expected:
             assert time.monotonic() < deadline, action
@@ -160,19 +162,19 @@ def test_guests_go_off_and_on_with_their_machine(cloud):
 
 def test_a_host_in_maintenance_starts_no_guest(cloud):
     compute = cloud.computes['host1']
-    compute.set_host_maintenance(cloud.ctx, True)
+    compute.methods.set_host_maintenance(cloud.ctx, True)
     uuid, = cloud.create()
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ERROR
-    compute.set_host_maintenance(cloud.ctx, False)
+    compute.methods.set_host_maintenance(cloud.ctx, False)
     cloud.boot()
 
 
-def test_a_driver_that_cannot_migrate_says_so(cloud, monkeypatch):
-    compute = cloud.computes['host1']
+def test_a_driver_that_cannot_migrate_says_so(cloud):
     instance = cloud.conductor.update_instance(None, cloud.boot(), {})
-    monkeypatch.setattr(compute, 'driver', object())
-    for check in (lambda: compute.check_live_migration_destination(cloud.ctx, instance, None, False),
-                  lambda: compute.check_live_migration_source(cloud.ctx, instance, {})):
+    poor = dataclasses.replace(cloud.computes['host1'].host, driver=object())
+    work = live_migration.LiveMigration(poor, volumes=None, notifier=None, turns=None)
+    for check in (lambda: work.check_live_migration_destination(cloud.ctx, instance, None, False),
+                  lambda: work.check_live_migration_source(cloud.ctx, instance, {})):
         with pytest.raises(exception.MigrationPreCheckError, match='host1'):
             check()

@@ -77,7 +77,8 @@ def running(cloud, uuid, **asked):
 
 def complete(cloud, uuid):
     """End the copying that ``running`` has begun."""
-    cloud.computes['host1'].force_complete_live_migration(cloud.ctx, cloud.conductor.update_instance(None, uuid, {}))
+    server = cloud.conductor.update_instance(None, uuid, {})
+    cloud.computes['host1'].methods.force_complete_live_migration(cloud.ctx, server)
 
 
 def hosts_with(cloud, uuid):
@@ -283,7 +284,7 @@ def abort(cloud, uuid, number, allowed=('queued', 'preparing', 'running'), lost=
     if migration['status'] == 'queued':
         assert cloud.db.run(live_migrations.end, migration, 'cancelled', event='e', host=None)
     elif not lost:
-        cloud.computes['host1'].abort_live_migration(cloud.ctx, cloud.conductor.update_instance(None, uuid, {}))
+        cloud.computes['host1'].methods.abort_live_migration(cloud.ctx, cloud.conductor.update_instance(None, uuid, {}))
 
 
 @pytest.mark.parametrize('lost', [False, True])

@@ -116,7 +116,7 @@ def test_hosts_of_another_hypervisor_cannot_take_a_guest(cloud):
         driver = cloud.computes[host].driver
         known = driver.resources()
         driver.resources = lambda: [dataclasses.replace(node, hypervisor_type='QEMU') for node in known]
-        cloud.computes[host].report_nodes()
+        cloud.computes[host].inventory.report()
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
     first, second = (host for host in HOSTS if host != source)

@@ -96,7 +96,7 @@ def test_a_host_says_what_its_cells_are(cloud):
     assert [(sorted(cell.cpuset), sorted(cell.pcpuset), cell.memory) for cell in cells] == [
         ([0, 1], [2, 3], 2048), ([4, 5], [6, 7], 2048)]
     assert node['vcpus'] == 4 and node['memory_mb'] == 4096 and node['numa_changed']
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     assert cloud.node() == node, 'a report that says nothing new writes nothing'
 
 
@@ -327,7 +327,7 @@ def test_a_host_whose_cells_are_parted_anew_counts_its_servers(cloud):
     compute = cloud.computes['host1']
     cloud.conf.set_override('cpu_dedicated_set', '2-3,5-7', group='compute')
     cloud.conf.set_override('cpu_shared_set', '0-1,4', group='compute')
-    compute.report_nodes()
+    compute.inventory.report()
     assert [sorted(cell.pcpuset) for cell in cloud.host('host1').cells] == [[2, 3], [5, 6, 7]]
     assert cloud.host('host1').cells[0].pinned_cpus == {2, 3} and cloud.node()['vcpus'] == 3
     cloud.delete(uuid)
@@ -340,7 +340,7 @@ def test_a_node_whose_cell_is_gone_takes_back_what_it_can(cloud):
     cloud.conf.set_override('numa_cells', ['1:2048'], group='fake')
     cloud.conf.set_override('cpu_dedicated_set', None, group='compute')
     cloud.conf.set_override('cpu_shared_set', None, group='compute')
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     cloud.delete(uuid)
     cloud.settle()
     cloud.conductor.audit()

@@ -9,7 +9,8 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
-from nova.compute import recover
+from nova.compute import recovery
+from nova.compute import tasks
 from nova.conductor import manager as conductor_manager
 from nova.conductor import reconcile
 from nova.db.servers import instance_actions
@@ -187,7 +188,7 @@ def test_host_reboot(cloud, monkeypatch, resume):
     cloud.settle()
     cloud.kill_compute('host1')
     time.sleep(0.01)
-    monkeypatch.setattr(recover, 'boot_time', time.time)
+    monkeypatch.setattr(recovery, 'boot_time', time.time)
 
     def boot(driver):
         driver.init_host()
@@ -232,7 +233,7 @@ def test_strays(cloud):
     cloud.settle()
     assert compute.driver.guests() == {}
     add(compute.driver)
-    compute.recover()
+    compute.recovery.recover()
     cloud.settle()
     assert list(compute.driver.guests()) == [unknown]
 
@@ -449,11 +450,11 @@ def test_every_running_task_state_has_its_recovery():
     """What an action of the table sets, a restarted compute and the reconciler can take up."""
     for action in states.ACTIONS.values():
         if action.running and action.method:
-            assert action.running in recover.AGAIN and action.running in reconcile.RUNNING, action.name
+            assert action.running in recovery.AGAIN and action.running in reconcile.RUNNING, action.name
 
 
 def test_a_failed_begin_leaves_no_trace(cloud):
     instance = objects.Instance(uuid='70a599e0-31e7-49b7-b260-868f441e8620')
-    task = cloud.computes['host1'].task(cloud.ctx, instance, 'x', running=(None,))
+    task = tasks.task(cloud.computes['host1'].host, cloud.ctx, instance, 'x', running=(None,))
     with pytest.raises(exception.InstanceNotFound), task:
         pytest.fail('the body of a task that did not begin ran')

@@ -276,7 +276,7 @@ def test_metrics(make):
     view = cloud.scheduler._hosts(whole=True)
     assert view.metrics[0] == values
     # what has not changed is not written
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     assert node(cloud, 'host1') == reported
 
 

@@ -11,7 +11,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
-from nova.compute import recover
+from nova.compute.shelve import SHELVING
 from nova.conductor import reconcile
 from nova.db.servers import console_tokens
 from nova.db.servers import instance_actions
@@ -179,7 +179,7 @@ def test_a_server_whose_image_is_not_known_is_not_destroyed(cloud):
 def test_killed_while_shelving(cloud, operation):
     uuid = cloud.boot()
     host = kill_in(cloud, operation, lambda: shelve(cloud, uuid, settle=False), cloud.row(uuid)['host'])
-    assert cloud.row(uuid)['task_state'] in (*recover.shelve.SHELVING, states.SHELVING_OFFLOADING)
+    assert cloud.row(uuid)['task_state'] in (*SHELVING, states.SHELVING_OFFLOADING)
     cloud.start_compute(host)
     cloud.settle()
     assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None) and cloud.images.data[IMAGE]
@@ -425,12 +425,12 @@ def test_killed_while_a_backup_is_made(cloud):
 
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
-def test_killed_before_the_oldest_backups_were_deleted(cloud):
+def test_killed_before_the_oldest_backups_were_deleted(cloud, monkeypatch):
     uuid = cloud.boot()
     cloud.images.data.update({'older': b'', 'old': b''})
     cloud.images.unfinished.add(IMAGE)
     killed = threading.Event()
-    cloud.computes['host1']._rotate_backups = lambda *args: killed.wait(30)
+    monkeypatch.setattr(cloud.images, 'list', lambda *args, **kwargs: killed.wait(30) and [])
     cloud.act(uuid, 'createBackup', **BACKUP)
     deadline = time.monotonic() + 10
     while IMAGE not in cloud.images.data:
@@ -438,6 +438,7 @@ def test_killed_before_the_oldest_backups_were_deleted(cloud):
         time.sleep(0.002)
     cloud.kill_compute('host1')
     killed.set()
+    monkeypatch.undo()
     cloud.start_compute('host1')
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.actions(uuid)[-1][1] is None
@@ -455,7 +456,7 @@ def test_small_matters(cloud):
     cloud.act(uuid, 'injectNetworkInfo')
     cloud.settle()
     assert compute.driver.machine.guests[uuid]['dumps'] == 1
-    facts = compute.get_diagnostics(None, instance)
+    facts = compute.methods.get_diagnostics(None, instance)
     assert facts['state'] == 'running' and len(facts['nic_details']) == 1
     compute.driver.failures['trigger_crash_dump'] = exception.VirtError(operation='dump', reason='secret')
     cloud.act(uuid, 'trigger_crash_dump')
@@ -464,7 +465,7 @@ def test_small_matters(cloud):
     cloud.act(uuid, 'os-stop', clean_shutdown=True)
     cloud.settle()
     with pytest.raises(exception.InstanceInvalidState):
-        compute.get_diagnostics(None, instance)
+        compute.methods.get_diagnostics(None, instance)
     cloud.check()
 
 

@@ -100,7 +100,7 @@ def test_an_installed_plugin(tmp_path):
     assert asked[:3] == ['api pre Request', 'api pre Request', 'api post Response Request']
     assert said.count('build pre welcome') == said.count('build post welcome') == 1
     assert 'build pre vetoed' in said and 'build post vetoed' not in said
-    assert 'other pre ComputeManager,RequestContext,Instance,Migration,Task' in said
+    assert 'other pre Resize,RequestContext,Instance,Migration,Task' in said
     assert [line for line in said if line.startswith('other pre Request,str,Action')]
 
 

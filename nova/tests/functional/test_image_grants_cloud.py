@@ -49,14 +49,10 @@ class Driver(fake.FakeDriver):
 
 @pytest.fixture(scope='module')
 def cloud(tmp_path_factory):
-    with cloud_fixture.running(tmp_path_factory.mktemp('grants')) as made:
-        for service in made.services:
-            if service.binary == 'nova-compute':
-                manager = service.manager
-                images, before = manager.images, manager.driver
-                manager.driver = Driver(made.conf, manager.host, images)
-                manager.driver.__dict__.update(before.__dict__)
-        yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake, 'FakeDriver', Driver)
+        with cloud_fixture.running(tmp_path_factory.mktemp('grants')) as made:
+            yield made
 
 
 @pytest.fixture

@@ -339,7 +339,7 @@ def test_a_restart_ends_what_was_interrupted(tmp_path):
         arguments = {'port_id': half, 'network_id': user.get('/network/v2.0/networks').json()['networks'][0]['id'],
                      'fixed_ip': None, 'tag': None}
         caller = open_action(made, server, 'attach_interface', arguments, request_id)
-        entry = next(entry for entry in compute.conductor.instances_on_host(caller, host='host1'))
+        entry = next(entry for entry in compute.host.conductor.instances_on_host(caller, host='host1'))
         network.attach_port(caller, instance=entry['instance'], request=arguments, attached_by=request_id,
                             host='host1')
         # refused at the time: the port that the server had already is not taken back

@@ -60,7 +60,7 @@ def cloud(tmp_path_factory):
         for host in HOSTS:
             manager = live.compute(made, host).manager
             for topic in ('conductor', 'network'):
-                patient = getattr(manager, topic)
+                patient = getattr(manager.host, topic)
                 patient.client = Losing(patient.client, topic, made.losses)
         yield made
 

@@ -113,7 +113,7 @@ def test_a_cloud_that_stops_in_the_middle(tmp_path, operation):
 def test_volumes_move_with_their_server(running):
     """Connected to the host where the server is, at every moment of its moves; also when the destination fails."""
     user, admin = running.client(version='2.60'), running.admin()
-    drivers = {service.manager.host: service.manager.driver for service in running.services
+    drivers = {service.host: service.manager.driver for service in running.services
                if service.binary == 'nova-compute'}
 
     def volume(**values):

@@ -136,7 +136,8 @@ def test_computes_tell_only_where_somebody_listens(tmp_path):
         cloud.settle()
         assert 'conductor.notify' not in cloud.bus.messages
         cloud.conf.set_override('driver', ['log'], group='oslo_messaging_notifications')
-        cloud.computes['host1'].init_notices()
+        cloud.kill_compute('host1')
+        cloud.start_compute('host1')
         cloud.act(uuid, 'trigger_crash_dump')
         cloud.settle()
         assert cloud.bus.messages.count('conductor.notify') == 2

@@ -96,7 +96,7 @@ def test_a_host_reports_the_devices_that_are_for_guests(make):
 def test_nothing_is_written_when_nothing_changed(make):
     cloud = make()
     before = cloud.node('host1')['changed']
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     assert cloud.node('host1')['changed'] == before
 
 
@@ -106,7 +106,7 @@ def test_devices_that_come_go_and_change(make):
 
     def report(*devices):
         cloud.conf.set_override('pci_devices', [json.dumps(devices)], group='fake')
-        compute.report_nodes()
+        compute.inventory.report()
         return [(row['address'], row['product_id'], row['numa_node']) for row in rows(cloud, 'host1')]
     assert report(dict(GPUS[0], numa_node=1), *CARD[:1]) == [
         (CARD[0]['address'], '154d', None), (GPUS[0]['address'], '20b0', 1)]
@@ -121,14 +121,14 @@ def test_a_device_that_vanishes_while_a_server_has_it_is_kept_until_it_is_given_
     address, = (address for (_, address), (uuid, _) in owners(cloud).items() if uuid == first)
     cloud.conf.set_override('pci_devices', [json.dumps([each for each in GPUS if each['address'] != address])],
                             group='fake')
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     assert sorted(statuses(cloud)) == ['claimed', 'removed'] and len(owners(cloud)) == 2
     assert address in caplog.text and first in caplog.text
     cloud.conf.set_override('pci_devices', [json.dumps(GPUS)], group='fake')
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     assert statuses(cloud) == ['claimed', 'claimed']
     cloud.conf.set_override('pci_devices', ['[]'], group='fake')
-    cloud.computes['host1'].report_nodes()
+    cloud.computes['host1'].inventory.report()
     for uuid in (first, second):
         cloud.delete(uuid)
     cloud.settle()
@@ -144,8 +144,8 @@ def test_devices_go_with_their_host(make):
         cloud.db.run(services.delete, uuid)
     assert statuses(cloud, 'host1') == ['claimed'] and rows(cloud, 'host2') == []
     for compute in cloud.computes.values():
-        cloud.heartbeat(compute.host)
-        compute.report_nodes()
+        cloud.heartbeat(compute.host.name)
+        compute.inventory.report()
     assert free(cloud) == {'host1': 1, 'host2': 2}
     cloud.conductor.audit()              # the usage of the new row
 

@@ -28,7 +28,7 @@ def image_id(user):
 
 
 def drivers(cloud):
-    return {service.manager.host: service.manager.driver for service in cloud.services
+    return {service.host: service.manager.driver for service in cloud.services
             if service.binary == 'nova-compute'}
 
 

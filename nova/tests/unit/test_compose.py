@@ -35,7 +35,7 @@ def test_the_plumbing_of_real_guests_is_their_hosts(monkeypatch, driver, network
     driver_of = {'libvirt': type('Real', (fake.FakeDriver,), {'real_guests': True}), 'fake': fake.FakeDriver}[driver]
     monkeypatch.setattr(assembly, 'virt_driver', driver_of)
     manager = assembly.compute(conf, bus, 'host1', None).manager
-    manager.network.network_info(None, instance_uuid='u')
+    manager.host.network.network_info(None, instance_uuid='u')
     assert bus.asked == [('network', {'instance_uuid': 'u', **server})]
 
 

@@ -16,7 +16,7 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import objects
-from nova.compute import task
+from nova.compute import tasks
 from nova.conductor import interface as conductor_interface
 from nova.conductor import upgrade
 from nova.objects import base
@@ -95,7 +95,7 @@ def test_an_older_host_gets_a_server_without_its_image_grant():
 
 def test_an_older_conductor_gives_no_image_grant():
     server = objects.Instance(uuid='6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50')
-    assert task.Task(None, CTX, 'an event', 'host1', server, ()).ctx.image_grant is None
+    assert tasks.Task(None, CTX, 'an event', server, ()).ctx.image_grant is None
 
 
 # ---- pins

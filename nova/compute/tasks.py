@@ -1,16 +1,21 @@
 """The frame around everything that is done to a server: begin, undo, end.
 
-    with self.task(ctx, instance, 'compute_stop_instance', running=(POWERING_OFF,)) as task:
-        driver.power_off(task.instance)
+    with tasks.task(host, ctx, instance, 'compute_stop_instance', running=(POWERING_OFF,)) as task:
+        host.driver.power_off(task.instance)
         task.ends(vm_state=STOPPED, power_state=SHUTDOWN)
 
 ``begin`` is a conditional write: a message that came twice or too late ends there. On success one conditional
 write sets what the task ends with; when a delete came meanwhile, or the body failed, the undo stack unwinds.
 """
+import collections.abc
 import contextlib
 import logging
+import typing
 
+from nova import context
 from nova import exception
+from nova import objects
+from nova.compute.host import Host
 from nova.objects import faults
 from nova.runtime import metrics
 
@@ -24,21 +29,22 @@ class Undo:
     instance   the server as it was when it began
     """
 
-    def __init__(self, event, instance):
+    def __init__(self, event: str, instance: objects.Instance) -> None:
         self.event, self.instance = event, instance
-        self._undo, self._kept = [], False
+        self._undo: list[tuple[typing.Callable, tuple, dict]] = []
+        self._kept = False
 
-    def undo(self, function, *args, **kwargs):
+    def undo(self, function: typing.Callable, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Call this, last one first, when the task does not end well."""
         self._undo.append((function, args, kwargs))
 
-    def keep(self):
+    def keep(self) -> None:
         """What was done so far stays, whatever comes."""
         self._undo.clear()
         self._kept = True
 
-    def unwind(self):
-        """Whether all of it could be undone."""
+    def unwind(self) -> bool:
+        """Undo; whether all of it could be undone."""
         undone = not self._kept
         while self._undo:
             function, args, kwargs = self._undo.pop()
@@ -59,55 +65,62 @@ class Task(Undo):
     ended      True once the end was written
     """
 
-    def __init__(self, conductor, ctx, event, host, instance, holds):
+    def __init__(self, host: Host, ctx: context.RequestContext, event: str, instance: objects.Instance,
+                 holds: collections.abc.Iterable[str | None]) -> None:
         super().__init__(event, instance)
         self.ctx = ctx.granted(instance.image_grant if instance.obj_attr_is_set('image_grant') else None)
-        self._conductor, self._ctx, self._host = conductor, ctx, host
+        self._host, self._ctx = host, ctx
         self._holds = tuple(holds)           # task states in which the row is ours
-        self.values = {'task_state': None}
+        self.values: dict[str, typing.Any] = {'task_state': None}
         self.ended = False
-        self._finish = self._write_end
+        self._finish: typing.Callable[[], typing.Any] = self._write_end
 
-    def ends(self, **values):
+    def ends(self, **values: typing.Any) -> None:
         """Columns to set when all went well."""
         self.values.update(values)
 
-    def ends_with(self, function):
+    def ends_with(self, function: typing.Callable[[], typing.Any]) -> None:
         """Call this instead of the usual last write."""
         self._finish = function
 
-    def step(self, task_state, **values):
+    def step(self, task_state: str, **values: typing.Any) -> None:
         """Show another task state (and write columns) on the way.
 
         :raises InstanceChanged: the server is not in this task's hands any more
         """
-        self._conductor.update_instance(
+        self._host.conductor.update_instance(
             self._ctx, instance_uuid=self.instance.uuid, values={'task_state': task_state, **values},
-            expect={'task_state': list(self._holds), 'host': [self._host]})
+            expect=self._expected())
         self._holds = (task_state,)
 
-    def end(self):
+    def end(self) -> None:
+        """Write the end; InstanceChanged, InstanceNotFound: the task was overtaken."""
         self._finish()
         self.ended = True
 
-    def _write_end(self):
-        self._conductor.end_task(
-            self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host,
-            values=self.values, expect={'task_state': list(self._holds), 'host': [self._host]},
-            fault=None, traceback=None)
-
-    def failed(self, error, values):
+    def failed(self, error: Exception, values: dict[str, typing.Any]) -> None:
         """Record a failure: task state None, the columns of ``values``, fault and event."""
         fault = faults.fault(error, details=faults.trace(error))
-        self._conductor.end_task(
-            self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host,
-            values={'task_state': None, **values}, expect={'task_state': list(self._holds), 'host': [self._host]},
-            fault=fault, traceback=fault['details'])
+        self._write({'task_state': None, **values}, fault, fault['details'])
+
+    def _write_end(self) -> None:
+        self._write(self.values)
+
+    def _write(self, values: dict[str, typing.Any], fault: dict[str, typing.Any] | None = None,
+               traceback: str | None = None) -> None:
+        self._host.conductor.end_task(
+            self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host.name, values=values,
+            expect=self._expected(), fault=fault, traceback=traceback)
+
+    def _expected(self) -> dict[str, list]:
+        return {'task_state': list(self._holds), 'host': [self._host.name]}
 
 
 @contextlib.contextmanager
-def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=None, failed=None, on_failure=None,
-         lives_on=None):
+def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, event: str, *,
+         running: collections.abc.Iterable[str | None], begin: dict[str, typing.Any] | None = None,
+         failed: dict[str, typing.Any] | None = None, lives_on: str | None = None,
+         on_failure: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
     """Frame a task; see the module's docstring.
 
     :param running: task states in which the server waits for, or is in, this task
@@ -118,10 +131,11 @@ def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=No
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
     begin = begin or {}
-    row = conductor.begin_task(
-        ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host}', deadline_s=deadline_s,
-        values=begin, expect={'task_state': list(running), 'host': [lives_on or host]})
-    current = Task(conductor, ctx, event, host, row, {begin['task_state']} if 'task_state' in begin else running)
+    row = host.conductor.begin_task(
+        ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host.name}',
+        deadline_s=host.conf.conductor.task_deadline, values=begin,
+        expect={'task_state': list(running), 'host': [lives_on or host.name]})
+    current = Task(host, ctx, event, row, (begin['task_state'],) if 'task_state' in begin else running)
     with metrics.Run(event, 'overtaken') as run:
         try:
             yield current
@@ -137,10 +151,14 @@ def task(conductor, ctx, host, instance, event, *, running, deadline_s, begin=No
                 on_failure(current, error)
             else:
                 current.failed(error, failed or {})
-            return
-        try:
-            current.end()
-        except (exception.InstanceChanged, exception.InstanceNotFound):
-            current.unwind()
-            raise
-        run.result = 'success'
+        else:
+            try:
+                current.end()
+            except (exception.InstanceChanged, exception.InstanceNotFound):
+                current.unwind()
+                raise
+            run.result = 'success'
+    if current.ended and 'power_state' in current.values:
+        host.power_states[instance.uuid] = current.values['power_state']
+    else:
+        host.power_states.pop(instance.uuid, None)

@@ -1,0 +1,59 @@
+"""Deleting servers: at once, or so that they can be restored for a while."""
+import contextlib
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.compute import live_migration
+from nova.compute import tasks
+from nova.compute.host import Host
+
+
+class Deletion:
+    """Deletes and restores servers."""
+
+    def __init__(self, host: Host, live_migration: live_migration.LiveMigration) -> None:
+        self._host, self._live_migration = host, live_migration
+
+    def terminate_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._live_migration.stop(instance)
+        self._host.queue.submit(instance.uuid, self._terminate, ctx, instance)
+
+    def _terminate(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_terminate_instance', running=(states.DELETING,),
+                        failed={'vm_state': states.ERROR}) as task:
+            host.driver.destroy(ctx, task.instance, task.instance.network_info)
+            host.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=None)
+            task.ends_with(lambda: host.conductor.instance_destroyed(
+                ctx, instance_uuid=instance.uuid, host=host.name))
+
+    # ---- soft delete
+
+    def soft_delete_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        """Switch the server off and keep it."""
+        self._host.queue.submit(instance.uuid, self._soft_delete, ctx, instance)
+
+    def _soft_delete(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_soft_delete_instance',
+                        running=(states.SOFT_DELETING,)) as task:
+            power_state = states.NOSTATE
+            with contextlib.suppress(exception.GuestNotFound):       # there is nothing to switch off
+                if task.instance.vm_state == states.RESCUED:
+                    host.driver.unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+                host.driver.power_off(task.instance)
+                power_state = host.driver.power_state(task.instance)
+            task.ends(vm_state=states.SOFT_DELETED, power_state=power_state, deleted_at=utils.utcnow())
+
+    def restore_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        self._host.queue.submit(instance.uuid, self._restore, ctx, instance)
+
+    def _restore(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_restore_instance', running=(states.RESTORING,),
+                        failed={'vm_state': states.SOFT_DELETED}) as task:
+            host.driver.power_on(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            task.ends(vm_state=states.ACTIVE, power_state=host.driver.power_state(task.instance), deleted_at=None)

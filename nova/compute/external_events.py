@@ -1,0 +1,96 @@
+"""Events of the network and volume services about a server: acted upon in the server's own queue."""
+import logging
+import typing
+
+from nova import context
+from nova import exception
+from nova import hooks
+from nova import objects
+from nova.compute.host import Host
+from nova.virt import driver as virt
+
+LOG = logging.getLogger(__name__)
+
+
+class ExternalEvents:
+    """Acts upon events, {'name', 'tag', 'status'} each; those that need no act are logged only."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._acts: dict[str, typing.Callable[[context.RequestContext, objects.Instance, dict], None]] = {
+            'network-changed': self._network_changed,
+            'network-vif-plugged': self._network_changed,
+            'network-vif-unplugged': self._network_changed,
+            'network-vif-deleted': self._vif_deleted,
+            'volume-extended': self._volume_extended,
+        }
+
+    def external_instance_event(self, ctx: context.RequestContext, instance: objects.Instance,
+                                events: list[dict[str, typing.Any]]) -> None:
+        self._host.queue.submit(instance.uuid, self._external_events, ctx, instance, events)
+
+    def _external_events(self, ctx: context.RequestContext, instance: objects.Instance,
+                         events: list[dict[str, typing.Any]]) -> None:
+        for event in events:
+            LOG.info('Server %s: %s %s %s', instance.uuid, event['name'], event['tag'] or '', event['status'])
+            act = self._acts.get(event['name'])
+            if act is None:
+                continue
+            try:
+                act(ctx, instance, event)
+            except (exception.InstanceChanged, exception.InstanceNotFound):
+                raise
+            except Exception:
+                LOG.exception('Event %s of server %s could not be acted upon.', event['name'], instance.uuid)
+
+    def _network_changed(self, ctx: context.RequestContext, instance: objects.Instance,
+                         event: dict[str, typing.Any]) -> None:
+        """Read the server's ports again; an event about one port says whether that one is plugged."""
+        server = self._current(ctx, instance)
+        plugged = {'network-vif-plugged': event['status'] == 'completed', 'network-vif-unplugged': False}
+        shown = {vif['id']: vif['active'] for vif in server.network_info}
+        vifs = self._host.network.network_info(ctx, instance_uuid=server.uuid)
+        for vif in vifs:
+            vif['active'] = shown.get(vif['id'], vif['active'])
+            if vif['id'] == event['tag'] and event['name'] in plugged:
+                vif['active'] = plugged[event['name']]
+        self._write_network_info(ctx, server, vifs)
+
+    def _vif_deleted(self, ctx: context.RequestContext, instance: objects.Instance,
+                     event: dict[str, typing.Any]) -> None:
+        """The port is gone: remove it from the guest, and from what the server shows."""
+        server, driver = self._current(ctx, instance), self._host.driver
+        for vif in server.network_info:
+            if vif['id'] == event['tag'] and isinstance(driver, virt.Interfaces):
+                driver.detach_interface(ctx, server, vif)
+        self._write_network_info(ctx, server, [vif for vif in server.network_info if vif['id'] != event['tag']])
+
+    def _volume_extended(self, ctx: context.RequestContext, instance: objects.Instance,
+                         event: dict[str, typing.Any]) -> None:
+        """Let the guest see the new size, where the driver can show it."""
+        host = self._host
+        server = self._current(ctx, instance)
+        devices = [device for device in host.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
+                   if device['volume_id'] == event['tag']]
+        if not devices or not isinstance(host.driver, virt.ExtendVolume):
+            LOG.warning('Volume %s of server %s keeps its size in the guest.', event['tag'], server.uuid)
+            return
+        device = host.conductor.refresh_volume(ctx, instance_uuid=server.uuid, bdm_uuid=devices[0]['uuid'])
+        host.driver.extend_volume(ctx, server, device)
+
+    @hooks.add_hook('instance_network_info')
+    def _write_network_info(self, ctx: context.RequestContext, server: objects.Instance,
+                            vifs: list[dict[str, typing.Any]]) -> None:
+        host = self._host
+        if vifs != server.network_info:
+            host.conductor.update_instance(ctx, instance_uuid=server.uuid, values={'network_info': vifs},
+                                                 expect={'host': [host.name]})
+
+    def _current(self, ctx: context.RequestContext, instance: objects.Instance) -> objects.Instance:
+        """The server as it is now.
+
+        :raises InstanceChanged, InstanceNotFound: it has left this host meanwhile
+        """
+        host = self._host
+        return host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={},
+                                                    expect={'host': [host.name]})

@@ -1,0 +1,43 @@
+"""What every kind of work on a compute host is handed."""
+import dataclasses
+import threading
+import typing
+
+from oslo_config import cfg
+
+from nova import context
+from nova import objects
+from nova.compute import clients
+from nova.compute.queue import TaskQueue
+from nova.virt import driver as virt
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """One compute host.
+
+    conf          configuration
+    name          of the compute host
+    driver        of its hypervisor; the API refuses by its capabilities what it lacks, and where a message can come all
+                  the same ``isinstance`` with the class of a feature says whether the driver has it
+    conductor     client of the conductors, which tries again while none answers
+    network       client of the network service, the same
+    images        images, as far as the grant of a task goes
+    queue         one task at a time for each server
+    power_states  {server uuid: power state} as the conductor has it
+    stopping      is set when the service stops
+    """
+
+    conf: cfg.ConfigOpts
+    name: str
+    driver: virt.ComputeDriver
+    conductor: clients.Conductor
+    network: clients.Network
+    images: clients.Images
+    queue: TaskQueue
+    power_states: dict[str, int] = dataclasses.field(default_factory=dict)
+    stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[dict[str, typing.Any]]:
+        """The server's VIFs, with this host's plumbing in place."""
+        return self.network.setup_for_instance(ctx, instance=server, host=self.name)

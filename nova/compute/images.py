@@ -1,0 +1,125 @@
+"""Images of servers, backups among them, and images that this host fetches before a server needs them."""
+import contextlib
+import logging
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova.compute import tasks
+from nova.compute.host import Host
+from nova.image import api as image_api
+from nova.image.embedded import unfinished
+
+LOG = logging.getLogger(__name__)
+
+# of an image that is made, and of a backup
+TASKS = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_BACKUP, states.IMAGE_PENDING_UPLOAD,
+         states.IMAGE_UPLOADING)
+
+
+def of_task(host: Host, task: tasks.Task) -> image_api.BoundImages:
+    """The images that a task may use."""
+    return image_api.BoundImages(host.images, task.ctx)
+
+
+def remove(host: Host, ctx: context.RequestContext, image_id: str) -> None:
+    """Remove an image; no error when there is none."""
+    with contextlib.suppress(exception.ImageNotFound):
+        host.images.delete(ctx, image_id)
+
+
+class Snapshots:
+    """Makes images and backups of servers."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def snapshot_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
+        self._host.queue.submit(instance.uuid, self._snapshot, ctx, instance, image_id)
+
+    def _snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_snapshot_instance', running=(states.IMAGE_SNAPSHOT_PENDING,),
+                        begin={'task_state': states.IMAGE_SNAPSHOT}) as task:
+            task.undo(remove, host, task.ctx, image_id)
+            if task.instance.image_id:
+                host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
+            else:
+                host.conductor.snapshot_volumes(ctx, instance_uuid=instance.uuid, image_id=image_id)
+            task.ends(power_state=host.driver.power_state(task.instance))
+
+    def backup_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
+                        backup_type: str, rotation: int) -> None:
+        """Make an image, and keep only the newest ``rotation`` backups of this type of the server."""
+        self._host.queue.submit(instance.uuid, self._backup, ctx, instance, image_id, backup_type, rotation)
+
+    def _backup(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str, backup_type: str,
+                rotation: int) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_backup_instance', running=(states.IMAGE_BACKUP,)) as task:
+            task.undo(remove, host, task.ctx, image_id)
+            host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
+            self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)
+            task.ends(power_state=host.driver.power_state(task.instance))
+
+    def abandon_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
+                         backup_type: str | None = None, rotation: int | None = None) -> None:
+        """A restart of this service interrupted a snapshot or backup: set the server free, and remove its image.
+
+        An image that is whole stays: its owner may have seen it already. As a backup it counts in the rotation.
+        """
+        self._host.queue.submit(instance.uuid, self._abandon, ctx, instance, image_id, backup_type, rotation)
+
+    def _abandon(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
+                 backup_type: str | None, rotation: int | None) -> None:
+        host = self._host
+        with tasks.task(host, ctx, instance, 'compute_snapshot_instance', running=TASKS) as task:
+            if not image_id or not unfinished.remove(of_task(host, task), image_id):
+                raise exception.VirtError(operation='make the image',
+                                          reason='the service was restarted meanwhile')
+            if rotation is not None:
+                self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)
+            task.ends(power_state=host.driver.power_state(task.instance))
+
+    def _rotate_backups(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
+                        backup_type: str | None, rotation: int) -> None:
+        """Delete all but the newest ``rotation`` backups of this type of a server.
+
+        Those of the project that made this one: any user can write another server's id into an image of his own.
+        """
+        images = self._host.images
+        wanted = {'image_type': 'backup', 'backup_type': backup_type, 'instance_uuid': instance.uuid,
+                  'owner': images.show(ctx, image_id)['owner'], 'status': 'active'}
+        found, marker = [], None
+        while page := images.backups(ctx, wanted, marker):
+            found += page
+            marker = page[-1]['id']
+        for image in reversed(found[rotation:]):         # the new one last: its owner says which ones these are
+            try:
+                images.delete(ctx, image['id'])
+            except exception.ImageNotFound:
+                pass
+            except exception.NovaException as error:          # a protected one stays
+                LOG.warning('Backup %s of server %s is not deleted: %s', image['id'], instance.uuid, error.message)
+
+
+class ImageCache:
+    """Fetches images ahead of time."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def cache_images(self, ctx: context.RequestContext, image_ids: list[str], grant: str | None = None) -> None:
+        for image_id in image_ids:
+            self._host.queue.submit(f'image:{image_id}', self._cache_image, ctx.granted(grant), image_id)
+
+    def _cache_image(self, ctx: context.RequestContext, image_id: str) -> None:
+        """Without an answer, as after a crash or a failure that may pass, the conductor requests it again."""
+        reason = None
+        try:
+            self._host.driver.cache_image(ctx, image_id)
+        except (exception.NotFound, exception.BadRequest) as error:
+            LOG.warning('Image %s is not fetched ahead of time: %s', image_id, error.message)
+            reason = error.message
+        self._host.conductor.image_cached(ctx, host=self._host.name, image_id=image_id, reason=reason)

@@ -1,0 +1,42 @@
+"""Notifications of what is done to a server outside of any task.
+
+A conductor sends them: a host holds no account of a broker of notifications, and not all that they say of a server.
+"""
+import collections.abc
+import contextlib
+import logging
+
+from nova import context
+from nova import exception
+from nova import notify
+from nova import objects
+from nova.compute.host import Host
+from nova.notify.events import END
+from nova.notify.events import START
+
+LOG = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Sends notifications by way of a conductor; does nothing where none are configured."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._on = host, notify.wanted(host.conf)
+
+    @contextlib.contextmanager
+    def event(self, ctx: context.RequestContext, instance: objects.Instance, event: str,
+              ) -> collections.abc.Iterator[None]:
+        """Notify that an event of notify.events begins and, when the block ends well, that it has ended."""
+        self._notify(ctx, instance, event, START)
+        yield
+        self._notify(ctx, instance, event, END)
+
+    def _notify(self, ctx: context.RequestContext, instance: objects.Instance, event: str, phase: str) -> None:
+        if not self._on:
+            return
+        try:
+            # once, without retries: a notification must not delay what is done
+            self._host.conductor.client.notify(ctx, instance_uuid=instance.uuid, event=event, phase=phase,
+                                               host=self._host.name)
+        except exception.NovaException as error:
+            LOG.warning('%s.%s of server %s is not sent: %s', event, phase, instance.uuid, error)

@@ -1,0 +1,116 @@
+"""Power states: what the driver's events and a periodic comparison find, reported to the conductor."""
+import collections.abc
+import logging
+import threading
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova.compute.host import Host
+from nova.runtime import concurrency
+
+LOG = logging.getLogger(__name__)
+
+SETTLE_S = 0.5       # a guest that reboots goes through several states in this time
+
+
+class StrayGuests:
+    """Guests of this host whose servers are not on it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def remove(self, ctx: context.RequestContext, uuids: collections.abc.Collection[str]) -> None:
+        """Remove guests of servers that are known to be deleted, or to live elsewhere; leave any other alone."""
+        host = self._host
+        if not uuids:
+            return
+        gone = set(host.conductor.stray_guests(ctx, host=host.name, uuids=sorted(uuids)))
+        for uuid in sorted(uuids):
+            if uuid not in gone:
+                LOG.warning('Guest %s is of no server that is known; it is left alone.', uuid)
+                continue
+            LOG.info('The server of guest %s is not on this host any more; removing the guest.', uuid)
+            host.queue.submit(uuid, self._remove, ctx, uuid)
+
+    def _remove(self, ctx: context.RequestContext, uuid: str) -> None:
+        try:
+            self._host.driver.destroy(ctx, objects.Instance(uuid=uuid, network_info=[]), [])
+        except exception.NovaException as error:
+            LOG.error('Guest %s could not be removed: %s', uuid, error.message)
+
+
+class PowerStates:
+    """Keeps the power states of the servers' rows true.
+
+    A state is read and reported in the server's own queue, so that it is never that of a moment before a task.
+    """
+
+    def __init__(self, host: Host, stray_guests: StrayGuests) -> None:
+        self._host, self._stray_guests = host, stray_guests
+        self._changed: set[str] = set()          # servers with events that were not looked at yet
+        self._lock = threading.Lock()
+        self._event_came = threading.Event()
+
+    def start(self) -> None:
+        """Follow the driver's events until the service stops."""
+        host = self._host
+        host.driver.watch(self._on_event)
+        concurrency.spawn(f'power-states-{host.name}', self._follow_events)
+
+    def stop(self) -> None:
+        """The service stops: follow no more events."""
+        self._host.stopping.set()
+        self._event_came.set()
+
+    def _on_event(self, uuid: str, power_state: int) -> None:
+        with self._lock:
+            self._changed.add(uuid)
+        self._event_came.set()
+
+    def _follow_events(self) -> None:
+        host = self._host
+        while True:
+            self._event_came.wait()
+            if host.stopping.wait(SETTLE_S):
+                return
+            self._event_came.clear()
+            with self._lock:
+                uuids, self._changed = self._changed, set()
+            for uuid in uuids:
+                host.queue.submit(uuid, self._report_changed, uuid)
+
+    def _report_changed(self, uuid: str) -> None:
+        """Report the change of an event, unless a task has written it already."""
+        host = self._host
+        known = host.power_states
+        if uuid not in known or known[uuid] != host.driver.guests().get(uuid):
+            self._report(uuid)
+
+    def report(self, uuid: str) -> None:
+        """Report the power state of one server in its queue."""
+        self._host.queue.submit(uuid, self._report, uuid)
+
+    def _report(self, uuid: str) -> None:
+        host = self._host
+        try:
+            power_state = host.driver.guests().get(uuid, states.NOSTATE)
+            host.conductor.report_power_states(context.admin_context(), host=host.name, states={uuid: power_state})
+            host.power_states[uuid] = power_state
+        except exception.NovaException as error:
+            LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
+
+    def synchronize(self) -> int:
+        """Compare every server with its guest; the number of those that differ. Remove guests of deleted servers."""
+        host, ctx = self._host, context.admin_context()
+        guests = host.driver.guests()
+        servers = [entry['instance'] for entry in host.conductor.instances_on_host(ctx, host=host.name)]
+        different = 0
+        for server in servers:
+            found = guests.get(server.uuid, states.NOSTATE)
+            if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
+                self.report(server.uuid)
+                different += 1
+        self._stray_guests.remove(ctx, guests.keys() - {server.uuid for server in servers})
+        return different
