@@ -32,6 +32,7 @@ from nova import policy
 from nova import states
 from nova.api import app
 from nova.conductor import manager as conductor_manager
+from nova.conductor.cell_services import CellServices
 from nova.db import engine
 from nova.db.cells import cells
 from nova.db.moves import migrations as server_migrations
@@ -190,11 +191,11 @@ class Worker:
         self.scheduler.start()
         computes = Computes(self.dice)
         self.computes = Casts(computes, self.failed)
-        self.manager = conductor_manager.ConductorManager(
-            conf, self.api_db, self.cells, Copied(self.scheduler), self.computes, Nothing(),
-            images)
-        computes.conductor = Copied(self.manager)
-        self.conductor = Casts(self.manager, self.failed)
+        self.manager = conductor_manager.ConductorManager(CellServices(
+            conf=conf, api_db=self.api_db, cells=self.cells, scheduler=Copied(self.scheduler), compute=self.computes,
+            network=Nothing(), images=images))
+        computes.conductor = Copied(self.manager.methods)
+        self.conductor = Casts(self.manager.methods, self.failed)
         self.application = app.Application(app.Services(
             conf=conf, api_db=self.api_db, cells=self.cells, policy=policy.Policy(conf), conductor=self.conductor,
             compute=self.computes, network=Nothing(), images=images, networks=network_api.API(self.api_db, conf),
@@ -386,7 +387,7 @@ class Worker:
                 instance = conn.execute(sa.select(tables_cell.instances).where(
                     tables_cell.instances.c.uuid == uuid)).mappings().first()
             if instance is not None:
-                spec = self.manager.get_request_spec(ctx, uuid)
+                spec = self.manager.methods.get_request_spec(ctx, uuid)
                 self.computes.build_instance(ctx, server=row['host'], spec=spec, instance=_object(instance))
         self.deliver()
 

@@ -64,7 +64,7 @@ def sign_as_deployment(bus, api_db):
     """Let a bus sign with the deployment's key, and know those of the hosts: for who holds the API database."""
     if bus.signatures.mode == 'off':
         return
-    from nova.conductor import trusted_keys
+    from nova.conductor.hosts import trusted_keys
     trusted_keys.TrustedKeys(api_db).use(bus.signatures)
     bus.signatures.enrolling = 'enroll_host'
 
@@ -129,17 +129,17 @@ def needs(bus, api_db=None, cells=None):
 
 def conductor(conf, bus, host, api_db, cells, images):
     from nova.compute import interface as compute_interface
-    from nova.conductor import authority
     from nova.conductor import manager as conductor_manager
+    from nova.conductor.cell_services import CellServices
     from nova.network import interface as network_interface
 
-    manager = conductor_manager.ConductorManager(
-        conf, api_db, cells, cells.top.rpc.scheduler, bus.client(compute_interface.INTERFACE),
-        bus.client(network_interface.INTERFACE), images, volumes(conf, api_db, images))
-    manager.versions = bus.pins.lowest
-    manager.tell_with(notify.new(conf, 'nova-conductor'))
+    manager = conductor_manager.ConductorManager(CellServices(
+        conf=conf, api_db=api_db, cells=cells, scheduler=cells.top.rpc.scheduler,
+        compute=bus.client(compute_interface.INTERFACE), network=bus.client(network_interface.INTERFACE),
+        images=images, volumes=volumes(conf, api_db, images), notifier=notify.new(conf, 'nova-conductor'),
+        lowest_versions=bus.pins.lowest))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
-                           manager, admission=authority.admission_of(manager))
+                           manager.methods, admission=manager.admission())
 
 
 def scheduler(conf, bus, host, api_db, cells):

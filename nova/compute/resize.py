@@ -1,7 +1,7 @@
 """Cold moves on the hosts: resize and migrate, their confirmation and their way back.
 
 Each step is one message of a conductor and ends with one of its calls, which decides what comes next
-(conductor/migrate.py). A step that is requested again, after a crash or a lost message, is repeated or, when the
+(conductor/moves/cold.py). A step that is requested again, after a crash or a lost message, is repeated or, when the
 server has gone on meanwhile, ends at its beginning.
 """
 import contextlib

@@ -1,12 +1,17 @@
-"""What a compute host may have written, read and done by a conductor: its own servers, moves and volumes alone.
+"""What a compute host may let a conductor write, read and do: its own servers, moves and volumes alone.
 
-``RIGHTS`` is the whole of it, a row for each method of interface.py that hosts call; see rpc/admission.py. What has no
-row other services ask for. Where a check says that the method's own statements decide, they have the caller's name
+``RIGHTS`` has all of it, a row for each method of interface.py that hosts call; see rpc/admission.py. Methods without a
+row are for other services. Where a check says that the method's own statements decide, they have the caller's name
 (``own_host``) among their conditions.
 """
+import collections.abc
+import typing
+
+from nova import context
 from nova import exception
 from nova import states
-from nova.conductor import migrate
+from nova.conductor.cell_services import CellServices
+from nova.conductor.moves import cold
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -15,6 +20,7 @@ from nova.objects.instance import REIMAGE
 from nova.objects.instance import SHELVED_AT
 from nova.objects.instance import SHELVED_IMAGE
 from nova.rpc import admission
+from nova.rpc.admission import Call
 from nova.rpc.admission import columns
 from nova.rpc.admission import destination
 from nova.rpc.admission import here
@@ -40,7 +46,7 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
          'disk_allocation_ratio', 'capabilities'}
 
 
-def _confirms(call):
+def _confirms(call: Call) -> None:
     """The server is on the caller, or the caller is where it has left for good: the one task of a host on a server that
     lives elsewhere (compute/resize.py).
     """
@@ -55,15 +61,15 @@ def _confirms(call):
         call.not_here()
 
 
-def _failure_here(call):
-    """A failure has effects beside the server's row (rebuild.image_kept)."""
+def _failure_here(call: Call) -> None:
+    """A failure changes more than the server's row (Rebuilds.image_kept)."""
     if call.arguments.get('fault') is not None:
         here(call)
 
 
-def _own_metadata(call):
-    """Of the system metadata a host writes what it was asked for: the image to shelve into, and that it is done with
-    one. What it names there is deleted with the server, or put onto its root volume.
+def _own_metadata(call: Call) -> None:
+    """Of the system metadata a host writes what was requested of it: the image to shelve into, and that it is done with
+    one. An image that it names there is deleted with the server, or put onto its root volume.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -81,24 +87,24 @@ def _own_metadata(call):
         call.refuse(f'it sets {str(key)[:50]} of the system metadata')
 
 
-def _images_of(call):
+def _images_of(call: Call) -> set[str]:
     return {(action['arguments'] or {}).get('image_id') for action in call.server.actions} - {None}
 
 
-def _image_of_action(call):
-    """The image is one that the server's owner has asked to be filled."""
+def _image_of_action(call: Call) -> None:
+    """The image is one that a request of the server's owner has made, to be filled."""
     if call.arguments.get('image_id') not in _images_of(call):
-        call.refuse(f'nobody has asked for image {str(call.arguments.get("image_id"))[:40]} of the server')
+        call.refuse(f'no request is for image {str(call.arguments.get("image_id"))[:40]} of the server')
 
 
-def _image_of_rebuild(call):
+def _image_of_rebuild(call: Call) -> None:
     image_id = call.arguments.get('image_id')
     if not image_id or image_id != (call.server.system_metadata or {}).get(REIMAGE):
         call.refuse(f'the server is not rebuilt with image {str(image_id)[:40]}')
 
 
-def _own_action(call):
-    """The request's action, where it is still open, was claimed by the caller. Asked a second time it is closed."""
+def _own_action(call: Call) -> None:
+    """The request's action, where it is still open, was claimed by the caller. At a repeated call it is closed."""
     if call.server is None:
         return                               # nothing is left of it
     for action in call.server.actions:
@@ -106,7 +112,7 @@ def _own_action(call):
             call.not_here()
 
 
-def _step_of(call):
+def _step_of(call: Call) -> None:
     """The caller is the host whose step the move waits for; one that is over the method leaves alone."""
     if call.move is None:
         raise exception.MigrationNotFound(migration_id=call.arguments.get('migration_id'))
@@ -119,29 +125,29 @@ def _step_of(call):
         call.refuse(f'the move waits for {step[0]} of another host')
 
 
-def _swap_of_server(call):
+def _swap_of_server(call: Call) -> None:
     """Volume and attachment are those of an open swap of the server."""
     names = ('bdm_uuid', 'new_volume_id', 'new_attachment_id')
-    asked = {name: call.arguments.get(name) for name in names}
+    given = {name: call.arguments.get(name) for name in names}
     for action in call.server.actions:
-        if action['action'] == SWAP and {name: (action['arguments'] or {}).get(name) for name in names} == asked:
+        if action['action'] == SWAP and {name: (action['arguments'] or {}).get(name) for name in names} == given:
             return
-    call.refuse('nobody has asked for this volume in the place of the other')
+    call.refuse('no request is for this volume in the place of the other')
 
 
-def _swap_on_host(call):
+def _swap_on_host(call: Call) -> None:
     """The attachment is that of an open swap of a server of the caller."""
     if call.arguments.get('attachment_id') not in call.read(call, 'swaps'):
         call.refuse(f'attachment {str(call.arguments.get("attachment_id"))[:40]} is for none of its servers')
 
 
-def _snapshot_on_host(call):
+def _snapshot_on_host(call: Call) -> None:
     """The snapshot is of a volume of a server of the caller."""
     if not call.read(call, 'snapshot'):
         call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} is of none of its servers')
 
 
-def _own_nodes(call):
+def _own_nodes(call: Call) -> None:
     nodes = call.arguments.get('nodes')
     if not isinstance(nodes, list):
         call.refuse('nodes is no list')
@@ -150,7 +156,7 @@ def _own_nodes(call):
             call.refuse('it writes columns of its nodes that are not its own')
 
 
-def _has_been_there(call):
+def _has_been_there(call: Call) -> None:
     """The server is on the caller, or has been, or was to come."""
     if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
         call.not_here()
@@ -235,54 +241,52 @@ RIGHTS = {
 }
 
 
-def admission_of(manager):
-    """The rpc.admission.Admission of a conductor (a ConductorManager)."""
-    return admission.Admission('conductor', RIGHTS, Facts(manager))
+def admission_of(services: CellServices) -> admission.Admission:
+    """Return what checks the messages of hosts to a conductor."""
+    return admission.Admission('conductor', RIGHTS, Facts(services))
 
 
 class Facts:
-    """Reads what the checks ask for, once a call and kind.
+    """Reads the facts that checks need, once a call and kind."""
 
-    :param manager: whose cell database and block storage are asked
-    """
+    def __init__(self, services: CellServices) -> None:
+        self._cell_db, self._volumes = services.cell_db, services.volumes
+        self._kinds: dict[str, collections.abc.Callable[[Call], typing.Any]] = {
+            'server': self._server, 'move': self._move, 'was_there': self._was_there, 'step': self._step,
+            'swaps': self._swaps, 'snapshot': self._snapshot}
 
-    def __init__(self, manager):
-        self._manager = manager
+    def __call__(self, call: Call, kind: str) -> typing.Any:
+        return self._kinds[kind](call)
 
-    def __call__(self, call, kind):
-        return getattr(self, '_' + kind)(call)
-
-    def _reader(self):
-        return self._manager._cell_db.reader()
-
-    def _server(self, call):
-        with self._reader() as conn:
+    def _server(self, call: Call) -> ownership.Server | None:
+        with self._cell_db.reader() as conn:
             return ownership.server(conn, call.uuid)
 
-    def _move(self, call):
-        with self._reader() as conn:
+    def _move(self, call: Call) -> ownership.Move | None:
+        with self._cell_db.reader() as conn:
             return ownership.move(conn, call.arguments.get('migration_id'), call.request_id)
 
-    def _was_there(self, call):
-        with self._reader() as conn:
+    def _was_there(self, call: Call) -> bool:
+        with self._cell_db.reader() as conn:
             return ownership.was_there(conn, call.uuid, call.host)
 
-    def _step(self, call):
-        """(method of a compute, its host) that the move's server waits for, None when it waits for nothing."""
+    def _step(self, call: Call) -> tuple[str, str] | None:
+        """Return (method of a compute, its host) that the move's server waits for, None when it waits for nothing."""
         row = call.move.row
-        with self._reader() as conn:
+        with self._cell_db.reader() as conn:
             server = instances.get_many(conn, [row['instance_uuid']]).get(row['instance_uuid'])
-        if server is None or server['task_state'] not in migrate.STEPS:
+        if server is None or server['task_state'] not in cold.STEPS:
             return None
-        return migrate.next_step(server['task_state'], row)
+        return cold.next_step(server['task_state'], row)
 
-    def _swaps(self, call):
-        with self._reader() as conn:
+    def _swaps(self, call: Call) -> set[str]:
+        with self._cell_db.reader() as conn:
             return {(action['arguments'] or {}).get('new_attachment_id')
                     for action in instance_actions.beside_on_host(conn, call.host) if action['action'] == SWAP} - {None}
 
-    def _snapshot(self, call):
-        snapshot = self._manager.volume_snapshot(call.arguments.get('snapshot_id'))
-        with self._reader() as conn:
+    def _snapshot(self, call: Call) -> bool:
+        """:raises VolumeSnapshotNotFound:"""
+        snapshot = self._volumes.get_snapshot(context.admin_context(), call.arguments.get('snapshot_id'))
+        with self._cell_db.reader() as conn:
             uuids = [row['instance_uuid'] for row in block_devices.by_volume(conn, snapshot['volume_id'])]
             return any(row['host'] == call.host for row in instances.get_many(conn, uuids).values())

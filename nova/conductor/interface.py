@@ -16,14 +16,14 @@ INTERFACE = Interface(
     # finds a host for an offloaded server whose unshelving has begun, and lets its host go on with it
     Method('unshelve_instance', ('instance_uuid',)),
 
-    # ---- live migration: conductor/live_migrate.py ----
+    # ---- live migration: conductor/moves/live.py ----
     # goes on with it, wherever it is
     Method('continue_live_migration', ('instance_uuid',)),
     # the same for a request that waits for the checks; raises BadRequest, and it is over
     Method('live_migrate_checked', ('instance_uuid',), call=True, timeout=180),
     # the source is about to send the guest: volumes, and the destination itself, are made ready -> facts
     Method('prepare_live_migration', ('migration_id',), call=True, timeout=240),
-    # columns of the migrations row, now and then -> {'abort', 'complete'}: True when somebody asked for it; raises
+    # columns of the migrations row, now and then -> {'abort', 'complete'}: True when it was requested; raises
     # InstanceChanged when it is over
     Method('report_live_migration', ('migration_id', 'host', 'values', 'deadline_s'), call=True),
     # the ends: the guest is at the destination; it belongs there for good; it has stayed at the source
@@ -33,7 +33,7 @@ INTERFACE = Interface(
     # a host that was restarted says whether it has the guest -> True: it has left for good
     Method('resume_live_migration', ('instance_uuid', 'host', 'here'), call=True),
 
-    # ---- evacuation: conductor/evacuate.py ----
+    # ---- evacuation: conductor/moves/evacuation.py ----
     Method('continue_evacuation', ('instance_uuid',)),
     Method('evacuation_finished', ('migration_id', 'host', 'values'), call=True),
     Method('evacuation_failed', ('migration_id', 'host', 'fault', 'traceback'), call=True),
@@ -46,7 +46,7 @@ INTERFACE = Interface(
     # a snapshot whose files a compute makes or merges: its status at the volume service
     Method('volume_snapshot_status', ('snapshot_id', 'status', 'progress')),
 
-    # ---- moves: conductor/migrate.py ----
+    # ---- moves: conductor/moves/cold.py ----
     # sends what the server of a cold move waits for
     Method('continue_move', ('instance_uuid',)),
     # a host has started: goes on with its moves; of the guests that it has put aside (`kept`: uuids) those that no
@@ -100,7 +100,7 @@ INTERFACE = Interface(
     Method('get_request_spec', ('instance_uuid',), call=True),
     # -> list of block device dicts
     Method('get_block_devices', ('instance_uuid',), call=True),
-    # an image that the host was asked to fetch ahead of time is there; with a reason: it never will be
+    # an image that the host was to cache is there; with a reason: it never will be
     Method('image_cached', ('host', 'image_id', 'reason')),
     # makes, reserves and connects the volumes of a server as far as it is possible now; done again until all have
     # connection_info. connector: of the host, None: it can attach none -> list of block device dicts, volumes only
@@ -142,7 +142,7 @@ INTERFACE = Interface(
     # It is no heartbeat. Raises ServiceExists: it is another one's
     Method('register_service', ('host', 'binary', 'topic', 'version', 'identity'), call=True, since='1.1',
            unpinned=True, versions=True),
-    # a heartbeat that needs no answer; those of a moment are written together
+    # a heartbeat that needs no answer; those of a moment are one write batch
     Method('service_alive', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1'),
     OBJECT_BACKPORT,
     # what a host does to a server without a task: an event of nova/notify/events.py, in its phase

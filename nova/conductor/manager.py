@@ -1,119 +1,198 @@
-"""The conductor: a table of contents. Building in build.py, writes in state.py, lost work in reconcile.py."""
-import collections
-import datetime
+"""The conductor: its kinds of work, each handed what it needs, and the table of what serves which RPC method."""
+import collections.abc
+import typing
 
-from nova import notify
-from nova import utils
-from nova.compute import interface as compute_interface
-from nova.conductor import audit_log
-from nova.conductor import build
-from nova.conductor import deferred
-from nova.conductor import enrolment
-from nova.conductor import evacuate
-from nova.conductor import follow
-from nova.conductor import heartbeats
-from nova.conductor import image_grants
-from nova.conductor import live_migrate
-from nova.conductor import maintenance
-from nova.conductor import migrate
-from nova.conductor import move_watch
+from nova.conductor import authority
+from nova.conductor import interface
 from nova.conductor import notices
-from nova.conductor import power_states
-from nova.conductor import rebuild
-from nova.conductor import reconcile
-from nova.conductor import shares
-from nova.conductor import shelve
-from nova.conductor import state
-from nova.conductor import together
-from nova.conductor import upgrade
-from nova.conductor import usage
-from nova.conductor import volumes
+from nova.conductor.cell_services import CellServices
+from nova.conductor.hosts import enrolment
+from nova.conductor.hosts import heartbeats
+from nova.conductor.hosts import inventory
+from nova.conductor.hosts import power_states
+from nova.conductor.hosts import registration
+from nova.conductor.hosts import upgrade
+from nova.conductor.hosts import usage_audit
+from nova.conductor.moves import cold
+from nova.conductor.moves import confirmation
+from nova.conductor.moves import evacuation
+from nova.conductor.moves import live
+from nova.conductor.moves import maintenance
+from nova.conductor.servers import builds
+from nova.conductor.servers import deletion
+from nova.conductor.servers import image_grants
+from nova.conductor.servers import rebuilds
+from nova.conductor.servers import shares
+from nova.conductor.servers import shelving
+from nova.conductor.servers import specs
+from nova.conductor.servers import tasks
+from nova.conductor.servers import volumes
+from nova.conductor.upkeep import audit_log
+from nova.conductor.upkeep import deferred
+from nova.conductor.upkeep import expiry
+from nova.conductor.upkeep import lost_mappings
+from nova.conductor.upkeep import reconciler
+from nova.conductor.upkeep import synchronization
+from nova.conductor.upkeep import usage_checks
 from nova.db import online_migrations
-from nova.db.moves import live_migrations
-from nova.db.servers import instance_actions
-from nova.share import api as share_api
-from nova.volume import api as volume_api
+from nova.rpc import admission
+from nova.rpc.interface import Methods
 
-TAKE_UP_S = 15
+PeriodicTask = tuple[str, float, collections.abc.Callable[[], typing.Any]]     # (name, spacing in seconds, function)
 
 
-class ConductorManager(deferred.Deferred, shelve.Shelver, state.StateWriter, build.Builder, reconcile.Reconciler,
-                       follow.Follower, migrate.Migrator, move_watch.MoveWatch, rebuild.Rebuilder,
-                       volumes.Volumes, shares.Shares, notices.Notices,
-                       usage.UsageAudit, live_migrate.LiveMigrator, evacuate.Evacuator, maintenance.Maintainer,
-                       upgrade.Upgrader, audit_log.AuditLog, image_grants.Granter, enrolment.Enroller):
-    """
-    :param conf: the configuration
-    :param api_db: Database of the API database
-    :param cells: db.cells.Cells
-    :param scheduler_client, compute_client, network_client: RPC clients
-    :param images: nova.image.api.Images
-    :param block_storage: nova.volume.api.Volumes; None: there are no volumes
+class ConductorManager:
+    """Each kind of work is an attribute.
+
+    methods  what serves interface.py
+
+    :raises TypeError: the table does not fit the interface
     """
 
-    _compute_interface = compute_interface.INTERFACE
-    notifier = notify.OFF          # see tell_with
+    def __init__(self, services: CellServices) -> None:
+        self.services = services
+        self.specs = specs.RequestSpecs(services)
+        self.notices = notices.Notices(services, self.specs)
 
-    def __init__(self, conf, api_db, cells, scheduler_client, compute_client, network_client, images,
-                 block_storage=None):
-        self._conf, self._api_db, self._cells, self._cell_db = conf, api_db, cells, cells.default.db
-        self._scheduler, self._compute, self._network = scheduler_client, compute_client, network_client
-        self._images = images
-        self._volumes = block_storage or volume_api.NoVolumes()
-        self._doubtful = collections.deque()
-        self._shares = share_api.NoShares()
-        self._heartbeats = heartbeats.Heartbeats(self._cell_db, conf, self.messages_lost)
-        self._power_states = power_states.PowerStates(self._cell_db)
-        self._together = together.Together(self._cell_db)
-        self._data_migrations = online_migrations.Background(api_db, cells)
-        self._audit_seals, self._audit_told = {}, {}       # {name of a database: newest seal; when it was told}
-        self.drift = 0           # differences that the audit has mended: should stay 0
+        # ---- servers
+        self.grants = image_grants.ImageGrants(services)
+        self.rebuilds = rebuilds.Rebuilds(services, self.specs, self.grants)
+        self.tasks = tasks.Tasks(services, self.notices, self.grants, self.rebuilds)
+        self.volumes = volumes.Volumes(services, self.grants)
+        self.shares = shares.Shares(services)
+        self.builds = builds.Builds(services, self.notices, self.specs, self.volumes)
+        self.shelving = shelving.Shelving(services, self.notices, self.specs, self.tasks, self.volumes)
 
-    def start(self):
-        """What waits for a conductor may have waited for one that died, or was given to it: it is looked after soon.
+        # ---- moves
+        self.moves = cold.ColdMoves(services, self.notices, self.specs)
+        self.confirmation = confirmation.Confirmation(services, self.moves)
+        self.live = live.LiveMigrations(services, self.notices, self.specs, self.tasks, self.volumes)
+        self.evacuations = evacuation.Evacuations(services, self.notices, self.specs)
+        self.maintenance = maintenance.Maintenance(services, self.moves, self.live)
+        self.deletion = deletion.Deletion(services, self.notices, self.volumes, self.shares, self.grants, self.moves)
 
-        Not at once, because after a restart of everything the hosts need a moment to report.
-        """
+        # ---- upkeep
+        self.claim_check = usage_checks.ClaimCheck(services)
+        self.quota_check = usage_checks.QuotaCheck(services)
+        self.reconciler = reconciler.Reconciler(
+            services, sizes=self.quota_check, specs=self.specs, tasks=self.tasks, builds=self.builds,
+            deletion=self.deletion, volumes=self.volumes, shelving=self.shelving, moves=self.moves, live=self.live,
+            evacuations=self.evacuations)
+        self.lost_mappings = lost_mappings.LostMappings(services, self.volumes)
+        self.synchronization = synchronization.Synchronization(services)
+        self.deferred = deferred.DeferredActions(services, self.deletion)
+        self.audit_log = audit_log.AuditLog(services)
+        self.expiry = expiry.Expiry(services)
+        self.data_migrations = online_migrations.Background(services.api_db, services.cells)
+
+        # ---- hosts
+        self.heartbeats = heartbeats.Heartbeats(services.cell_db, services.conf, self.reconciler.messages_lost)
+        self.power_states = power_states.PowerStates(services.cell_db)
+        self.registration = registration.Registration(services, self.notices, self.heartbeats)
+        self.inventory = inventory.Inventory(services, self.notices, self.power_states)
+        self.usage_audit = usage_audit.UsageAudit(services, self.notices)
+        self.enrolment = enrolment.Enrolment(services)
+
+        self.methods = self._methods()
+
+    def _methods(self) -> Methods:
+        builds, deletion, shelving, rebuilds = self.builds, self.deletion, self.shelving, self.rebuilds
+        tasks, volumes, shares, inventory = self.tasks, self.volumes, self.shares, self.inventory
+        live, evacuations, moves, registration = self.live, self.evacuations, self.moves, self.registration
+        return Methods(interface.INTERFACE, {
+            # ---- servers: builds, deletion, tasks
+            'build_instances': builds.build_instances, 'reschedule_instance': builds.reschedule_instance,
+            'delete_instance': deletion.delete_instance, 'instance_destroyed': deletion.instance_destroyed,
+            'unshelve_instance': shelving.unshelve_instance, 'leave_host': shelving.leave_host,
+            'check_rebuild': rebuilds.check_rebuild,
+            'update_instance': tasks.update_instance, 'begin_task': tasks.begin_task, 'end_task': tasks.end_task,
+            'begin_beside': tasks.begin_beside, 'end_beside': tasks.end_beside, 'beside_on_host': tasks.beside_on_host,
+            'get_request_spec': self.specs.get_request_spec,
+            # ---- moves
+            'continue_live_migration': live.continue_live_migration, 'live_migrate_checked': live.live_migrate_checked,
+            'prepare_live_migration': live.prepare_live_migration, 'report_live_migration': live.report_live_migration,
+            'live_migration_arrived': live.live_migration_arrived,
+            'live_migration_finished': live.live_migration_finished,
+            'live_migration_failed': live.live_migration_failed, 'resume_live_migration': live.resume_live_migration,
+            'continue_evacuation': evacuations.continue_evacuation,
+            'evacuation_finished': evacuations.evacuation_finished, 'evacuation_failed': evacuations.evacuation_failed,
+            'evacuated_from': evacuations.evacuated_from,
+            'evacuated_guest_removed': evacuations.evacuated_guest_removed,
+            'continue_move': moves.continue_move, 'continue_moves': moves.continue_moves,
+            'move_accepted': moves.move_accepted, 'move_refused': moves.move_refused, 'move_sent': moves.move_sent,
+            'move_finished': moves.move_finished, 'move_confirmed': moves.move_confirmed,
+            'move_dropped': moves.move_dropped, 'move_reverted': moves.move_reverted, 'move_failed': moves.move_failed,
+            # ---- volumes and shares of servers
+            'prepare_volumes': volumes.prepare_volumes, 'complete_volumes': volumes.complete_volumes,
+            'disconnect_volumes': volumes.disconnect_volumes, 'connect_volume': volumes.connect_volume,
+            'get_volume_device': volumes.get_volume_device, 'volume_attached': volumes.volume_attached,
+            'volume_detached': volumes.volume_detached, 'volume_stays': volumes.volume_stays,
+            'refresh_volume': volumes.refresh_volume, 'connect_new_volume': volumes.connect_new_volume,
+            'volume_swapped': volumes.volume_swapped, 'volume_not_swapped': volumes.volume_not_swapped,
+            'volume_snapshot_status': volumes.volume_snapshot_status, 'reimage_root': volumes.reimage_root,
+            'snapshot_volumes': volumes.snapshot_volumes,
+            'allow_share': shares.allow_share, 'share_attached': shares.share_attached,
+            'share_detached': shares.share_detached,
+            # ---- hosts
+            'get_block_devices': inventory.get_block_devices, 'instances_on_host': inventory.instances_on_host,
+            'stray_guests': inventory.stray_guests, 'image_cached': inventory.image_cached,
+            'report_power_states': inventory.report_power_states, 'report_nodes': inventory.report_nodes,
+            'report_service': registration.report_service, 'register_service': registration.register_service,
+            'service_alive': registration.service_alive,
+            'enroll_host': self.enrolment.enroll_host,
+            'audit_instance_usage': self.usage_audit.audit_instance_usage,
+            'notify': self.notices.notify,
+            'object_backport': upgrade.object_backport,
+        })
+
+    def admission(self) -> admission.Admission:
+        """Return what compute hosts may ask of this conductor."""
+        return authority.admission_of(self.services)
+
+    # ---- lifecycle: see nova.runtime.service
+
+    def start(self) -> None:
         self.messages_lost()
 
-    def messages_lost(self):
-        """So it is after queues had to be declared anew: what was in them, and in the queues of hosts, nobody has
-        begun. And after a database was away, or nobody could report: what was written in the first moment of that
-        nobody was told of.
+    def stop(self) -> None:
+        self.heartbeats.flush()
+        self.services.notifier.stop()
+
+    def messages_lost(self) -> None:
+        self.reconciler.messages_lost()
+
+    def take_over(self) -> None:
+        """Take up at once what a process that died has left: for a deployment whose only process starts again.
+
+        Call it before the first request: until then a mapping without a row is one that was lost.
         """
-        soon = utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S)
-        self._cell_db.run(instance_actions.hasten, soon, untaken=True)
-        self._cell_db.run(live_migrations.hasten, soon)
-        self.doubt_sizes()
+        self.lost_mappings.remove_lost_mappings(0)
+        self.reconciler.take_over()
 
-    def stop(self):
-        self._heartbeats.flush()
-        self.notifier.stop()
+    def in_progress(self) -> dict[str, int]:
+        """Return what a report about the process shows."""
+        return {'differences that the audit has mended': self.claim_check.drift}
 
-    def in_progress(self):
-        """For a report about the process."""
-        return {'differences that the audit has mended': self.drift}
-
-    def periodic_tasks(self):
-        conf = self._conf.conductor
-        return [('reconcile', conf.reconcile_interval, self.reconcile),
-                ('audit_usage', conf.audit_interval, self.audit),
-                ('settle_cell_moves', conf.reconcile_interval, self.settle_cell_moves),
-                ('settle_volumes', conf.reconcile_interval, self.settle_volumes),
-                ('remove_lost_mappings', 600, self.remove_lost_mappings),
-                ('remove_new_lost_mappings', 60, self.remove_new_lost_mappings),
-                ('confirm_old_moves', 60, self.confirm_old_moves),
-                ('count_sizes', move_watch.MISCOUNTED_S, self.count_sizes),
-                ('migrate_data', online_migrations.BACKGROUND_S, self.migrate_data),
-                ('follow_zones', conf.reconcile_interval, self.follow_zones),
-                ('forget_groups', conf.reconcile_interval, self.forget_groups),
-                ('maintain_hosts', maintenance.PERIOD_S, self.maintain_hosts),
-                ('resend_image_caching', conf.reconcile_interval, self.resend_image_caching),
-                ('seal_audit_log', audit_log.SEAL_S, self.seal_audit_log),
-                ('expire_audit_log', 3600, self.expire_audit_log),
-                ('expire_history', 3600, self.expire_history),
-                ('offload_shelved', 60, self.offload_shelved),
-                ('reclaim_deleted', 60, self.reclaim_deleted),
-                ('count_soft_deleted', 600, self.count_soft_deleted),
-                ('expire_console_tokens', 600, self.expire_console_tokens),
-                ('expire_idempotency_keys', 600, self.expire_idempotency_keys)]
+    def periodic_tasks(self) -> list[PeriodicTask]:
+        conf = self.services.conf.conductor
+        return [('reconcile', conf.reconcile_interval, self.reconciler.reconcile),
+                ('audit_usage', conf.audit_interval, self.claim_check.audit),
+                ('settle_cell_moves', conf.reconcile_interval, self.reconciler.settle_cell_moves),
+                ('settle_volumes', conf.reconcile_interval, self.volumes.settle_volumes),
+                ('remove_lost_mappings', 600, self.lost_mappings.remove_lost_mappings),
+                ('remove_new_lost_mappings', 60, self.lost_mappings.remove_new_lost_mappings),
+                ('confirm_old_moves', 60, self.confirmation.confirm_old_moves),
+                ('count_sizes', usage_checks.MISCOUNTED_S, self.quota_check.count_sizes),
+                ('migrate_data', online_migrations.BACKGROUND_S, self.data_migrations.run),
+                ('follow_zones', conf.reconcile_interval, self.synchronization.follow_zones),
+                ('forget_groups', conf.reconcile_interval, self.synchronization.forget_groups),
+                ('maintain_hosts', maintenance.PERIOD_S, self.maintenance.maintain_hosts),
+                ('resend_image_caching', conf.reconcile_interval, self.synchronization.resend_image_caching),
+                ('seal_audit_log', audit_log.SEAL_S, self.audit_log.seal_audit_log),
+                ('expire_audit_log', 3600, self.audit_log.expire_audit_log),
+                ('expire_history', 3600, self.expiry.expire_history),
+                ('offload_shelved', 60, self.deferred.offload_shelved),
+                ('reclaim_deleted', 60, self.deferred.reclaim_deleted),
+                ('count_soft_deleted', 600, self.quota_check.count_soft_deleted),
+                ('expire_console_tokens', 600, self.expiry.expire_console_tokens),
+                ('expire_idempotency_keys', 600, self.expiry.expire_idempotency_keys)]

@@ -1,11 +1,12 @@
 """Notifications of what happens to servers: told by the conductor, which every task begins and ends at.
 
-``TELLING`` says which of the manager's methods an event belongs to. Where notifications are on, the manager's methods
-of these names are wrapped at its start; where they are off nothing is, and no task costs a statement more. A method is
-surrounded: the rows before, the method with its transactions, the rows after. What has changed nothing, because it came
-a second time, or too late, tells nothing. What a host began and did not end, because it died, is told by whoever ends
-it: the reconciler ends tasks with the same methods.
+``TELLING`` says which methods an event belongs to; they are marked as ``observed`` where they are defined. Where
+notifications are off that calls the method and nothing else. Where they are on, the method is surrounded: the rows
+before, the method with its transactions, the rows after. What has changed nothing, because it came a second time, or
+too late, tells nothing. What a host began and did not end, because it died, is told by whoever ends it: the reconciler
+ends tasks with the same methods.
 """
+import collections.abc
 import dataclasses
 import functools
 import inspect
@@ -14,6 +15,9 @@ import typing
 from nova import exception
 from nova import states
 from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.told import Told
 from nova.conf import audit_period
 from nova.db.moves import migrations as server_migrations
@@ -240,9 +244,9 @@ def _audited(told):
     """Every server of the host in the period that has ended."""
     if not told.result:
         return
-    begin, end = audit_period.last_completed(told._manager._conf.instance_usage_audit_period, utils.utcnow())
+    begin, end = audit_period.last_completed(told.source.conf.instance_usage_audit_period, utils.utcnow())
     period = {'audit_period_beginning': begin, 'audit_period_ending': end}
-    with told._manager._cell_db.reader() as conn:
+    with told.source.cell_db.reader() as conn:
         for row in usage.on_host(conn, told.args['host'], begin, end):
             told.notifier.tell(told.ctx, 'instance.exists', None, row, told.args['host'], period=period,
                                **event_facts.attached(conn, row['uuid'], told.notifier))
@@ -251,15 +255,15 @@ def _audited(told):
 def _reporting(told):
     """Whether the row of a service is still to be made."""
     named = {name: told.args[name] for name in ('host', 'binary')}
-    if 'identity' in told.args or tuple(named.values()) not in told._manager.services_told:
-        with told._manager._cell_db.reader() as conn:
+    if 'identity' in told.args or tuple(named.values()) not in told.source.services_told:
+        with told.source.cell_db.reader() as conn:
             told.first = not services.list(conn, **named)
-        told._manager.services_told.add(tuple(named.values()))
+        told.source.services_told.add(tuple(named.values()))
 
 
 def _reported(told):
     if told.first:
-        with told._manager._cell_db.reader() as conn:
+        with told.source.cell_db.reader() as conn:
             row = services.get(conn, told.result['uuid'])
         told.notifier.tell(told.ctx, 'service.create', None, row, row['host'], row['binary'])
 
@@ -268,7 +272,7 @@ def _measured(told):
     measured = [node for node in told.args['nodes'] if node.get('metrics')]
     if not measured:
         return
-    with told._manager._cell_db.reader() as conn:
+    with told.source.cell_db.reader() as conn:
         known = {row['node']: row for row in compute_nodes.by_host(conn, told.args['host'])}
     for node in measured:
         row = {**known.get(node['node'], {}), **node, 'host': told.args['host']}
@@ -288,7 +292,7 @@ class Row:
     before: typing.Callable | None = None
 
 
-# method of the manager -> what is told of it
+# name of an observed method -> what is told of it
 TELLING = {
     'begin_task': Row(_task_begun), 'end_task': Row(_task_ended), 'update_instance': Row(_stepped),
     'leave_host': Row(_task_ended), 'begin_beside': Row(_beside_begun), 'end_beside': Row(_beside_ended),
@@ -309,18 +313,13 @@ TELLING = {
 
 
 class Notices:
-    """The part of the conductor's manager that tells; mixed into it."""
+    """What an observed method is told with."""
 
-    def tell_with(self, notifier):
-        """Let the methods of TELLING tell a notifier."""
-        self.notifier, self.services_told = notifier, set()
-        if notifier.on:
-            for name, row in TELLING.items():
-                function = getattr(self, name)
-                setattr(self, name, functools.partial(_telling, self, name, row, function,
-                                                      inspect.signature(function)))
+    def __init__(self, services: CellServices, specs: RequestSpecs) -> None:
+        self.conf, self.cell_db, self.notifier, self.specs = services.conf, services.cell_db, services.notifier, specs
+        self.services_told = set()
 
-    def notify(self, ctx, instance_uuid, event, phase, host):
+    def notify(self, ctx: Context, instance_uuid: str, event: str, phase: str, host: str) -> None:
         """See interface.py."""
         if self.notifier.on and f'instance.{event}' in events.EVENTS:
             try:
@@ -331,14 +330,29 @@ class Notices:
                 self.notifier.failed(event)
 
 
-def _telling(manager, name, row, function, signature, *args, **kwargs):
+def observed(method: collections.abc.Callable) -> collections.abc.Callable:
+    """Let a method of TELLING tell the ``notices`` of its object, where they are on."""
+    name = method.__name__
+    row, signature = TELLING[name], inspect.signature(method)
+
+    @functools.wraps(method)
+    def observing(self, *args, **kwargs):
+        if not self.notices.notifier.on:
+            return method(self, *args, **kwargs)
+        arguments = dict(signature.bind(self, *args, **kwargs).arguments)
+        del arguments['self']
+        return _telling(self.notices, name, row, arguments, functools.partial(method, self, *args, **kwargs))
+    return observing
+
+
+def _telling(source, name, row, arguments, function):
     """Call a method, and tell of it; what goes wrong with telling stays there."""
-    told = _attempt(manager, name, lambda: Told(manager, signature.bind(*args, **kwargs).arguments))
+    told = _attempt(source, name, lambda: Told(source, arguments))
     if told is not None and row.before is not None:
-        _attempt(manager, name, row.before, told)
-    result = function(*args, **kwargs)
+        _attempt(source, name, row.before, told)
+    result = function()
     if told is not None:
-        _attempt(manager, name, _after, row, told, result)
+        _attempt(source, name, _after, row, told, result)
     return result
 
 
@@ -349,11 +363,11 @@ def _after(row, told, result):
         row.after(told)
 
 
-def _attempt(manager, name, function, *args):
+def _attempt(source, name, function, *args):
     try:
         return function(*args)
     except exception.NotFound:                  # what it is about is gone: the method says so, or does nothing
         return None
     except Exception:
-        manager.notifier.failed(name)
+        source.notifier.failed(name)
         return None

@@ -19,14 +19,15 @@ class Told:
     actions    the server's open actions before
     migration  the row of the move before, None where it is about none
     first      True: a service reports that has no row
+    source     what it is read with, a Notices
     """
 
-    def __init__(self, manager, arguments):
-        self._manager, self.args = manager, arguments
-        self.notifier = manager.notifier
+    def __init__(self, source, arguments):
+        self.source, self.args = source, arguments
+        self.notifier = source.notifier
         self.before = self.after = self.migration = self.result = None
         self.actions, self.first = [], False
-        with manager._cell_db.reader() as conn:
+        with source.cell_db.reader() as conn:
             self.uuid = self._find(conn)
             if self.uuid is not None:
                 self.before = event_facts.row(conn, self.uuid)
@@ -40,7 +41,7 @@ class Told:
         if ctx.sender_host is None or self.uuid is None:
             return ctx
         try:
-            with self._manager._cell_db.reader() as conn:
+            with self.source.cell_db.reader() as conn:
                 return context.on_behalf_of(instance_actions.get(conn, self.uuid, ctx.request_id))
         except exception.InstanceActionNotFound:             # the host does it by itself
             return ctx
@@ -57,7 +58,7 @@ class Told:
     def ended(self, result):
         self.result = result
         if self.uuid is not None:
-            with self._manager._cell_db.reader() as conn:
+            with self.source.cell_db.reader() as conn:
                 self.after = event_facts.row(conn, self.uuid)
 
     @property
@@ -77,7 +78,7 @@ class Told:
         row = row or self.after or self.before
         arguments = self.action().get('arguments') or {}
         about = {'image_id': arguments.get('image_id'), **about,
-                 **event_facts.read_attached(self._manager._cell_db, self.uuid, self.notifier)}
+                 **event_facts.read_attached(self.source.cell_db, self.uuid, self.notifier)}
         if self.migration is not None:
             about['new_flavor'] = self.migration['new_flavor']
         self.notifier.tell(self.ctx, 'instance.' + name, phase, row, host, by, **about)
@@ -90,7 +91,7 @@ class Told:
 
     def not_done(self, task, fault, state):
         """No host was found for it."""
-        spec = self._manager.specs([self.uuid]).get(self.uuid)
+        spec = self.source.specs.of([self.uuid]).get(self.uuid)
         self.notifier.tell(self.ctx, 'compute_task.' + task, ERROR, {'uuid': self.uuid}, fault=fault, state=state,
                            method=task, spec=spec and spec.as_dict())
 

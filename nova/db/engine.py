@@ -42,6 +42,8 @@ IDLE_S = 30                      # what a transaction has locked is free when no
 SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
 
 
+Connection = sa.Connection       # what functions of this package take as ``conn``
+
 _joining = contextvars.ContextVar('nova_joining', default=None)
 
 

@@ -56,6 +56,16 @@ class Gathering:
         if item.error is not None:
             raise item.error
 
+    @property
+    def working(self) -> bool:
+        """Whether a thread works on items."""
+        return self._at_work
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait."""
+        return len(self._waiting)
+
     def _let_come(self, item):
         """There is much to do: let those come who were woken before this thread, as long as they do.
 

@@ -4,6 +4,7 @@ Messages go straight to the managers, copied as a real transport does, casts in 
 smallest that keeps the contract of network/interface.py: it counts what is allocated.
 """
 import contextlib
+import dataclasses
 import datetime
 import functools
 import threading
@@ -21,9 +22,9 @@ from nova import states
 from nova import utils
 from nova.compute import interface as compute_interface
 from nova.compute import manager as compute_manager
-from nova.conductor import authority as conductor_authority
 from nova.conductor import interface as conductor_interface
 from nova.conductor import manager as conductor_manager
+from nova.conductor.cell_services import CellServices
 from nova.db import engine
 from nova.db.cells import cells
 from nova.db.placement import compute_nodes
@@ -249,17 +250,27 @@ class Cloud:
             scheduler_interface.INTERFACE)}
         self.client = client
         self.scheduler = scheduler_manager.SchedulerManager(self.conf, self.api_db, self.cells)
-        self.conductor = conductor_manager.ConductorManager(
-            self.conf, self.api_db, self.cells, client['scheduler'], client['compute'], client['network'],
-            self.images)
-        self.bus.managers.update({('scheduler', None): self.scheduler, ('conductor', None): self.conductor,
-                                  ('network', None): self.network})
-        self.bus.admissions.update({'conductor': conductor_authority.admission_of(self.conductor),
-                                    'network': network_authority.admission_of(self.db)})
+        self.bus.managers.update({('scheduler', None): self.scheduler, ('network', None): self.network})
+        self.bus.admissions['network'] = network_authority.admission_of(self.db)
+        self.services = CellServices(
+            conf=self.conf, api_db=self.api_db, cells=self.cells, scheduler=client['scheduler'],
+            compute=client['compute'], network=client['network'], images=self.images)
+        self.new_conductor()
         self.computes, self.killed, self.image_sources = {}, [], {}
         for host in hosts:
             self.start_compute(host)
         self.ctx = context.RequestContext(user_id='u', project_id='p', overwrite=False)
+
+    def new_conductor(self, **services):
+        """A new conductor process in the place of the one before.
+
+        :param services: fields of CellServices that it, and those after it, have instead of the usual ones
+        """
+        self.services = dataclasses.replace(self.services, **services)
+        self.conductor = conductor_manager.ConductorManager(self.services)
+        self.bus.managers['conductor', None] = self.conductor
+        self.bus.admissions['conductor'] = self.conductor.admission()
+        return self.conductor
 
     def start_compute(self, host, prepare=None):
         """A new compute process of this host; ``prepare(driver)`` before it starts."""
@@ -284,7 +295,7 @@ class Cloud:
             self.db.run(services.update, known[host], {'forced_down': down})
 
     def heartbeat(self, host):
-        self.conductor.report_service(None, host=host, binary='nova-compute', topic='compute', version=1)
+        self.conductor.methods.report_service(None, host=host, binary='nova-compute', topic='compute', version=1)
 
     def kill_compute(self, host):
         """The process is gone: nothing that it still does reaches anybody, or its guests' file."""
@@ -437,7 +448,7 @@ class Cloud:
 
     def check(self):
         """What must hold whenever nothing is under way: rows, claims, guests and addresses agree."""
-        assert self.conductor.audit() == []
+        assert self.conductor.claim_check.audit() == []
         with self.db.reader() as conn:
             rows = [dict(row) for row in conn.execute(sa.select(tables_cell.instances)).mappings()]
             for node in conn.execute(sa.select(tables_cell.compute_nodes)).mappings():

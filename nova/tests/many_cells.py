@@ -9,6 +9,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.conductor import manager as conductor_manager
+from nova.conductor.cell_services import CellServices
 from nova.db import engine
 from nova.db.cells import cells
 from nova.db.moves import cell_steps
@@ -90,9 +91,9 @@ class Process:
 
     def conductor(self):
         own = self.deployment.clients(self.cells.default.transport_url)
-        return conductor_manager.ConductorManager(
-            self.deployment.conf, self.api_db, self.cells, self.cells.top.rpc.scheduler, own.compute, own.network,
-            core.Images())
+        return conductor_manager.ConductorManager(CellServices(
+            conf=self.deployment.conf, api_db=self.api_db, cells=self.cells, scheduler=self.cells.top.rpc.scheduler,
+            compute=own.compute, network=own.network, images=core.Images()))
 
     def close(self):
         for db in (self.api_db, *(cell.db for cell in self.cells.all())):
@@ -247,5 +248,5 @@ class _Client:
                 raise exception.ServiceUnavailable(service=self._topic)
             self._deployment.sent.append((self._cell, self._topic, name, {'server': server, **arguments}))
             manager = self._deployment.managers.get((self._cell, self._topic))
-            return manager and getattr(manager, name)(ctx, **arguments)
+            return manager and getattr(getattr(manager, 'methods', manager), name)(ctx, **arguments)
         return send

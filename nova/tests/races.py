@@ -38,7 +38,7 @@ def place(cloud, uuids, refusal=''):
     :param cloud: nova.tests.core.Cloud
     :param refusal: a regular expression of which each refusal has a part
     """
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
+    spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
 
     def placing(uuid):
         scheduler = scheduler_manager.SchedulerManager(cloud.conf, cloud.api_db, cloud.cells)

@@ -1,4 +1,4 @@
-"""Maintenance of hosts of an aggregate, an addition of this system: conductor/maintenance.py does it."""
+"""Maintenance of hosts of an aggregate, an addition of this system: conductor/moves/maintenance.py does it."""
 from nova import exception
 from nova.api import cell_queries
 from nova.api import params

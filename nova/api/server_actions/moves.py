@@ -1,4 +1,4 @@
-"""The actions resize, migrate, confirmResize and revertResize: what conductor/migrate.py goes on with."""
+"""The actions resize, migrate, confirmResize and revertResize: what conductor/moves/cold.py goes on with."""
 import functools
 
 import sqlalchemy as sa

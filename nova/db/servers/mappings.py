@@ -1,4 +1,6 @@
 """Instance mappings: which servers there are, in all cells."""
+import datetime
+
 import sqlalchemy as sa
 
 from nova import context as nova_context
@@ -71,6 +73,20 @@ def of_cells(conn, cell_uuids, project_id, limit, category=None):
         statement = statement.where(table.c.category == category)
     statement = statement.order_by(table.c.created_at.desc(), table.c.instance_uuid).limit(limit)
     return conn.execute(statement).mappings().all()
+
+
+def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
+            since: datetime.datetime | None = None) -> dict[str, datetime.datetime]:
+    """Return {instance uuid: when its mapping was made} of a cell's next servers by uuid after ``marker``.
+
+    :param since: of those alone that were made later than this
+    """
+    table = instance_mappings
+    statement = sa.select(table.c.instance_uuid, table.c.created_at).where(
+        table.c.instance_uuid > marker, table.c.cell_uuid == cell_uuid).order_by(table.c.instance_uuid).limit(limit)
+    if since is not None:
+        statement = statement.where(table.c.created_at > since)
+    return {row.instance_uuid: row.created_at for row in conn.execute(statement)}
 
 
 def sizes(conn, cell_uuid, marker, limit):

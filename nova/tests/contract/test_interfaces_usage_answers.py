@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.conductor import manager as conductor_manager
+from nova.conductor.cell_services import CellServices
 from nova.db.networks import security_groups
 from nova.db.servers import instances
 from nova.db.tables import network as tables_network
@@ -34,8 +35,9 @@ def api(tmp_path_factory):
     gone = fixture.add_server(3, launched_at=now - datetime.timedelta(hours=2))
     with fixture.cell_db.writer() as conn:
         instances.destroy(conn, gone, now)
-    conductor_manager.ConductorManager(fixture.conf, fixture.api_db, fixture.cells, None, None, None,
-                                       None).audit_instance_usage(fixture.owner, servers.HOST)
+    conductor_manager.ConductorManager(CellServices(
+        conf=fixture.conf, api_db=fixture.api_db, cells=fixture.cells, scheduler=None, compute=None, network=None,
+        images=None)).methods.audit_instance_usage(fixture.owner, servers.HOST)
     yield fixture
     fixture.close()
 

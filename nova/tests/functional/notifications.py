@@ -63,7 +63,8 @@ class Walk:
         self.image = self.boss.upload_image()
         self.shares = servers.Shares()
         offered = next(each for each in app._offered.values() if getattr(each, 'conf', None) is cloud.conf)
-        patch(self.conductor, '_shares', self.shares)
+        for name in ('allow', 'deny'):
+            patch(self.conductor.services.shares, name, getattr(self.shares, name))
         patch(offered, 'shares', self.shares)
 
     @property
@@ -130,7 +131,7 @@ class Walk:
             part(uuid)
         self.deletions(uuid)
         self.usage()
-        self.conductor.seal_audit_log()
+        self.conductor.audit_log.seal_audit_log()
 
     def nouns(self):
         ask = self.ask
@@ -302,7 +303,7 @@ class Walk:
         conf, conductor = self.cloud.conf, self.conductor
         with self.cloud.cell_db.writer() as conn:
             conn.exec_driver_sql("update instances set launched_at = '2026-01-01 00:00:00'")
-        conductor.audit_instance_usage(ctx=None, host='host1')
+        conductor.methods.audit_instance_usage(ctx=None, host='host1')
         for host in HOSTS:
             self.compute(host).inventory.report()
         assert conf.instance_usage_audit_period == 'month'

@@ -283,11 +283,11 @@ def test_what_a_crash_left_is_mended(cloud):
     host = cloud.row(uuid)['host']
     with cloud.api_db.writer() as conn:
         aggregates.add_host(conn, aggregates.create(conn, 'a', 'east')['id'], host)
-    assert cloud.conductor.follow_zones() == {host: 'east'}
+    assert cloud.conductor.synchronization.follow_zones() == {host: 'east'}
     assert cloud.row(uuid)['availability_zone'] == 'east'
-    assert cloud.conductor.follow_zones() == {}
+    assert cloud.conductor.synchronization.follow_zones() == {}
     cloud.conf.set_override('default_availability_zone', 'main')
-    assert set(cloud.conductor.follow_zones().values()) == {'main'}
+    assert set(cloud.conductor.synchronization.follow_zones().values()) == {'main'}
     cloud.heartbeat('host9')
     with cloud.db.reader() as conn:
         assert services.list(conn, host='host9')[0]['availability_zone'] == 'main'
@@ -355,12 +355,12 @@ def test_lost_aggregates_are_mended(cloud):
     with cloud.api_db.writer() as conn:
         number = aggregates.create(conn, 'a', None)['id']
         aggregates.add_host(conn, number, 'host2')
-    assert cloud.conductor.follow_zones() == {}                  # no zone has changed
+    assert cloud.conductor.synchronization.follow_zones() == {}                  # no zone has changed
     expected = {'id': number, 'name': 'a', 'metadata': {}}
     assert (listed(cloud, 'host2'), listed(cloud, 'host1')) == ([expected], [])
     with cloud.api_db.writer() as conn:
         aggregates.remove_host(conn, number, 'host2')
-    cloud.conductor.follow_zones()
+    cloud.conductor.synchronization.follow_zones()
     time.sleep(0.006)
     assert listed(cloud, 'host2') == []
 
@@ -429,19 +429,19 @@ def test_a_host_that_did_not_hear_is_asked_again(cloud):
     for _ in range(2):                                     # asked twice, done once
         cloud.db.run(image_cache.add, cloud.ctx, ['host1', 'host2'], IMAGES, 60)
     assert len(waiting(cloud)) == 4
-    assert cloud.conductor.resend_image_caching() == 0     # they have time yet
+    assert cloud.conductor.synchronization.resend_image_caching() == 0     # they have time yet
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == 'host2')
                      .values(forced_down=True))
     overdue(cloud)
-    assert cloud.conductor.resend_image_caching() == 2
+    assert cloud.conductor.synchronization.resend_image_caching() == 2
     cloud.settle()
     assert sorted(cloud.computes['host1'].driver.cached_images) == IMAGES
     assert waiting(cloud) == [('host2', image_id) for image_id in IMAGES]
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=False))
     overdue(cloud)
-    assert cloud.conductor.resend_image_caching() == 2
+    assert cloud.conductor.synchronization.resend_image_caching() == 2
     cloud.settle()
     assert sorted(cloud.computes['host2'].driver.cached_images) == IMAGES and waiting(cloud) == []
 
@@ -451,7 +451,7 @@ def test_an_image_that_cannot_be_had_is_given_up(cloud):
     cloud.db.run(image_cache.add, cloud.ctx, ['host1'], IMAGES, 60)
     driver.failures['cache_image'] = exception.ImageNotFound(image_id=IMAGES[0])
     overdue(cloud)
-    cloud.conductor.resend_image_caching()
+    cloud.conductor.synchronization.resend_image_caching()
     cloud.settle()
     assert driver.cached_images == [] and waiting(cloud) == []
     numbers, failures = progress(cloud, 'host1', 'host2')
@@ -461,17 +461,17 @@ def test_an_image_that_cannot_be_had_is_given_up(cloud):
     cloud.db.run(image_cache.add, cloud.ctx, ['host1'], IMAGES, 60)
     driver.failures['cache_image'] = exception.VirtError(operation='cache_image', reason='the disk is full')
     overdue(cloud)
-    cloud.conductor.resend_image_caching()
+    cloud.conductor.synchronization.resend_image_caching()
     cloud.settle()
     assert len(waiting(cloud)) == 2
     overdue(cloud, created_at=utils.utcnow() - datetime.timedelta(days=30))
-    assert cloud.conductor.resend_image_caching() == 0 and waiting(cloud) == []
+    assert cloud.conductor.synchronization.resend_image_caching() == 0 and waiting(cloud) == []
     assert progress(cloud, 'host1')[1] == [(image_id, 'host1', image_cache.SILENT) for image_id in IMAGES]
     # what became of it is forgotten, in the end
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_placement.image_cache_tasks).values(
             finished_at=utils.utcnow() - 2 * image_cache.KEPT))
-    cloud.conductor.resend_image_caching()
+    cloud.conductor.synchronization.resend_image_caching()
     assert progress(cloud, 'host1') == ([], [])
 
 

@@ -355,7 +355,7 @@ def test_a_conductor_seals_and_the_command_verifies(tmp_path, capsys):
         server = client.boot(image)['id']
         client.wait_for(server)
         client.post(f'/servers/{server}/action', {'lock': None})
-        assert cloud.services[0].manager.seal_audit_log() > 3
+        assert cloud.services[0].manager.audit_log.seal_audit_log() > 3
         assert all(row['sealed'] for row in client.get('/os-audit').json()['audit_records'])
     state = ['--state-path', str(tmp_path), 'audit', 'verify']
     assert manage.main(state) == 0
@@ -407,7 +407,7 @@ def test_each_record_is_told_once_as_cadf(tmp_path):
         answer = client.post('/os-keypairs', {'keypair': {'name': 'k', 'public_key': CANARY}})
         made = client.post('/os-keypairs', {'keypair': {'name': 'k'}})
         conductor = cloud.services[0].manager
-        conductor.seal_audit_log()
+        conductor.audit_log.seal_audit_log()
         until(lambda: len(told('audit.http.response')) >= 3 and told('audit.seal'))
         with cloud.api_db.reader() as conn:
             head = db_audit.head(conn)

@@ -48,7 +48,7 @@ def place(deployment, uuids, **process):
 def recover(deployment):
     """What the conductors of all cells do in time; what is still to be placed then is placed."""
     for name in many_cells.NAMES:
-        deployment.process(name).conductor().settle_cell_moves()
+        deployment.process(name).conductor().reconciler.settle_cell_moves()
 
 
 def write(deployment, uuid, function):
@@ -353,11 +353,11 @@ def test_what_nobody_heard_of_is_sent_at_the_next_look_in_the_new_cell(deploymen
     scheduler = deployment.process().scheduler()
     deployment.managers['cell0', 'scheduler'] = scheduler if silent else Unheard(scheduler)
     deployment.silent = silent
-    deployment.process('cell0').conductor().build_instances(deployment.ctx, [uuid])
+    deployment.process('cell0').conductor().methods.build_instances(deployment.ctx, [uuid])
     new = deployment.check()[uuid]
     assert new != 'cell0' and deployment.sent[1:] == []
     deployment.silent = set()
-    assert deployment.process(new).conductor().reconcile() == 1
+    assert deployment.process(new).conductor().reconciler.reconcile() == 1
     assert [each[:3] for each in deployment.sent if each[2] == 'build_instance'] == [(new, 'compute', 'build_instance')]
 
 
@@ -372,9 +372,9 @@ def test_a_reconciler_settles_and_builds(deployment, steps):
     with pytest.raises(many_cells.Killed):
         scheduler.select_destinations(deployment.ctx, spec, [uuid])
     deployment.dbs['cell0'].run(instance_actions.hasten, many_cells.server_rows.START)
-    assert deployment.process('cell0').conductor().reconcile() == 1
+    assert deployment.process('cell0').conductor().reconciler.reconcile() == 1
     new = deployment.check()[uuid]
-    assert new != 'cell0' and deployment.process(new).conductor().reconcile() == 1
+    assert new != 'cell0' and deployment.process(new).conductor().reconciler.reconcile() == 1
     sent, = [each for each in deployment.sent if each[2] == 'build_instance']
     assert sent[:2] == (new, 'compute') and sent[3]['server'] == deployment.cells_of(uuid)[new]['host']
     assert sent[3]['spec'].admin_password == 'secret'

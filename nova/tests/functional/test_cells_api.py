@@ -23,7 +23,7 @@ def mapped(running):
 
 
 def register(running, cell, host, identity):
-    return running.below[cell].conductor.manager.register_service(
+    return running.below[cell].conductor.manager.methods.register_service(
         context.admin_context(), host, 'nova-compute', 'compute', 1, identity)
 
 

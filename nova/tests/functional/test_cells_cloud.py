@@ -233,16 +233,16 @@ def test_audits_of_one_cell_leave_servers_of_the_others_alone(running, image):
         user.wait_for(uuid)
     there = check(running)
     for conductor in running.conductors():
-        assert conductor.remove_lost_mappings(0) == 0
-        assert conductor.audit() == [] and conductor.count_soft_deleted() == 0
-        assert [conductor.count_sizes() for _ in range(2)] == [0, 0]
-        assert conductor.settle_cell_moves() == 0
-        conductor.reconcile()
+        assert conductor.lost_mappings.remove_lost_mappings(0) == 0
+        assert conductor.claim_check.audit() == [] and conductor.quota_check.count_soft_deleted() == 0
+        assert [conductor.quota_check.count_sizes() for _ in range(2)] == [0, 0]
+        assert conductor.reconciler.settle_cell_moves() == 0
+        conductor.reconciler.reconcile()
     assert check(running) == there
     name = there[made[0]][0]
     with running.databases()[name].writer() as conn:
         conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == made[0]))
-    assert sum(conductor.remove_lost_mappings(0) for conductor in running.conductors()) == 1
+    assert sum(conductor.lost_mappings.remove_lost_mappings(0) for conductor in running.conductors()) == 1
 
 
 def test_the_metadata_service_knows_servers_of_all_cells(running, image):
@@ -279,9 +279,9 @@ def test_a_scheduler_that_died_in_between(running, image, monkeypatch):
 
     def taken_up():
         for conductor in running.conductors():
-            conductor.settle_cell_moves()
+            conductor.reconciler.settle_cell_moves()
         for conductor in running.conductors():
-            conductor.reconcile()
+            conductor.reconciler.reconcile()
         return user.get(f'/servers/{made[0]}').json()['server']['status'] == 'ACTIVE'
     wait(taken_up)
     user.wait_for(made[0])

@@ -193,7 +193,7 @@ def test_a_cloud_grows_from_one_cell_to_three(old, growing):
         boot(above, 2)
         growing.add_a_cell('cell2', 'two1', 'two2')
         boot(above)
-        refresh(growing.top, conductor.manager._cells)
+        refresh(growing.top, conductor.manager.services.cells)
         growing.scheduler.manager._table.follow()
         made = boot(above, 4)
         # an API that has not noticed the third cell finds what is in it all the same
@@ -210,7 +210,8 @@ def test_a_cloud_grows_from_one_cell_to_three(old, growing):
     assert watching.wrong == [] and watching.looks > 10
     managers = [growing.conductor.manager, conductor.manager, *(part.conductor.manager for part in growing.parts)]
     for manager in managers:
-        assert manager.remove_lost_mappings(0) == 0 and manager.audit() == [] and manager.settle_cell_moves() == 0
+        assert manager.lost_mappings.remove_lost_mappings(0) == 0 and manager.claim_check.audit() == []
+        assert manager.reconciler.settle_cell_moves() == 0
     listed = above.get('/servers').json()['servers']
     there = places(growing)
     assert {server['id'] for server in listed} == there.keys() and set(there.values()) == {'cell1', 'cell2'}

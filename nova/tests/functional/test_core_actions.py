@@ -60,7 +60,7 @@ def test_an_operation_that_fails(cloud, name, operation, after):
     uuid = cloud.boot()
     cloud.computes['host1'].driver.failures[operation] = RuntimeError('canary')
     arguments = {'os-stop': {'clean_shutdown': True}, 'reboot': {'reboot_type': 'SOFT'},
-                 'rebuild': {'preserve_ephemeral': False, 'spec': cloud.conductor.get_request_spec(None, uuid)}}
+                 'rebuild': {'preserve_ephemeral': False, 'spec': cloud.conductor.methods.get_request_spec(None, uuid)}}
     cloud.act(uuid, name, **arguments.get(name, {}))
     cloud.settle()
     row = cloud.row(uuid)
@@ -81,7 +81,7 @@ def test_begin_refuses_by_the_table(cloud):
         cloud.act(uuid, 'pause')
     assert caught.value.kwargs['attr'] == 'task_state' and caught.value.kwargs['state'] == 'powering-off'
     cloud.settle()
-    cloud.conductor.update_instance(None, uuid, {'locked': True})
+    cloud.conductor.methods.update_instance(None, uuid, {'locked': True})
     with pytest.raises(exception.InstanceIsLocked):
         cloud.act(uuid, 'os-start')
     cloud.act(uuid, 'os-start', admin=True)
@@ -99,7 +99,7 @@ def test_rebuild_keeps_addresses_and_stays_stopped(cloud, stopped):
     if stopped:
         cloud.act(uuid, 'os-stop', clean_shutdown=True)
         cloud.settle()
-    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.get_request_spec(None, uuid))
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.methods.get_request_spec(None, uuid))
     cloud.settle()
     assert state(cloud, uuid)[0] == (states.STOPPED if stopped else states.ACTIVE)
     assert cloud.row(uuid)['network_info'] == addresses
@@ -128,7 +128,7 @@ def test_console_output(cloud):
     uuid = cloud.boot()
     cloud.act(uuid, 'reboot', reboot_type='SOFT')
     cloud.settle()
-    instance = cloud.conductor.instances_on_host(None, 'host1')[0]['instance']
+    instance = cloud.conductor.methods.instances_on_host(None, 'host1')[0]['instance']
 
     def console(length):
         return cloud.client['compute'].get_console_output(cloud.ctx, server='host1', instance=instance, length=length)

@@ -36,7 +36,7 @@ def cloud(tmp_path, database_url):
 
 
 def spec_of(cloud, uuid, **values):
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     return objects.RequestSpec(**{**spec.as_dict(), **values})
 
 
@@ -48,7 +48,7 @@ def waiting(cloud, count=1, scheduler=None, **values):
 
 def agree(cloud, items):
     """The servers' rows, the nodes' usage and what the scheduler answers say the same."""
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     for item in items:
         for uuid, selections in zip(item.uuids, item.placed):
             row = cloud.row(uuid)
@@ -97,10 +97,10 @@ def test_a_server_that_was_deleted_takes_nothing_and_stops_nobody(cloud):
                      .values(task_state='deleting'))
     items = [batch.Waiting(cloud.scheduler._request(spec), [uuid]) for spec, uuid in zip(specs, uuids)]
     cloud.scheduler.place_many(items)
-    assert [item.placed for item in items] == [None] * 4 and cloud.conductor.audit() == []
+    assert [item.placed for item in items] == [None] * 4 and cloud.conductor.claim_check.audit() == []
     found = [cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]) for spec, uuid in zip(specs, uuids)]
     assert [bool(selections) for selections, in found] == [True, False, True, True]
-    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 3 and cloud.conductor.audit() == []
+    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 3 and cloud.conductor.claim_check.audit() == []
 
 
 def test_a_message_that_came_twice_places_once(cloud):
@@ -108,7 +108,7 @@ def test_a_message_that_came_twice_places_once(cloud):
     again = batch.Waiting(first.request, first.uuids)
     cloud.scheduler.place_many([first, again])
     assert first.placed and again.placed is None
-    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 1 and cloud.conductor.audit() == []
+    assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 1 and cloud.conductor.claim_check.audit() == []
 
 
 def test_a_zone_that_has_changed_counts(cloud):
@@ -119,7 +119,7 @@ def test_a_zone_that_has_changed_counts(cloud):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(availability_zone='east'))
     cloud.scheduler.place_many(items)
-    assert [item.placed for item in items] == [None, None] and cloud.conductor.audit() == []
+    assert [item.placed for item in items] == [None, None] and cloud.conductor.claim_check.audit() == []
     assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 0
 
 
@@ -147,7 +147,7 @@ def test_three_schedulers_with_many_callers_fill_the_hosts_exactly(cloud):
         thread.join()
     assert not errors
     assert result == {'host1': 8, 'host2': 8, 'host3': 8, 'none': 36}
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
 
 
 # ---- the table ---------------------------------------------------------------

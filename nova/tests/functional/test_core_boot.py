@@ -164,7 +164,7 @@ def test_who_asks_for_a_host_once_more_fails_no_build(cloud):
         assert time.monotonic() < deadline
         time.sleep(0.002)
     cloud.force_down('host1')
-    cloud.conductor.build_instances(cloud.ctx, [uuid])
+    cloud.conductor.methods.build_instances(cloud.ctx, [uuid])
     cloud.force_down('host1', down=False)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE, cloud.row(uuid)['fault']
@@ -175,8 +175,8 @@ def test_messages_that_come_twice(cloud):
     uuid = cloud.boot()
     cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=[uuid])
     cloud.settle()
-    spec = cloud.conductor.get_request_spec(None, uuid)
-    instance = cloud.conductor.instances_on_host(None, 'host1')[0]['instance']
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
+    instance = cloud.conductor.methods.instances_on_host(None, 'host1')[0]['instance']
     cloud.client['compute'].build_instance(cloud.ctx, server='host1', instance=instance, spec=spec)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
@@ -193,14 +193,14 @@ def test_history_expires(cloud):
     uuid = cloud.boot()
     cloud.delete(uuid)
     cloud.settle()
-    cloud.conductor.expire_history()
+    cloud.conductor.expiry.expire_history()
     with cloud.db.reader() as conn:
         assert history.deleted(conn, [uuid])
     cloud.conf.set_override('deleted_servers_kept_days', 1, group='conductor')
     with cloud.db.writer() as conn:
         conn.execute(sa.update(core.tables_cell.instances_history).values(
             deleted_at=utils.utcnow() - datetime.timedelta(days=2)))
-    cloud.conductor.expire_history()
+    cloud.conductor.expiry.expire_history()
     with cloud.db.reader() as conn:
         assert not history.deleted(conn, [uuid])
         assert conn.execute(sa.select(sa.func.count()).select_from(core.tables_cell.instance_action_events)

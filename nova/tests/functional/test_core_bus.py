@@ -18,13 +18,12 @@ from nova.tests import waiting
 def cloud(tmp_path):
     cloud = core.Cloud(tmp_path)
     real = bus.Bus(cloud.conf, f'nova-inprocess:///{tmp_path.name}')
-    compute, conductor = cloud.computes['host1'], cloud.conductor
+    compute = cloud.computes['host1']
     interfaces = {'compute': compute_interface, 'conductor': conductor_interface, 'network': network_interface,
                   'scheduler': scheduler_interface}
     client = {name: real.client(module.INTERFACE) for name, module in interfaces.items()}
     compute.host.conductor.client, compute.host.network.client = client['conductor'], client['network']
-    conductor._compute, conductor._network = client['compute'], client['network']
-    conductor._scheduler = client['scheduler']
+    conductor = cloud.new_conductor(**{name: client[name] for name in ('compute', 'network', 'scheduler')})
     cloud.client = client
     known = [row for row in network_interface.INTERFACE.methods.values() if hasattr(cloud.network, row.name)]
     servers = [real.serve(interface_of, manager, 'host1') for interface_of, manager in (
@@ -52,7 +51,7 @@ def test_a_life_over_the_bus(cloud):
     uuid = uuids[0]
     cloud.act(uuid, 'os-stop', clean_shutdown=True)
     wait(lambda: cloud.row(uuid)['vm_state'] == states.STOPPED)
-    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.get_request_spec(None, uuid))
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.methods.get_request_spec(None, uuid))
     wait(lambda: cloud.row(uuid)['task_state'] is None)
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
     cloud.computes['host1'].driver.change_by_itself(uuids[1], states.SHUTDOWN)

@@ -32,7 +32,7 @@ def test_fifty_schedulers_fill_three_hosts_exactly(cloud):
     uuids = cloud.insert(THREADS)
     result = races.place(cloud, uuids, refusal='too little free memory|Other requests')
     assert result == {'host1': 8, 'host2': 8, 'host3': 8, None: THREADS - 24}
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     for host in ('host1', 'host2', 'host3'):
         assert cloud.node(host)['memory_mb_used'] == 4096 and cloud.node(host)['running_vms'] == 8
 
@@ -67,7 +67,7 @@ def test_claims_and_frees_mixed(cloud):
 
     def audit():
         for _ in range(10):
-            mended.extend(cloud.conductor.audit())
+            mended.extend(cloud.conductor.claim_check.audit())
     races.at_once(*map(live, uuids[:20]), audit)
     assert mended == [] and over == []
     assert {cloud.node(host)['running_vms'] for host in cloud.computes} == {0}

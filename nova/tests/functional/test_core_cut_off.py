@@ -107,7 +107,7 @@ def test_another_host_builds_it(cloud, moment):
     """It ended in ERROR."""
     uuid, held = cut_off(cloud, *MOMENTS[moment])
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     wait(lambda: active_on(cloud, uuid, 'host2'))
     ports = cloud.ports(uuid)
     assert [host for host, _ in ports] == ['host2']
@@ -126,7 +126,7 @@ def test_the_first_host_goes_on_before_the_other_one_has_ports(cloud, moment):
     uuid, held = cut_off(cloud, *MOMENTS[moment])
     cloud.pass_time()
     second = Held(cloud.bus, 'allocate_for_instance', False)
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     second.reached()
     held.let_go()
     wait(lambda: not cloud.computes['host1'].queue.busy(uuid))
@@ -141,7 +141,7 @@ def test_the_first_host_gets_no_ports_any_more_and_ends_after_the_other_one(clou
     uuid, held = cut_off(cloud, *MOMENTS['ports asked for'])
     cloud.pass_time()
     second = Held(cloud.bus, 'allocate_for_instance', False)
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     second.reached()
     third = Held(cloud.bus, 'allocate_for_instance', True)
     cloud.bus.lost = None
@@ -166,11 +166,11 @@ def test_the_message_comes_when_another_host_has_built_it(cloud):
     cloud.force_down('host2', down=False)
     cloud.force_down('host1')
     cloud.pass_time()
-    assert late.host == 'host1' and cloud.conductor.reconcile() == 1
+    assert late.host == 'host1' and cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert active_on(cloud, uuid, 'host2')
     cloud.client['compute'].build_instance(cloud.ctx, server='host1', instance=late,
-                                           spec=cloud.conductor.get_request_spec(None, uuid))
+                                           spec=cloud.conductor.methods.get_request_spec(None, uuid))
     cloud.settle()
     assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
     cloud.check()
@@ -182,7 +182,7 @@ def test_the_first_host_is_started_again(cloud):
     cloud.kill_compute('host1')
     held.let_go()
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert active_on(cloud, uuid, 'host2')
     found = cloud.restarted('host1')
@@ -195,10 +195,10 @@ def test_the_first_host_is_started_again(cloud):
 def test_a_host_that_is_back_in_time_ends_it(cloud, moment):
     """Whether its deadline has passed or not, and whoever has looked meanwhile."""
     uuid, held = cut_off(cloud, *MOMENTS[moment])
-    assert cloud.conductor.reconcile() == 0
+    assert cloud.conductor.reconciler.reconcile() == 0
     cloud.force_down('host1', down=False)
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1          # it is asked once more
+    assert cloud.conductor.reconciler.reconcile() == 1          # it is asked once more
     held.let_go()
     cloud.settle()
     assert active_on(cloud, uuid, 'host1') and [host for host, _ in cloud.ports(uuid)] == ['host1']
@@ -210,7 +210,7 @@ def test_a_host_that_comes_back_meanwhile_keeps_it(cloud):
     uuid, held = cut_off(cloud, *MOMENTS['ports given'])
     row = cloud.row(uuid)
     cloud.force_down('host1', down=False)
-    cloud.conductor.replace_build(cloud.ctx, row)
+    cloud.conductor.builds.replace_build(cloud.ctx, row)
     held.let_go()
     cloud.settle()
     assert active_on(cloud, uuid, 'host1') and [host for host, _ in cloud.ports(uuid)] == ['host1']
@@ -230,7 +230,7 @@ def test_it_waits_for_its_host(cloud, why):
     if WAITS[why].get('down'):
         cloud.force_down('host2')
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state'], row['host']) == (states.BUILDING, states.SPAWNING, 'host1')
     held.let_go()
@@ -248,7 +248,7 @@ def test_volumes_that_no_guest_can_have_hold_up_nothing(cloud):
     cloud.force_down('host2', down=False)
     cloud.force_down('host1')
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert active_on(cloud, uuid, 'host2')
     cloud.check()
@@ -263,7 +263,7 @@ def test_where_the_other_host_is_full_by_then_the_fault_says_so(cloud):
             raise exception.NoValidHost(reason='1 host: 1 is down or disabled.', details='')
         return False
     cloud.bus.lost = lost
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
     assert row['fault']['message'] == ('The host went down while the server was being built. No valid host was found. '
@@ -279,7 +279,7 @@ def test_hosts_that_went_down_are_no_attempts(cloud):
     cloud.conf.set_override('max_attempts', 1, 'scheduler')
     uuid, held = cut_off(cloud, *MOMENTS['begun'])
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     wait(lambda: active_on(cloud, uuid, 'host2'))
     held.let_go()
     cloud.settle()

@@ -132,7 +132,7 @@ def test_a_failure_takes_the_server_back_to_its_old_host(cloud):
     row = cloud.row(uuid)
     assert (row['host'], row['task_state'], row['vm_state']) == ('host1', None, states.ACTIVE)
     assert live.move(cloud, number)['status'] == 'error' and 'canary' not in row['fault']['message']
-    assert live.hosts_with(cloud, uuid) == [] and cloud.conductor.audit() == []
+    assert live.hosts_with(cloud, uuid) == [] and cloud.conductor.claim_check.audit() == []
     come_back(cloud)
     assert live.hosts_with(cloud, uuid) == ['host1'] and cloud.row(uuid)['vm_state'] == states.ACTIVE
     live.check(cloud)
@@ -146,7 +146,7 @@ def test_no_host_has_room(cloud):
     cloud.settle()
     row = cloud.row(uuid)
     assert (row['host'], row['task_state']) == ('host1', None) and live.move(cloud, number)['status'] == 'error'
-    assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.conductor.audit() == []
+    assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.conductor.claim_check.audit() == []
 
 
 @pytest.mark.parametrize('shared', [True, None])
@@ -170,7 +170,7 @@ def test_shared_disks_outlive_the_guest_of_the_old_host(cloud, monkeypatch):
         compute.driver.shares_disks = True
     evacuate(cloud, uuid, shared=True)
     cloud.settle()
-    assert cloud.conductor.stray_guests(None, host='host1', uuids=[uuid]) == []
+    assert cloud.conductor.methods.stray_guests(None, host='host1', uuids=[uuid]) == []
     destroy = fake.FakeDriver.destroy
 
     def watched(driver, context, instance, network_info, keep_disks=False):
@@ -178,7 +178,7 @@ def test_shared_disks_outlive_the_guest_of_the_old_host(cloud, monkeypatch):
         destroy(driver, context, instance, network_info, keep_disks)
     monkeypatch.setattr(fake.FakeDriver, 'destroy', watched)
     assert come_back(cloud).driver.guests() == {} and kept == [True]
-    assert cloud.conductor.stray_guests(None, host='host1', uuids=[uuid]) == [uuid]
+    assert cloud.conductor.methods.stray_guests(None, host='host1', uuids=[uuid]) == [uuid]
 
 
 def test_disks_that_are_said_to_be_shared_and_are_not(cloud):
@@ -230,7 +230,7 @@ def test_a_message_is_lost(cloud, method):
     cloud.settle()
     cloud.bus.lost = None
     cloud.pass_time()
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and cloud.row(uuid)['host'] != 'host1'
     come_back(cloud)
@@ -290,7 +290,7 @@ def test_the_host_comes_back_at_any_moment(cloud, pause):
         time.sleep(pause)
         live.down(cloud, 'host1', forced=False)
         cloud.start_compute('host1')
-    races.outcomes(lambda: cloud.conductor.continue_evacuation(cloud.ctx, uuid), back)
+    races.outcomes(lambda: cloud.conductor.methods.continue_evacuation(cloud.ctx, uuid), back)
     cloud.settle()
     row = cloud.row(uuid)
     assert row['task_state'] is None and live.hosts_with(cloud, uuid) == [row['host']]
@@ -323,16 +323,16 @@ def test_the_message_comes_twice(cloud, filled):
     if filled:
         for host, vcpus in (('host2', 1), ('host3', 0)):
             cloud.db.run(shrink, host, vcpus)
-    scheduler = cloud.conductor._scheduler
+    scheduler, manager = cloud.client['scheduler'], cloud.bus.managers['scheduler', None]
 
     class Overtaken:
         def select_move(self, ctx, **arguments):
-            cloud.conductor._scheduler = scheduler
+            cloud.bus.managers['scheduler', None] = manager
             assert scheduler.select_move(ctx, **arguments)
             return scheduler.select_move(ctx, **arguments)
-    cloud.conductor._scheduler = Overtaken()
-    cloud.conductor.continue_evacuation(cloud.ctx, uuid)
-    cloud.conductor.continue_evacuation(cloud.ctx, uuid)
+    cloud.bus.managers['scheduler', None] = Overtaken()
+    cloud.conductor.methods.continue_evacuation(cloud.ctx, uuid)
+    cloud.conductor.methods.continue_evacuation(cloud.ctx, uuid)
     cloud.settle()
     row = cloud.row(uuid)
     assert row['host'] in ('host2', 'host3') and live.hosts_with(cloud, uuid) == [row['host']]
@@ -356,7 +356,7 @@ def test_delete_at_any_moment(cloud, pause):
     for _ in range(3):
         if not cloud.gone(uuid):
             cloud.pass_time()
-            cloud.conductor.reconcile()
+            cloud.conductor.reconciler.reconcile()
             cloud.settle()
     assert cloud.gone(uuid)
     come_back(cloud)

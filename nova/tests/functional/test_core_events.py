@@ -32,14 +32,14 @@ class BlockStorage:
 @pytest.fixture
 def cloud(tmp_path):
     made = core.Cloud(tmp_path)
-    made.conductor._volumes = BlockStorage()
+    made.new_conductor(volumes=BlockStorage())
     yield made
     made.close()
 
 
 def tell(cloud, uuid, *events):
     cloud.client['compute'].external_instance_event(
-        cloud.ctx, server='host1', instance=cloud.conductor.update_instance(None, uuid, {}),
+        cloud.ctx, server='host1', instance=cloud.conductor.methods.update_instance(None, uuid, {}),
         events=[{'tag': None, 'status': 'completed', **event} for event in events])
     cloud.settle()
 
@@ -105,7 +105,7 @@ def test_an_event_that_fails_does_not_stop_the_others(cloud):
 def test_an_event_of_a_server_that_has_left_is_dropped(cloud):
     uuid = cloud.boot()
     before = vifs(cloud, uuid)
-    instance = cloud.conductor.update_instance(None, uuid, {'host': 'elsewhere'})
+    instance = cloud.conductor.methods.update_instance(None, uuid, {'host': 'elsewhere'})
     cloud.network.allocated[uuid] = ('elsewhere', [])
     cloud.client['compute'].external_instance_event(
         cloud.ctx, server='host1', instance=instance,
@@ -121,8 +121,8 @@ def test_files_of_volume_snapshots(cloud):
     with cloud.db.writer() as conn:
         block_devices.insert(conn, uuid, [{
             'source_type': 'volume', 'destination_type': 'volume', 'device_name': '/dev/vdb', 'volume_id': VOLUME}])
-    instance, driver = cloud.conductor.update_instance(None, uuid, {}), cloud.computes['host1'].driver
-    compute, told = cloud.client['compute'], cloud.conductor._volumes.told
+    instance, driver = cloud.conductor.methods.update_instance(None, uuid, {}), cloud.computes['host1'].driver
+    compute, told = cloud.client['compute'], cloud.services.volumes.told
     for name in ('a', 'b'):
         compute.create_volume_snapshot(cloud.ctx, server='host1', instance=instance, volume_id=VOLUME, create_info={
             'snapshot_id': name, 'type': 'qcow2', 'new_file': name})
@@ -171,7 +171,7 @@ def test_a_host_in_maintenance_starts_no_guest(cloud):
 
 
 def test_a_driver_that_cannot_migrate_says_so(cloud):
-    instance = cloud.conductor.update_instance(None, cloud.boot(), {})
+    instance = cloud.conductor.methods.update_instance(None, cloud.boot(), {})
     poor = dataclasses.replace(cloud.computes['host1'].host, driver=object())
     work = live_migration.LiveMigration(poor, volumes=None, notifier=None, turns=None)
     for check in (lambda: work.check_live_migration_destination(cloud.ctx, instance, None, False),

@@ -91,7 +91,7 @@ def test_a_live_migration(cloud):
     fill(cloud, host2=3996, host3=3896)
     live.begin(cloud, uuid)
     with pytest.raises(exception.BadRequest, match='No valid host was found. 3 hosts: 1 is where the server is'):
-        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
     check(cloud, uuid, *FULL, fault=False)
     assert not any(host in str(cloud.row(uuid)['fault']) for host in HOSTS)
 
@@ -117,7 +117,7 @@ def test_a_rebuild(tmp_path):
     made = core.Cloud(tmp_path, filter_scheduler__enabled_filters=[
         'ComputeFilter', f'{rebuilding.__name__}.Picky'])
     uuid = made.boot()
-    spec = made.conductor.get_request_spec(None, uuid)
+    spec = made.conductor.methods.get_request_spec(None, uuid)
     row = made.row(uuid)
     previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
     spec.image = {**core.IMAGE, 'id': rebuilding.BAD}

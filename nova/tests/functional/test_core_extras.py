@@ -63,7 +63,7 @@ def test_the_first_host_that_has_the_extras_is_claimed_and_what_others_wrote_is_
     before = used(cloud)
     for _ in range(4):
         uuid, = cloud.insert(flavor=flavor('host2'))
-        spec = cloud.conductor.get_request_spec(None, uuid)
+        spec = cloud.conductor.methods.get_request_spec(None, uuid)
         (chosen, *_), = cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
         assert chosen.host == 'host2' and cloud.row(uuid)['description'] == 'host2'
     after = used(cloud)
@@ -74,7 +74,7 @@ def test_the_first_host_that_has_the_extras_is_claimed_and_what_others_wrote_is_
 def test_no_host_has_the_extras(cloud):
     before = used(cloud)
     uuid, = cloud.insert(flavor=flavor('nowhere'))
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     with pytest.raises(exception.NoValidHost):
         cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
     assert used(cloud) == before and cloud.row(uuid)['host'] is None
@@ -83,7 +83,7 @@ def test_no_host_has_the_extras(cloud):
 def test_a_server_that_does_not_wait_any_more_takes_nothing(cloud):
     before = used(cloud)
     uuid, = cloud.insert(flavor=flavor('host2'))
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).values(task_state='deleting'))
     assert cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]) == [[]]
@@ -98,7 +98,7 @@ def test_a_move_holds_the_extras_in_its_own_row(cloud):
     with cloud.db.writer() as conn:
         move = server_migrations.create(conn, cloud.ctx, cloud.row(uuid), 'resize', 'pre-migrating',
                                         new_flavor=flavor(there))
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     arguments = {'ignore': [here], 'target': None, 'force': False}
     chosen, = cloud.scheduler.select_move(cloud.ctx, spec, move['id'], **arguments)
     with cloud.db.reader() as conn:

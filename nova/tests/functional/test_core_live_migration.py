@@ -7,8 +7,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova.api.server_actions import live_migrations as api
-from nova.conductor import manager as conductor_manager
-from nova.conductor import reconcile
+from nova.conductor.upkeep import reconciler
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.tests import core
@@ -77,7 +76,7 @@ def running(cloud, uuid, **asked):
 
 def complete(cloud, uuid):
     """End the copying that ``running`` has begun."""
-    server = cloud.conductor.update_instance(None, uuid, {})
+    server = cloud.conductor.methods.update_instance(None, uuid, {})
     cloud.computes['host1'].methods.force_complete_live_migration(cloud.ctx, server)
 
 
@@ -155,7 +154,7 @@ def test_both_hosts_hold_the_share_while_it_runs(cloud):
     number = running(cloud, uuid, host='host2')
     assert [cloud.node(host)['running_vms'] for host in HOSTS] == [1, 1, 0]
     assert cloud.row(uuid)['task_state'] == states.MIGRATING and cloud.network.expected == {(uuid, 'host2')}
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     complete(cloud, uuid)
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
@@ -200,7 +199,7 @@ def test_no_other_host_has_room(cloud):
     cloud.force_down('host2', 'host3')
     number = begin(cloud, uuid)
     with pytest.raises(exception.BadRequest, match='No valid host'):
-        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
     assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.row(uuid)['host'] == 'host1'
     assert move(cloud, number)['status'] == 'error'
     assert cloud.row(uuid)['task_state'] is None
@@ -217,7 +216,7 @@ def test_a_destination_that_cannot_take_it_is_passed_over(cloud):
         cloud.computes[host].driver.failures['check_destination'] = exception.MigrationPreCheckError(reason='no')
     begin(cloud, uuid)
     with pytest.raises(exception.MigrationPreCheckError):
-        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
     assert cloud.row(uuid)['task_state'] is None and cloud.row(uuid)['host'] == 'host3'
     check(cloud)
 
@@ -233,7 +232,7 @@ def test_disks_that_are_not_shared_are_refused_without_block_migration(cloud):
     uuid = boot(cloud)
     begin(cloud, uuid, block_migration=False)
     with pytest.raises(exception.MigrationPreCheckError, match='share no storage'):
-        cloud.conductor.live_migrate_checked(cloud.ctx, uuid)
+        cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
     at_home(cloud, uuid, moves(cloud, uuid)[0]['id'], 'error')
 
 
@@ -241,7 +240,7 @@ def test_a_server_on_volumes_has_no_disks_to_share(cloud):
     """Refused as one with disks of its own, although nothing but its memory moves."""
     uuid = boot(cloud)
     driver = cloud.computes['host2'].driver
-    instance = cloud.conductor.instances_on_host(None, 'host1')[0]['instance']
+    instance = cloud.conductor.methods.instances_on_host(None, 'host1')[0]['instance']
     assert instance.uuid == uuid and driver.check_destination(instance, None, False) == {'block_migration': True}
     instance.image_id = None
     assert driver.check_destination(instance, False, False) == {'block_migration': False}
@@ -274,7 +273,7 @@ def test_a_failure_after_the_arrival_leaves_the_server_there(cloud):
     cloud.settle()
     row = cloud.row(uuid)
     assert (row['host'], row['task_state'], move(cloud, number)['status']) == ('host2', None, 'error')
-    assert hosts_with(cloud, uuid) == ['host2'] and cloud.conductor.audit() == []
+    assert hosts_with(cloud, uuid) == ['host2'] and cloud.conductor.claim_check.audit() == []
 
 
 # ---- abort, delete ---------------------------------------------------------------
@@ -284,7 +283,8 @@ def abort(cloud, uuid, number, allowed=('queued', 'preparing', 'running'), lost=
     if migration['status'] == 'queued':
         assert cloud.db.run(live_migrations.end, migration, 'cancelled', event='e', host=None)
     elif not lost:
-        cloud.computes['host1'].methods.abort_live_migration(cloud.ctx, cloud.conductor.update_instance(None, uuid, {}))
+        server = cloud.conductor.methods.update_instance(None, uuid, {})
+        cloud.computes['host1'].methods.abort_live_migration(cloud.ctx, server)
 
 
 @pytest.mark.parametrize('lost', [False, True])
@@ -338,7 +338,7 @@ def test_a_delete_does_not_wait_for_the_end(cloud, lost):
         cloud.settle()
         cloud.bus.lost = None
         cloud.pass_time()
-        cloud.conductor.reconcile()
+        cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.gone(uuid) and time.monotonic() - begun < 25          # the copy would take 30
     check(cloud)
@@ -397,7 +397,7 @@ def test_the_source_dies_for_good_after_the_arrival(cloud):
     cloud.bus.lost = None
     down(cloud, 'host1')
     cloud.pass_time()
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
     check(cloud)
@@ -450,7 +450,7 @@ def test_a_message_is_lost(cloud, method):
     assert cloud.row(uuid)['task_state'] == states.MIGRATING
     cloud.bus.lost = None
     cloud.pass_time()
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
     check(cloud)
@@ -463,7 +463,7 @@ def test_messages_that_come_twice_do_nothing(cloud):
     wait(lambda: move(cloud, number)['status'] == 'running', 'it does not run')
     for _ in range(2):
         cloud.pass_time()
-        cloud.conductor.reconcile()
+        cloud.conductor.reconciler.reconcile()
         cloud.client['conductor'].continue_live_migration(cloud.ctx, instance_uuid=uuid)
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
@@ -495,7 +495,7 @@ def test_delete_at_any_moment(cloud, pause):
         if cloud.gone(uuid):
             break
         cloud.pass_time()
-        cloud.conductor.reconcile()
+        cloud.conductor.reconciler.reconcile()
         cloud.settle()
     assert cloud.gone(uuid)
     check(cloud)
@@ -506,10 +506,10 @@ def test_delete_at_any_moment(cloud, pause):
 def test_a_conductor_that_starts_takes_up_what_one_was_choosing_for(cloud, monkeypatch):
     uuid = boot(cloud)
     number = begin(cloud, uuid)
-    assert cloud.conductor.reconcile() == 0
-    monkeypatch.setattr(conductor_manager, 'TAKE_UP_S', -1)
+    assert cloud.conductor.reconciler.reconcile() == 0
+    monkeypatch.setattr(reconciler, 'TAKE_UP_S', -1)
     cloud.conductor.start()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert move(cloud, number)['status'] == 'completed'
     check(cloud)
@@ -519,11 +519,11 @@ def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
     """The claim is there already: the next one goes on with it."""
     uuid = boot(cloud)
     number = begin(cloud, uuid)
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     assert cloud.scheduler.select_move(cloud.ctx, spec, number, ['host1'], 'host3', False)
     assert cloud.node('host3')['running_vms'] == 1
     cloud.pass_time()
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host3' and move(cloud, number)['status'] == 'completed'
     check(cloud)
@@ -531,11 +531,11 @@ def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
 
 def test_what_the_reconciler_decides():
     row = {'vm_state': states.ACTIVE, 'task_state': states.MIGRATING, 'host': 'h'}
-    assert reconcile.decide(row, False, True) == 'migrate'
+    assert reconciler.decide(row, False, True) == 'migrate'
     rebuilding = {**row, 'task_state': states.REBUILDING}
-    assert reconcile.decide_evacuation(rebuilding, False, True) == 'evacuate'
-    assert reconcile.decide(rebuilding, True, False) == 'resend'
-    assert reconcile.decide_evacuation({**row, 'task_state': None}, True, False) == 'close'
+    assert reconciler.decide_evacuation(rebuilding, False, True) == 'evacuate'
+    assert reconciler.decide(rebuilding, True, False) == 'resend'
+    assert reconciler.decide_evacuation({**row, 'task_state': None}, True, False) == 'close'
 
 
 def test_nothing_of_how_to_reach_volumes_stays_in_the_record(cloud):

@@ -31,9 +31,9 @@ def test_the_image_of_a_shelved_server_goes_with_it(cloud, committed):
     cloud.delete(uuid)
     db_faults.lose_commit(cloud.db, committed)
     with pytest.raises(engine.CommitUnanswered):
-        cloud.conductor.delete_instance(cloud.ctx, uuid)
+        cloud.conductor.methods.delete_instance(cloud.ctx, uuid)
     assert cloud.gone(uuid) is committed
-    cloud.conductor.delete_instance(cloud.ctx, uuid)         # asked again, as a reconciler or a compute does
+    cloud.conductor.methods.delete_instance(cloud.ctx, uuid)         # asked again, as a reconciler or a compute does
     assert cloud.gone(uuid) and cloud.images.data == {}
     cloud.check()
 
@@ -43,7 +43,8 @@ class Disk:
 
     def __init__(self, cloud):
         self.cloud, self.system = cloud, context.admin_context()
-        self.volumes = cloud.conductor._volumes = embedded.EmbeddedVolumes(cloud.conf, cloud.api_db, None)
+        self.volumes = embedded.EmbeddedVolumes(cloud.conf, cloud.api_db, None)
+        cloud.new_conductor(volumes=self.volumes)
         self.uuid, = cloud.insert(1)
         with cloud.db.writer() as conn:
             block_devices.insert(conn, self.uuid, [{
@@ -57,10 +58,10 @@ class Disk:
         ask()
 
     def prepare(self, host='host1'):
-        return self.cloud.conductor.prepare_volumes(self.cloud.ctx, self.uuid, {'host': host})
+        return self.cloud.conductor.methods.prepare_volumes(self.cloud.ctx, self.uuid, {'host': host})
 
     def renew(self):
-        self.cloud.conductor.disconnect_volumes(self.cloud.ctx, self.uuid)
+        self.cloud.conductor.methods.disconnect_volumes(self.cloud.ctx, self.uuid)
 
     def row(self):
         with self.cloud.db.reader() as conn:
@@ -92,7 +93,7 @@ def test_what_the_block_storage_has_too_many_is_given_back(cloud, committed, col
         disk.prepare()
         ask = disk.renew
     disk.unanswered(ask, committed)
-    cloud.conductor.settle_volumes()
+    cloud.conductor.volumes.settle_volumes()
     disk.check()
     disk.prepare('host2')
     assert disk.row()['connection_info']['host'] == 'host2'
@@ -108,8 +109,8 @@ def test_it_is_given_back_when_the_block_storage_is_back(cloud, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(disk.volumes, 'delete', away)
         with pytest.raises(exception.Unavailable):
-            cloud.conductor.settle_volumes()
-    cloud.conductor.settle_volumes()
+            cloud.conductor.volumes.settle_volumes()
+    cloud.conductor.volumes.settle_volumes()
     disk.check()
 
 
@@ -125,5 +126,5 @@ def test_a_volume_that_was_used_is_nobodys_to_remove(cloud, how):
         else:
             instance_actions.insert(conn, cloud.ctx, [disk.uuid], 'swap_volume', finished=True)
             block_devices.update(conn, used['uuid'], {'volume_id': disk.volumes.create(cloud.ctx, 1)['id']})
-    cloud.conductor.settle_volumes()
+    cloud.conductor.volumes.settle_volumes()
     assert disk.volumes.get(disk.system, used['volume_id'])['status'] == 'available'

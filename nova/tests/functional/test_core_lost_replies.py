@@ -81,7 +81,7 @@ def resize(then):
 def shelve_and_unshelve(cloud):
     """What it was shelved to is there until it runs again."""
     uuid = live.boot(cloud)
-    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'password': 'what its guest has told'}})
+    cloud.conductor.methods.update_instance(None, uuid, {'system_metadata': {'password': 'what its guest has told'}})
     yield uuid
     shelve.shelve(cloud, uuid)
     assert shelve.state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None), cloud.row(uuid)['fault']
@@ -96,7 +96,7 @@ def shelve_and_unshelve(cloud):
 def rebuild(cloud):
     uuid = live.boot(cloud)
     yield uuid
-    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.get_request_spec(None, uuid))
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.methods.get_request_spec(None, uuid))
     cloud.settle()
     row = cloud.row(uuid)
     assert (row['vm_state'], row['task_state'], row['fault']) == (states.ACTIVE, None, None)
@@ -190,7 +190,7 @@ def test_a_choice_that_nobody_was_told(cloud):
     """The scheduler has claimed a host and dies: asked again, it names that host, even when nothing else has room."""
     for filled in (False, True):
         uuid, = cloud.insert()
-        spec = cloud.conductor.specs([uuid])[uuid]
+        spec = cloud.conductor.methods.get_request_spec(None, uuid)
         (first,), = cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
         if filled:
             for host in moves.HOSTS:
@@ -217,7 +217,7 @@ def test_a_scheduler_that_died_is_asked_again_soon(cloud, chosen):
     cloud.bus.lost = cloud.bus.reply_lost = None
     assert (cloud.row(uuid)['host'] is not None) == chosen
     assert cloud.row(uuid)['task_state'] == states.SCHEDULING
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
     cloud.check()

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova import utils
-from nova.conductor import migrate
+from nova.conductor.moves import cold
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import quotas
 from nova.db.servers import tasks
@@ -148,7 +148,7 @@ def test_a_move_and_its_end(cloud, stopped, ending, flavor):
     assert (move['source_compute'], move['dest_compute']) == (source, row['host'])
     assert move['dest_host'] == '127.0.0.1' and move['held_host'] == source
     assert row['flavor'] == (flavor or core.FLAVOR) and row['memory_mb'] == row['flavor']['memory_mb']
-    assert cloud.guests()[uuid] == row['host'] and cloud.conductor.audit() == []
+    assert cloud.guests()[uuid] == row['host'] and cloud.conductor.claim_check.audit() == []
     assert cloud.computes[source].driver.kept_guests() == [uuid]
     assert cloud.counted(uuid) == (row['vcpus'], row['memory_mb'])
     cloud.end(uuid, ending)
@@ -264,7 +264,8 @@ def test_an_end_that_fails_can_be_asked_for_again(cloud, ending, operation):
     cloud.end(uuid, ending)
     cloud.settle()
     assert cloud.state(uuid)[:2] == (states.RESIZED, None)
-    assert cloud.row(uuid)['fault'] and cloud.actions(uuid)[-1][1] == 'Error' and cloud.conductor.audit() == []
+    assert cloud.row(uuid)['fault'] and cloud.actions(uuid)[-1][1] == 'Error'
+    assert cloud.conductor.claim_check.audit() == []
     for compute in cloud.computes.values():
         compute.driver.failures.clear()
     cloud.end(uuid, ending)
@@ -283,7 +284,7 @@ def test_a_source_that_cannot_bring_the_guest_back(cloud):
     cloud.end(uuid, 'revertResize')
     cloud.settle()
     assert cloud.state(uuid)[:2] == (states.ERROR, None) and cloud.row(uuid)['host'] == source
-    assert cloud.migration(number)['status'] == 'error' and cloud.conductor.audit() == []
+    assert cloud.migration(number)['status'] == 'error' and cloud.conductor.claim_check.audit() == []
     cloud.act(uuid, 'reboot-hard', reboot_type='HARD')
     cloud.settle()
     assert cloud.state(uuid)[0] == states.ACTIVE
@@ -348,7 +349,7 @@ def test_a_message_that_is_lost(cloud, method, monkeypatch):
             if condition():
                 return
             pass_time(cloud)
-            cloud.conductor.reconcile()
+            cloud.conductor.reconciler.reconcile()
             cloud.settle()
         assert condition(), cloud.row(uuid)
     cloud.move(uuid, BIG)
@@ -387,7 +388,7 @@ def test_a_conductor_that_dies_before_it_chose(cloud):
     uuid = cloud.boot()
     cloud.move(uuid, BIG, send=False)
     pass_time(cloud)
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.state(uuid)[0] == states.RESIZED
     cloud.end(uuid, 'confirmResize')
@@ -402,7 +403,7 @@ def test_a_scheduler_that_is_away_for_a_moment_is_asked_again_soon(cloud):
     cloud.move(uuid)
     cloud.settle()
     cloud.bus.lost = None
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.RESIZED
     cloud.end(uuid, 'confirmResize')
@@ -419,7 +420,7 @@ def test_a_confirmation_does_not_wait_for_a_source_that_is_down(cloud):
     cloud.force_down(source)
     cloud.end(uuid, 'confirmResize')
     cloud.settle()
-    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and cloud.conductor.audit() == []
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and cloud.conductor.claim_check.audit() == []
     cloud.start_compute(source)
     cloud.settle()
     cloud.check()
@@ -435,7 +436,7 @@ def test_a_destination_that_went_down_before_it_was_asked_is_replaced(cloud):
     dead = cloud.migration(number)['dest_compute']
     cloud.force_down(dead)
     pass_time(cloud)
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     cloud.settle()
     assert cloud.state(uuid)[0] == states.RESIZED and cloud.row(uuid)['host'] != dead
     assert cloud.migration(number)['arguments']['tried'] == [dead]
@@ -458,7 +459,7 @@ def test_a_move_that_hangs_is_given_up(cloud, host):
     cloud.bus.lost = None
     pass_time(cloud, 100000)
     for _ in range(3):
-        cloud.conductor.reconcile()
+        cloud.conductor.reconciler.reconcile()
         cloud.settle()
         pass_time(cloud, 100000)
     assert cloud.state(uuid)[:2] == (states.ACTIVE, None) and cloud.row(uuid)['host'] == source
@@ -487,14 +488,14 @@ def test_moves_confirm_themselves(cloud):
     for each in (uuid, other):
         cloud.move(each)
         cloud.settle()
-    assert cloud.conductor.confirm_old_moves() == 0
+    assert cloud.conductor.confirmation.confirm_old_moves() == 0
     cloud.conf.set_override('resize_confirm_window', 60)
-    assert cloud.conductor.confirm_old_moves() == 0
+    assert cloud.conductor.confirmation.confirm_old_moves() == 0
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.migrations).where(
             tables_cell.migrations.c.instance_uuid == uuid).values(
             updated_at=utils.utcnow() - datetime.timedelta(seconds=61)))
-    assert cloud.conductor.confirm_old_moves() == 1
+    assert cloud.conductor.confirmation.confirm_old_moves() == 1
     cloud.settle()
     assert cloud.state(uuid)[0] == states.ACTIVE and cloud.state(other)[0] == states.RESIZED
 
@@ -514,7 +515,7 @@ def test_what_is_held_is_counted(cloud):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.compute_nodes).where(
             tables_cell.compute_nodes.c.host == source).values(memory_mb_used=1))
-    assert [each['column'] for each in cloud.conductor.audit()] == ['memory_mb_used']
+    assert [each['column'] for each in cloud.conductor.claim_check.audit()] == ['memory_mb_used']
 
 
 def test_what_the_quota_counts_wrongly_is_mended(cloud):
@@ -523,17 +524,17 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
     cloud.move(moving, {**BIG, 'memory_mb': 256})
     cloud.settle()
     conductor = cloud.conductor
-    assert cloud.counted(moving) == (2, 512) and conductor.count_sizes() == 0
+    assert cloud.counted(moving) == (2, 512) and conductor.quota_check.count_sizes() == 0
     cloud.api_db.run(quotas.set_size, uuid, 7, 7)
-    assert [conductor.count_sizes() for _ in range(3)] == [0, 0, 0]         # not due
+    assert [conductor.quota_check.count_sizes() for _ in range(3)] == [0, 0, 0]         # not due
     conductor.messages_lost()
-    assert [conductor.count_sizes() for _ in range(3)] == [0, 1, 0]
+    assert [conductor.quota_check.count_sizes() for _ in range(3)] == [0, 1, 0]
     assert cloud.counted(uuid) == (1, 512)
     cloud.api_db.run(quotas.set_size, uuid, 7, 7)
-    conductor.doubt_sizes()
-    assert conductor.count_sizes() == 0
+    conductor.quota_check.doubt_sizes()
+    assert conductor.quota_check.count_sizes() == 0
     cloud.api_db.run(quotas.set_size, uuid, 1, 512)                         # a request was between its writes
-    assert conductor.count_sizes() == 0 and cloud.counted(uuid) == (1, 512)
+    assert conductor.quota_check.count_sizes() == 0 and cloud.counted(uuid) == (1, 512)
     cloud.end(moving, 'confirmResize')
     cloud.settle()
     assert cloud.counted(moving) == (2, 256)
@@ -550,6 +551,6 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
     (states.RESIZE_REVERTING, 'd', False, ('finish_revert_resize', 's'))])
 def test_the_next_step(task, held, swapped, step):
     migration = {'held_host': held, 'swapped': swapped, 'source_compute': 's', 'dest_compute': 'd'}
-    assert migrate.next_step(task, migration) == step
+    assert cold.next_step(task, migration) == step
 
 

@@ -72,7 +72,7 @@ def test_many_servers_move_and_the_claims_agree(cloud):
 
     def audit():
         for _ in range(20):
-            mended.extend(cloud.conductor.audit())
+            mended.extend(cloud.conductor.claim_check.audit())
             time.sleep(0.02)
     races.outcomes(*(life(uuid, number) for number, uuid in enumerate(uuids)), audit)
     cloud.settle(60)

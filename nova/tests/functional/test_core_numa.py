@@ -253,7 +253,7 @@ def test_evacuation(cloud):
     assert cloud.row(uuid)['host'] == live.move(cloud, number)['dest_compute'] != 'host1'
     assert cloud.free('host1') and sum(cloud.pinned(cloud.row(uuid)['host']).values()) == 2
     evacuation.come_back(cloud)
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
 
 
 def test_an_evacuation_that_fails(cloud):
@@ -267,7 +267,7 @@ def test_an_evacuation_that_fails(cloud):
     cloud.settle()
     after = cloud.row(uuid)
     assert (after['host'], after['numa_topology']) == ('host1', before['numa_topology'])
-    assert cloud.free('host2') and cloud.free('host3') and cloud.conductor.audit() == []
+    assert cloud.free('host2') and cloud.free('host3') and cloud.conductor.claim_check.audit() == []
 
 
 def test_an_unshelving_that_fails(cloud):
@@ -279,7 +279,7 @@ def test_an_unshelving_that_fails(cloud):
     cloud.act(uuid, 'unshelve')
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED and cloud.row(uuid)['host'] is None
-    assert all(cloud.free(host) for host in HOSTS) and cloud.conductor.audit() == []
+    assert all(cloud.free(host) for host in HOSTS) and cloud.conductor.claim_check.audit() == []
 
 
 def test_shelved_and_back(cloud):
@@ -288,7 +288,7 @@ def test_shelved_and_back(cloud):
     cloud.act(uuid, 'shelve', image_id=core.IMAGE['id'], clean_shutdown=False)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED and cloud.free(before['host'])
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     cloud.act(uuid, 'unshelve')
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and len(cloud.pinned(cloud.row(uuid)['host'])) == 2
@@ -316,7 +316,7 @@ def test_the_audit_mends(any_cloud):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.id == node['id']).values(
             numa_topology=json.dumps(stored)))
-    mended = {each['column']: (each['was'], each['is']) for each in cloud.conductor.audit()}
+    mended = {each['column']: (each['was'], each['is']) for each in cloud.conductor.claim_check.audit()}
     assert mended == {'numa_topology[1].pinned_cpus': ([6, 7], []),
                       'numa_topology[1].mempages': ({4: 0, 2048: 3}, {4: 0, 2048: 0})}
     cloud.check()
@@ -343,8 +343,8 @@ def test_a_node_whose_cell_is_gone_takes_back_what_it_can(cloud):
     cloud.computes['host1'].inventory.report()
     cloud.delete(uuid)
     cloud.settle()
-    cloud.conductor.audit()
-    assert cloud.conductor.audit() == [] and cloud.free('host1')
+    cloud.conductor.claim_check.audit()
+    assert cloud.conductor.claim_check.audit() == [] and cloud.free('host1')
 
 
 def test_reserved_cpus_are_not_given_out(tmp_path):
@@ -369,7 +369,7 @@ def test_two_servers_never_have_the_same_cpu(any_cloud):
     assert races.place(cloud, uuids) == {**dict.fromkeys(HOSTS, 2), None: len(uuids) - 6}
     for host in HOSTS:
         assert cloud.pinned(host) == dict.fromkeys((2, 3, 6, 7), 1)
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
 
 
 def test_servers_come_and_go(any_cloud):
@@ -378,7 +378,7 @@ def test_servers_come_and_go(any_cloud):
     uuids = cloud.insert(12, PINNED)
     races.place(cloud, uuids)
     placed = [uuid for uuid in uuids if cloud.row(uuid)['host']]
-    spec, mended = cloud.conductor.get_request_spec(None, uuids[0]), []
+    spec, mended = cloud.conductor.methods.get_request_spec(None, uuids[0]), []
     waiting = [uuid for uuid in uuids if uuid not in placed]
 
     def leave(uuid):
@@ -396,9 +396,9 @@ def test_servers_come_and_go(any_cloud):
 
     def audit():
         for _ in range(10):
-            mended.extend(cloud.conductor.audit())
+            mended.extend(cloud.conductor.claim_check.audit())
     races.at_once(*map(leave, placed), *map(come, waiting), audit)
-    assert mended == [] and cloud.conductor.audit() == []
+    assert mended == [] and cloud.conductor.claim_check.audit() == []
     for host in HOSTS:
         assert set(cloud.pinned(host).values()) <= {1}
 
@@ -440,7 +440,7 @@ def test_the_table_of_topologies_follows(cloud):
 def test_a_dry_run_of_a_server_counts_what_it_has_as_free(tmp_path):
     cloud = Cloud(tmp_path, hosts=('host1',))
     uuids = [cloud.boot(flavor=PINNED) for _ in range(2)]
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
+    spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
 
     def explain(instance_uuid):
         return cloud.scheduler.explain(cloud.ctx, spec, [uuids[0]], instance_uuid, 10, 0)
@@ -449,7 +449,7 @@ def test_a_dry_run_of_a_server_counts_what_it_has_as_free(tmp_path):
     assert told['choices'] == [] and 'for pinning' in told['reason']
     filtered, = [each for each in told['filters'] if each['name'] == 'NUMATopologyFilter']
     assert filtered['removed'] == 1 and 'for pinning' in filtered['hosts'][0]['reason']
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     cloud.close()
 
 
@@ -461,5 +461,5 @@ def test_who_has_no_topology(tmp_path):
     cloud.settle()
     assert '1 has no NUMA topology' in cloud.row(uuid)['fault']['message']
     cloud.boot()
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     cloud.close()

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import states
-from nova.conductor import power_states
+from nova.conductor.hosts import power_states
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
@@ -71,7 +71,7 @@ def test_reports_of_many_hosts_are_five_statements_and_one_transaction(cloud):
     placed = servers(cloud, MANY)
     some = reports(placed[:60], states.SHUTDOWN) + reports(placed[60:], states.POWER_PAUSED)
     with Watched(cloud.db) as seen:
-        cloud.conductor._power_states.write(some)
+        cloud.conductor.power_states.write(some)
     assert (len(seen.statements), seen.commits) == (5, 1), seen.statements
     assert {found(cloud, uuid) for _, uuid in placed[:60]} == {(states.STOPPED, states.SHUTDOWN)}
     assert {found(cloud, uuid) for _, uuid in placed[60:]} == {(states.PAUSED, states.POWER_PAUSED)}
@@ -80,7 +80,7 @@ def test_reports_of_many_hosts_are_five_statements_and_one_transaction(cloud):
 def test_nothing_is_written_where_nothing_has_changed(cloud):
     placed = servers(cloud, MANY)
     with Watched(cloud.db) as seen:
-        cloud.conductor._power_states.write(reports(placed, states.RUNNING))
+        cloud.conductor.power_states.write(reports(placed, states.RUNNING))
     assert (len(seen.statements), seen.commits) == (1, 0)
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_written_where_nothing_has_changed(cloud):
 ], ids=['crashed', 'unknown', 'suspended', 'rescued', 'in-a-task'])
 def test_what_a_power_state_makes_of_a_server(cloud, values, reported, after):
     (host, uuid), = servers(cloud, 1, **values)
-    cloud.conductor.report_power_states(None, host, {uuid: reported})
+    cloud.conductor.methods.report_power_states(None, host, {uuid: reported})
     assert found(cloud, uuid) == after
 
 
@@ -102,24 +102,23 @@ def test_only_the_host_of_a_server_tells_its_state(cloud):
     placed = servers(cloud, 2)
     crossed = [power_states.Report(host, {each: states.SHUTDOWN if host == home else states.CRASHED})
                for host in ('host0', 'host1') for home, each in placed]
-    cloud.conductor._power_states.write(crossed)
+    cloud.conductor.power_states.write(crossed)
     assert [found(cloud, uuid) for _, uuid in placed] == [(states.STOPPED, states.SHUTDOWN)] * 2
-    cloud.conductor.report_power_states(None, 'host0', {placed[1][1]: states.RUNNING, 'nobody': states.RUNNING})
+    cloud.conductor.methods.report_power_states(None, 'host0', {placed[1][1]: states.RUNNING, 'nobody': states.RUNNING})
     assert found(cloud, placed[1][1]) == (states.STOPPED, states.SHUTDOWN)
 
 
 def test_what_comes_while_others_are_written_is_written_together(cloud):
     placed = servers(cloud, 40)
-    threads = [threading.Thread(target=cloud.conductor.report_power_states, args=(None, host, {uuid: states.SHUTDOWN}))
-               for host, uuid in placed]
+    report = cloud.conductor.methods.report_power_states
+    threads = [threading.Thread(target=report, args=(None, host, {uuid: states.SHUTDOWN})) for host, uuid in placed]
     with Watched(cloud.db) as seen:
         with cloud.db.writer() as conn:
             instances.lock(conn, placed[0][1])               # the first one waits for this
             for thread in threads:
                 thread.start()
-            waiting = cloud.conductor._power_states._gathering._waiting
             deadline = time.monotonic() + 20
-            while len(waiting) < 39:
+            while cloud.conductor.power_states.waiting < 39:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
         for thread in threads:
@@ -135,7 +134,7 @@ def test_a_report_never_writes_into_a_task(cloud):
     def report():
         while not over.is_set():
             for state in (states.SHUTDOWN, states.RUNNING):
-                cloud.conductor._power_states.write(reports(placed, state))
+                cloud.conductor.power_states.write(reports(placed, state))
             time.sleep(0)
 
     def work(uuid):

@@ -36,7 +36,7 @@ def cloud(tmp_path):
 
 def rebuild(cloud, uuid, image_id):
     """As the API does it."""
-    row, spec = cloud.row(uuid), cloud.conductor.get_request_spec(None, uuid)
+    row, spec = cloud.row(uuid), cloud.conductor.methods.get_request_spec(None, uuid)
     previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
     spec.image = {**core.IMAGE, 'id': image_id}
     cloud.act(uuid, 'rebuild', {'image_id': image_id}, spec=spec, preserve_ephemeral=False, previous=previous)
@@ -57,7 +57,7 @@ def sent_without_what_is_stored(monkeypatch):
 
 
 def image_of(cloud, uuid):
-    return cloud.row(uuid)['image_id'], cloud.conductor.get_request_spec(None, uuid).image['id']
+    return cloud.row(uuid)['image_id'], cloud.conductor.methods.get_request_spec(None, uuid).image['id']
 
 
 def test_an_image_that_is_refused_changes_nothing(cloud):
@@ -88,7 +88,7 @@ def test_what_was_allowed_is_not_asked_again(cloud):
     uuid, other = cloud.boot(), BAD[:-1] + '0'
     driver = cloud.computes['host1'].driver
     driver.delays['spawn'] = 0.3
-    row, spec = cloud.row(uuid), cloud.conductor.get_request_spec(None, uuid)
+    row, spec = cloud.row(uuid), cloud.conductor.methods.get_request_spec(None, uuid)
     previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
     cloud.act(uuid, 'rebuild', {'image_id': other}, spec=spec, preserve_ephemeral=False, previous=previous)
     deadline = time.monotonic() + 10
@@ -146,7 +146,7 @@ def test_an_image_that_was_never_judged_is_not_kept(cloud):
     cloud.bus.lost = None
     row = cloud.row(uuid)
     fault = {'code': 503, 'message': 'canary', 'details': ''}
-    cloud.conductor.end_task(None, uuid, 'conductor_reconcile', row['host'], {'task_state': None},
+    cloud.conductor.methods.end_task(None, uuid, 'conductor_reconcile', row['host'], {'task_state': None},
                              {'task_state': states.REBUILDING}, fault, '')
     assert image_of(cloud, uuid) == (GOOD, GOOD)
     cloud.check()

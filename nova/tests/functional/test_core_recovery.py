@@ -11,8 +11,7 @@ from nova import states
 from nova import utils
 from nova.compute import recovery
 from nova.compute import tasks
-from nova.conductor import manager as conductor_manager
-from nova.conductor import reconcile
+from nova.conductor.upkeep import reconciler
 from nova.db.servers import instance_actions
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
@@ -47,7 +46,7 @@ def test_an_end_that_was_not_written_is_not_taken_for_one(cloud, recorded, told)
         instance_actions.add_event(conn, uuid, 'compute_build_instance', host='host1', error=recorded)
 
     def end():
-        cloud.conductor.end_task(cloud.ctx, uuid, 'compute_build_instance', 'host1', {'task_state': None},
+        cloud.conductor.methods.end_task(cloud.ctx, uuid, 'compute_build_instance', 'host1', {'task_state': None},
                                  expect={'host': ['host1']})
     if told:
         end()
@@ -66,8 +65,8 @@ def test_the_hosts_do_not_go_down_with_the_database(tmp_path):
                 last_seen_at=now - datetime.timedelta(seconds=ago)))
     assert cloud.row(cloud.boot())['host'] == 'alive'
     before = {host: cloud.node(host)['changed'] for host in ('dead', 'alive')}
-    cloud.conductor._heartbeats._written_at = float('-inf')
-    cloud.conductor.report_service(None, host='controller', binary='nova-conductor', topic='conductor', version=1)
+    cloud.new_conductor().methods.report_service(None, host='controller', binary='nova-conductor', topic='conductor',
+                                                 version=1)
     assert {host for host in before if cloud.node(host)['changed'] != before[host]} == {'alive'}
     assert cloud.row(cloud.boot())['host'] == 'alive'
     cloud.check()
@@ -109,7 +108,7 @@ def test_killed_while_deleting(cloud):
 def test_killed_in_an_operation(cloud, name, operation, arguments, after):
     uuid = cloud.boot()
     if name == 'rebuild':
-        arguments = {**arguments, 'spec': cloud.conductor.get_request_spec(None, uuid)}
+        arguments = {**arguments, 'spec': cloud.conductor.methods.get_request_spec(None, uuid)}
     cloud.kill_in('host1', operation, lambda: cloud.act(uuid, name, **arguments))
     assert cloud.row(uuid)['task_state'] is not None
     cloud.start_compute('host1')
@@ -220,7 +219,7 @@ def test_strays(cloud):
     cloud.kill_compute('host1')
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=True))
-    cloud.conductor.update_instance(None, uuid, {'task_state': states.DELETING})
+    cloud.conductor.methods.update_instance(None, uuid, {'task_state': states.DELETING})
     cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
     cloud.settle()
     assert cloud.gone(uuid)
@@ -243,7 +242,7 @@ def test_strays_of_a_host_that_was_cut_off(cloud):
     uuid, stays = cloud.boot(), cloud.boot()
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=True))
-    cloud.conductor.update_instance(None, uuid, {'task_state': states.DELETING})
+    cloud.conductor.methods.update_instance(None, uuid, {'task_state': states.DELETING})
     cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
     cloud.settle()
     compute = cloud.computes['host1']
@@ -259,12 +258,12 @@ def test_strays_of_a_host_that_was_cut_off(cloud):
 
 def test_reconcile_builds_what_never_reached_a_host(cloud):
     uuid, = cloud.insert()           # the cast to the conductor was lost
-    assert cloud.conductor.reconcile() == 0
+    assert cloud.conductor.reconciler.reconcile() == 0
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
-    assert cloud.conductor.reconcile() == 0
+    assert cloud.conductor.reconciler.reconcile() == 0
     cloud.check()
 
 
@@ -277,7 +276,7 @@ def test_reconcile_sends_again_what_a_living_host_does_not_know(cloud):
     cloud.settle()
     cloud.bus.lost = None
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 3
+    assert cloud.conductor.reconciler.reconcile() == 3
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
     assert cloud.gone(second) and cloud.row(lost)['vm_state'] == states.ACTIVE
@@ -290,14 +289,14 @@ def test_reconcile_of_a_build_on_a_host_that_died(cloud):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=True))
     cloud.pass_time()
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     row = cloud.row(uuids[0])
     assert (row['vm_state'], row['task_state'], row['host']) == (states.BUILDING, states.SPAWNING, 'host1')
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instance_actions).values(
             started_at=utils.utcnow() - datetime.timedelta(days=7)))
     cloud.pass_time()
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
     row = cloud.row(uuids[0])
     assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, None)
     assert row['fault']['message'] == 'The host did not finish building the server, and no other host took it.'
@@ -315,9 +314,9 @@ def test_a_conductor_that_starts_takes_up_what_waits_for_one(cloud, monkeypatch)
     cloud.bus.lost = lambda topic, method, server: topic == 'conductor'
     cloud.delete(deleted)
     cloud.bus.lost = None
-    monkeypatch.setattr(conductor_manager, 'TAKE_UP_S', -1)
+    monkeypatch.setattr(reconciler, 'TAKE_UP_S', -1)
     cloud.conductor.start()
-    assert cloud.conductor.reconcile() == 2
+    assert cloud.conductor.reconciler.reconcile() == 2
     cloud.settle()
     assert cloud.row(waiting)['vm_state'] == states.ACTIVE and cloud.gone(deleted)
     cloud.check()
@@ -336,9 +335,9 @@ def test_a_conductor_that_starts_takes_up_what_never_reached_the_host(cloud, mon
         cloud.delete(uuid)
     cloud.settle()
     cloud.bus.lost = None
-    monkeypatch.setattr(conductor_manager, 'TAKE_UP_S', -1)
+    monkeypatch.setattr(reconciler, 'TAKE_UP_S', -1)
     cloud.conductor.start()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.gone(uuid) if method == 'terminate_instance' else cloud.row(uuid)['vm_state'] == (
         states.STOPPED if method == 'stop_instance' else states.ACTIVE)
@@ -353,7 +352,7 @@ def test_a_network_service_that_is_away_for_a_moment_is_asked_again_soon(cloud):
     cloud.settle()
     assert not cloud.gone(uuid)
     cloud.bus.lost = None
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.gone(uuid)
     cloud.check()
@@ -389,7 +388,7 @@ def test_a_mapping_of_a_deleted_server_is_removed_at_once(cloud):
     cloud.settle()
     with cloud.api_db.writer() as conn:           # the conductor died between its two transactions
         conn.execute(sa.insert(table).values(mapping))
-    assert cloud.conductor.remove_lost_mappings() == 1
+    assert cloud.conductor.lost_mappings.remove_lost_mappings() == 1
     cloud.check()
 
 
@@ -403,10 +402,11 @@ def test_lost_mappings_are_removed(cloud):
         conn.execute(sa.update(table).where(table.c.instance_uuid != young).values(
             created_at=utils.utcnow() - datetime.timedelta(hours=1)))
     services = tables_cell.services
-    assert cloud.conductor.remove_lost_mappings() == 0, 'a database that is younger than the server is not its own'
+    lost_mappings = cloud.conductor.lost_mappings
+    assert lost_mappings.remove_lost_mappings() == 0, 'a database that is younger than the server is not its own'
     with cloud.db.writer() as conn:
         conn.execute(sa.update(services).values(created_at=utils.utcnow() - datetime.timedelta(hours=2)))
-    assert cloud.conductor.remove_lost_mappings() == 1
+    assert cloud.conductor.lost_mappings.remove_lost_mappings() == 1
     with cloud.api_db.reader() as conn:
         assert set(conn.execute(sa.select(table.c.instance_uuid)).scalars()) == {uuid, young}
         assert conn.execute(sa.select(sa.func.count()).select_from(tables_api.request_specs)).scalar() == 2
@@ -414,11 +414,12 @@ def test_lost_mappings_are_removed(cloud):
 
 def test_audit_mends_and_counts(cloud):
     cloud.boot()
-    assert cloud.conductor.audit() == [] and cloud.conductor.drift == 0
+    assert cloud.conductor.claim_check.audit() == [] and cloud.conductor.claim_check.drift == 0
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.compute_nodes).values(vcpus_used=7))
-    assert cloud.conductor.audit() == [{'host': 'host1', 'node': 'host1', 'column': 'vcpus_used', 'was': 7, 'is': 1}]
-    assert cloud.conductor.drift == 1 and cloud.node()['vcpus_used'] == 1
+    assert cloud.conductor.claim_check.audit() == [
+        {'host': 'host1', 'node': 'host1', 'column': 'vcpus_used', 'was': 7, 'is': 1}]
+    assert cloud.conductor.claim_check.drift == 1 and cloud.node()['vcpus_used'] == 1
 
 
 def test_the_conductor_is_away_when_a_task_ends(cloud):
@@ -443,14 +444,14 @@ def _row(vm_state, task_state, host='h'):
     (_row('active', 'powering-off'), True, False, 'resend'), (_row('active', 'powering-off'), False, False, 'wait'),
     (_row('active', 'powering-off'), True, True, 'fail')])
 def test_what_the_reconciler_decides(row, up, old, what):
-    assert reconcile.decide(row, up, old) == what
+    assert reconciler.decide(row, up, old) == what
 
 
 def test_every_running_task_state_has_its_recovery():
     """What an action of the table sets, a restarted compute and the reconciler can take up."""
     for action in states.ACTIONS.values():
         if action.running and action.method:
-            assert action.running in recovery.AGAIN and action.running in reconcile.RUNNING, action.name
+            assert action.running in recovery.AGAIN and action.running in reconciler.RUNNING, action.name
 
 
 def test_a_failed_begin_leaves_no_trace(cloud):

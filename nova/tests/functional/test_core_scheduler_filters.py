@@ -81,7 +81,7 @@ def test_beside_and_away_from_other_servers(make):
 def test_the_hosts_of_named_servers_are_one_query(make):
     cloud = make()
     uuids = [cloud.boot() for _ in range(3)]
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
+    spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
     plain = count(cloud, lambda: cloud.scheduler._request(spec))
     spec.hints = {'same_host': uuids, 'different_host': [uuids[0]]}
     asked = count(cloud, lambda: cloud.scheduler._request(spec))
@@ -197,7 +197,7 @@ def test_the_number_of_servers_is_held_under_concurrency(make):
     cloud = make(hosts=('host1', 'host2'), filter_scheduler__enabled_filters=['NumInstancesFilter'],
                  filter_scheduler__max_instances_per_host=3)
     uuids = cloud.insert(count=12)
-    spec = cloud.conductor.get_request_spec(None, uuids[0])
+    spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
     placed = []
 
     def place(uuid):

@@ -12,7 +12,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute.shelve import SHELVING
-from nova.conductor import reconcile
+from nova.conductor.upkeep import reconciler
 from nova.db.servers import console_tokens
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -88,7 +88,7 @@ def test_a_shelved_server_stays_where_it_is_until_it_is_offloaded(cloud):
     shelve(cloud, uuid)
     assert state(cloud, uuid) == (states.SHELVED, None, host)
     assert cloud.row(uuid)['power_state'] == states.SHUTDOWN
-    assert cloud.conductor.offload_shelved() == 0
+    assert cloud.conductor.deferred.offload_shelved() == 0
     unshelve(cloud, uuid)
     assert state(cloud, uuid) == (states.ACTIVE, None, host) and cloud.images.data == {}
     shelve(cloud, uuid)
@@ -102,14 +102,14 @@ def test_a_shelved_server_stays_where_it_is_until_it_is_offloaded(cloud):
 def test_a_shelved_server_is_offloaded_after_its_time(cloud):
     uuid = cloud.boot()
     shelve(cloud, uuid)
-    assert cloud.conductor.offload_shelved() == 0
+    assert cloud.conductor.deferred.offload_shelved() == 0
     past = (utils.utcnow() - datetime.timedelta(seconds=101)).isoformat()
-    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'shelved_at': past}})
+    cloud.conductor.methods.update_instance(None, uuid, {'system_metadata': {'shelved_at': past}})
     assert cloud.row(uuid)['system_metadata']['shelved_image_id'] == IMAGE
-    assert cloud.conductor.offload_shelved() == 1
+    assert cloud.conductor.deferred.offload_shelved() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.SHELVED_OFFLOADED
-    assert cloud.conductor.offload_shelved() == 0
+    assert cloud.conductor.deferred.offload_shelved() == 0
     cloud.check()
 
 
@@ -240,7 +240,7 @@ def test_the_reconciler_takes_up_an_unshelving_whose_message_was_lost(cloud, los
     assert cloud.row(uuid)['task_state'] == states.UNSHELVING
     cloud.bus.lost = None
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, 'host2')
     cloud.check()
@@ -275,7 +275,7 @@ def test_the_host_dies_before_the_server_is_back(cloud, slow):
         conn.execute(sa.update(action).where(action.c.finished_at.is_(None)).values(arguments=None))
     cloud.scheduler._table = host_table.HostTable(cloud.cells)
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     waiting.settled(lambda: back(cloud, uuid))
     goes_on.set()
     cloud.settle()
@@ -480,7 +480,7 @@ def test_a_token_goes_with_its_server_and_with_its_host(cloud):
     for token in ('late', 'unknown'):
         with pytest.raises(exception.ConsoleTokenNotFound):
             cloud.db.run(console_tokens.get, token)
-    assert cloud.conductor.expire_console_tokens() == 1
+    assert cloud.conductor.expiry.expire_console_tokens() == 1
     with cloud.db.writer() as conn:
         instances.update(conn, uuid, {'host': 'elsewhere'})
     with pytest.raises(exception.ConsoleTokenNotFound):
@@ -506,7 +506,7 @@ def test_a_token_opens_no_other_guest_that_gets_the_port(cloud, name, arguments,
     if name:
         cloud.act(uuid, name, **arguments)
     else:
-        cloud.conductor.report_power_states(None, host, {uuid: states.SHUTDOWN})
+        cloud.conductor.methods.report_power_states(None, host, {uuid: states.SHUTDOWN})
     cloud.settle()
     if stays:
         assert cloud.db.run(console_tokens.get, 'token')
@@ -520,16 +520,16 @@ def test_a_token_opens_no_other_guest_that_gets_the_port(cloud, name, arguments,
     ({'vm_state': 'shelved_offloaded', 'task_state': 'unshelving', 'host': 'h'}, False, 'resend'),
     ({'vm_state': 'active', 'task_state': 'shelving_image_uploading', 'host': 'h'}, True, 'resend')])
 def test_what_the_reconciler_decides(row, up, what):
-    assert reconcile.decide(row, up, False) == what
+    assert reconciler.decide(row, up, False) == what
 
 
 def test_metadata_of_the_system_is_merged(cloud):
     """A key that somebody else writes meanwhile is not lost."""
     uuid = cloud.boot()
-    instance = cloud.conductor.update_instance(None, uuid, {'system_metadata': {'a': 1}})
-    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'b': 2}})
+    instance = cloud.conductor.methods.update_instance(None, uuid, {'system_metadata': {'a': 1}})
+    cloud.conductor.methods.update_instance(None, uuid, {'system_metadata': {'b': 2}})
     assert instance.system_metadata == {'a': 1}
-    cloud.conductor.update_instance(None, uuid, {'system_metadata': {'a': None}})
+    cloud.conductor.methods.update_instance(None, uuid, {'system_metadata': {'a': None}})
     assert cloud.row(uuid)['system_metadata'] == {'b': 2}
 
 

@@ -40,15 +40,15 @@ def test_soft_delete_and_restore(cloud, before):
     row = cloud.row(uuid)
     assert (row['vm_state'], row['power_state']) == (states.SOFT_DELETED, states.SHUTDOWN) and row['deleted_at']
     assert used(cloud) == 0 and cloud.node()['running_vms'] == 1        # it keeps its place
-    assert cloud.conductor.reclaim_deleted() == 0
+    assert cloud.conductor.deferred.reclaim_deleted() == 0
     cloud.check()
     cloud.act(uuid, 'restore')
     cloud.settle()
     row = cloud.row(uuid)
     assert (row['vm_state'], row['power_state'], row['deleted_at']) == (states.ACTIVE, states.RUNNING, None)
     assert 'rescue' not in cloud.computes['host1'].driver.machine.guests[uuid]
-    assert cloud.conductor.count_soft_deleted() == 1 and used(cloud) == 1     # act() asks no quota
-    assert cloud.conductor.count_soft_deleted() == 0
+    assert cloud.conductor.quota_check.count_soft_deleted() == 1 and used(cloud) == 1     # act() asks no quota
+    assert cloud.conductor.quota_check.count_soft_deleted() == 0
     cloud.check()
 
 
@@ -57,7 +57,7 @@ def test_reclaimed_after_its_time(cloud):
     soft_delete(cloud, uuid)
     soft_delete(cloud, other)
     long_ago(cloud, uuid)
-    assert cloud.conductor.reclaim_deleted() == 1
+    assert cloud.conductor.deferred.reclaim_deleted() == 1
     cloud.settle()
     assert cloud.gone(uuid) and not cloud.gone(other)
     cloud.check()
@@ -73,7 +73,8 @@ def test_restored_or_reclaimed_and_never_both(cloud):
         uuid = cloud.boot()
         soft_delete(cloud, uuid)
         long_ago(cloud, uuid)
-        both = iter((lambda: cloud.act(uuid, 'restore') and True, lambda: cloud.conductor.reclaim_deleted() or _lost()))
+        both = iter((lambda: cloud.act(uuid, 'restore') and True,
+                     lambda: cloud.conductor.deferred.reclaim_deleted() or _lost()))
         assert shelve.core_threads(2, lambda: next(both)()) == 1
         cloud.settle()
         if cloud.gone(uuid):

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova import utils
-from nova.conductor import manager
-from nova.conductor import reconcile
+from nova.conductor.upkeep import reconciler
 from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.tables import cell as tables_cell
@@ -61,7 +60,7 @@ def offload(cloud, uuid):
     shelve.shelve(cloud, uuid)
     cloud.conf.set_override('shelved_offload_time', 1)
     time.sleep(1.1)
-    assert cloud.conductor.offload_shelved() == 1
+    assert cloud.conductor.deferred.offload_shelved() == 1
 
 
 @pytest.mark.parametrize(('method', 'begin', 'after'), [
@@ -83,7 +82,7 @@ def test_it_is_sent_at_the_next_look(cloud, method, begin, after):
     cloud.settle()
     assert cloud.row(uuid)['task_state'] is not None
     cloud.bus.lost = None
-    assert cloud.conductor.reconcile() == 1
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.gone(uuid) if after is None else cloud.row(uuid)['vm_state'] == after
     assert after is None or cloud.row(uuid)['task_state'] is None
@@ -94,14 +93,14 @@ def silence(cloud):
     services = tables_cell.services
     with cloud.db.writer() as conn:
         conn.execute(sa.update(services).values(last_seen_at=utils.utcnow() - datetime.timedelta(seconds=300)))
-    cloud.conductor._heartbeats._written_at = float('-inf')
+    cloud.new_conductor()                        # which has not written any
     cloud.heartbeat('host2')
 
 
 def break_connection(cloud):
     with cloud.db.engine.connect() as conn:
         conn.invalidate(OSError('The server has gone away.'))
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
 
 
 @pytest.mark.parametrize('happens', [lambda cloud: cloud.conductor.messages_lost(), silence, break_connection],
@@ -110,7 +109,7 @@ def test_what_nobody_can_have_begun_is_sent_soon(cloud, happens):
     uuid = cloud.boot(requested_host='host1')
     cloud.bus.lost = lambda topic, name, server: name == 'stop_instance'
     cloud.act(uuid, 'os-stop', clean_shutdown=False)
-    soon = utils.utcnow() + datetime.timedelta(seconds=manager.TAKE_UP_S + 1)
+    soon = utils.utcnow() + datetime.timedelta(seconds=reconciler.TAKE_UP_S + 1)
     with cloud.db.reader() as conn:
         assert instance_actions.overdue(conn, soon) == []
     happens(cloud)
@@ -146,8 +145,8 @@ def test_what_could_not_be_hastened_is_hastened_at_the_next_time(cloud, happens)
     with failing(cloud.db, 'UPDATE instance_actions'):
         happens(cloud)
     cloud.heartbeat('host2')
-    cloud.conductor.reconcile()
-    soon = utils.utcnow() + datetime.timedelta(seconds=manager.TAKE_UP_S + 1)
+    cloud.conductor.reconciler.reconcile()
+    soon = utils.utcnow() + datetime.timedelta(seconds=reconciler.TAKE_UP_S + 1)
     with cloud.db.reader() as conn:
         assert [action['instance_uuid'] for action in instance_actions.overdue(conn, soon)] == [uuid]
 
@@ -156,13 +155,13 @@ def test_what_could_not_be_hastened_is_hastened_at_the_next_time(cloud, happens)
 def test_sizes_that_could_not_be_looked_at_are_looked_at_soon(cloud, looks):
     uuid, conductor = cloud.boot(requested_host='host1'), cloud.conductor
     size = cloud.counted(uuid)
-    assert conductor.count_sizes() == 0
+    assert conductor.quota_check.count_sizes() == 0
     cloud.api_db.run(quotas.set_size, uuid, 7, 7)
     conductor.messages_lost()
-    assert [conductor.count_sizes() for _ in range(looks)] == [0] * looks
+    assert [conductor.quota_check.count_sizes() for _ in range(looks)] == [0] * looks
     with failing(cloud.api_db, 'SELECT'):
-        conductor.count_sizes()
-    assert [conductor.count_sizes() for _ in range(2)] == [0, 1] and cloud.counted(uuid) == size
+        conductor.quota_check.count_sizes()
+    assert [conductor.quota_check.count_sizes() for _ in range(2)] == [0, 1] and cloud.counted(uuid) == size
 
 
 def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):
@@ -170,9 +169,9 @@ def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):
     cloud.bus.lost = unsent('stop_instance')
     cloud.act(uuid, 'os-stop', clean_shutdown=False)
     cloud.pass_time()
-    assert cloud.conductor.reconcile() == 1                  # in vain
+    assert cloud.conductor.reconciler.reconcile() == 1                  # in vain
     cloud.bus.lost = None
-    time.sleep(reconcile.SEND_AGAIN_S)
-    assert cloud.conductor.reconcile() == 1
+    time.sleep(reconciler.SEND_AGAIN_S)
+    assert cloud.conductor.reconciler.reconcile() == 1
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.STOPPED

@@ -149,7 +149,7 @@ def test_what_the_aggregates_say_now_decides(hosts):
     group = group_of(hosts, 'network-proximity')
     assert build(hosts, group, force_host='host1') == ['host1']
     uuid, = insert(hosts, group)
-    spec = hosts.conductor.get_request_spec(None, uuid)
+    spec = hosts.conductor.methods.get_request_spec(None, uuid)
     scheduler = scheduler_manager.SchedulerManager(hosts.conf, hosts.api_db, hosts.cells)
     scheduler.start()
     services = tables_cell.services

@@ -14,7 +14,7 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import utils
-from nova.conductor import heartbeats
+from nova.conductor.hosts import heartbeats
 from nova.db import engine
 from nova.db.services import heartbeats as heartbeats_db
 from nova.db.services import services

@@ -381,7 +381,7 @@ def test_who_asked_is_read_from_the_action(world):
         instance_actions.insert(conn, context.RequestContext(user_id='asker', project_id='of asker',
                                                              request_id='req-5', overwrite=False),
                                 [world.own], 'attach_volume', owner='compute:host2')
-    admitted = authority.admission_of(world.cloud.services[0].manager).admit(
+    admitted = world.cloud.services[0].manager.admission().admit(
         _from_host('req-5'), 'get_block_devices', {'instance_uuid': world.own})
     assert (admitted.user_id, admitted.project_id, admitted.is_admin) == ('asker', 'of asker', False)
     world.cloud.cell_db.run(instance_actions.forget, world.own, 'req-5')

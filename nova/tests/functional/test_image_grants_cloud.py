@@ -119,5 +119,5 @@ def test_a_host_names_no_other_image(cloud, users, driver):
     server = client.boot(client.upload_image(name='image'), networks='none')['id']
     client.wait_for(server)
     with pytest.raises(exception.ImageNotFound):
-        conductor.snapshot_volumes(context.admin_context(), server, driver.stolen)
+        conductor.methods.snapshot_volumes(context.admin_context(), server, driver.stolen)
     assert client.delete(f'/servers/{server}').status_code == 204

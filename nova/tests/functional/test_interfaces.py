@@ -375,7 +375,7 @@ def test_a_lost_message_is_found(running, user, server, network):
         conn.execute(sa.update(table).where(table.c.finished_at.is_(None)).values(
             deadline=sa.func.coalesce(table.c.started_at, table.c.deadline)))
     conductor = next(part.manager for part in running.services if part.binary == 'nova-conductor')
-    conductor.reconcile()                  # or the periodic task was first
+    conductor.reconciler.reconcile()                  # or the periodic task was first
     wait_until(lambda: len(interfaces(user, server)) == 1)
     wait_until(lambda: _open(running) == [])
 

@@ -30,7 +30,7 @@ def cloud(tmp_path, database_url):
         made.aggregate_id = aggregates.create(conn, 'rack', None)['id']
         for host in HOSTS[:3]:
             aggregates.add_host(conn, made.aggregate_id, host)
-    made.conductor.follow_zones()
+    made.conductor.synchronization.follow_zones()
     yield made
     made.close()
 
@@ -63,7 +63,7 @@ def look(cloud, conductor=None):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_maintenance.host_maintenances).where(
             tables_maintenance.host_maintenances.c.next_look.is_not(None)).values(next_look=utils.utcnow()))
-    number = (conductor or cloud.conductor).maintain_hosts()
+    number = (conductor or cloud.conductor).maintenance.maintain_hosts()
     cloud.settle()
     return number
 
@@ -176,7 +176,7 @@ def migrate(cloud, uuid, source, dest):
         row = tasks.begin(conn, cloud.ctx, uuid, states.ACTIONS['migrate'])
         server_migrations.create(conn, cloud.ctx, row, 'migration', 'pre-migrating', arguments={
             'old_vm_state': 'active', 'host': dest, 'ignore': [source]})
-    cloud.conductor.continue_move(cloud.ctx, uuid)
+    cloud.conductor.methods.continue_move(cloud.ctx, uuid)
     cloud.settle()
 
 
@@ -279,7 +279,7 @@ def test_servers_that_go_meanwhile(cloud):
         row = tasks.begin(conn, cloud.ctx, third, states.ACTIONS['os-migrateLive'])
         server_migrations.create(conn, cloud.ctx, row, 'live-migration', 'accepted', arguments={
             'host': 'outside', 'force': False, 'block_migration': None, 'disk_over_commit': False})
-    cloud.conductor.continue_live_migration(cloud.ctx, third)
+    cloud.conductor.methods.continue_live_migration(cloud.ctx, third)
     cloud.settle()
     stop(cloud)
     done = until(cloud, 'ended')
@@ -321,7 +321,7 @@ def test_a_host_that_is_down(cloud):
 
 # ---- crashes -----------------------------------------------------------------
 
-def test_a_conductor_dies_at_every_point(cloud):
+def test_a_conductor_dies_at_every_point(cloud, monkeypatch):
     """Wherever it stops, the next look, of whatever conductor, goes on; what it has begun is the reconciler's."""
     uuids = on(cloud, 'host1', 3)
     start(cloud)
@@ -329,21 +329,20 @@ def test_a_conductor_dies_at_every_point(cloud):
 
     def die(*args, **kwargs):
         raise dead
-    for name in ('_maintain', '_move_more', '_begin_to_move', 'continue_live_migration', '_watch_moving'):
-        setattr(conductor, name, die)
-        try:
+    for owner, name in ((maintenance, 'in_state'), (maintenance, 'moves'), (maintenance, 'begin_move'),
+                        (conductor.live, 'continue_live_migration'), (maintenance, 'settle')):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, die)
             with cloud.db.writer() as conn:
                 conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_look=utils.utcnow()))
             with pytest.raises(RuntimeError):
-                conductor.maintain_hosts()
-        finally:
-            delattr(conductor, name)
-        assert conductor.maintain_hosts() == 0        # it is taken for as long as one look may last
+                conductor.maintenance.maintain_hosts()
+        assert conductor.maintenance.maintain_hosts() == 0        # it is taken for as long as one look may last
         cloud.settle()
         with cloud.db.writer() as conn:               # a task that nobody works on is taken up again
             conn.execute(sa.update(tables_cell.instance_actions).where(
                 tables_cell.instance_actions.c.finished_at.is_(None)).values(deadline=utils.utcnow()))
-        conductor.reconcile()
+        conductor.reconciler.reconcile()
         cloud.settle()
     assert counts(until(cloud, 'maintenance')) == {'moved': 3}
     assert 'host1' not in {cloud.row(uuid)['host'] for uuid in uuids}
@@ -367,7 +366,7 @@ def test_several_conductors_move_no_more_than_allowed(cloud):
                 break
             with cloud.db.writer() as conn:
                 conn.execute(sa.update(tables_maintenance.host_maintenances).values(next_look=utils.utcnow()))
-            threads = [threading.Thread(target=cloud.conductor.maintain_hosts) for _ in range(3)]
+            threads = [threading.Thread(target=cloud.conductor.maintenance.maintain_hosts) for _ in range(3)]
             for thread in threads:
                 thread.start()
             for thread in threads:

@@ -15,9 +15,8 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova.compute import interface as compute_interface
-from nova.conductor import authority
 from nova.conductor import interface as conductor_interface
-from nova.conductor import trusted_keys
+from nova.conductor.hosts import trusted_keys
 from nova.db.services import message_keys
 from nova.rpc import bus as rpc_bus
 from nova.rpc import enrolment
@@ -53,7 +52,7 @@ class Fleet:
         trusted_keys.TrustedKeys(self.core.api_db).use(self.control.signatures)
         self.control.signatures.enrolling = 'enroll_host'
         self.serve(self.control, conductor_interface.INTERFACE, self.core.conductor, 'control',
-                   authority.admission_of(self.core.conductor))
+                   self.core.conductor.admission())
         self.hosts = {}
 
     def _bus(self, name, **options):

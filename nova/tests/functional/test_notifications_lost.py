@@ -21,7 +21,7 @@ def cloud(tmp_path):
     made = moves.Cloud(tmp_path, hosts=moves.HOSTS)
     made.sender = test_notify.Sender()
     made.notifier = notify.Notifier(made.conf, {'versioned': made.sender})
-    made.conductor.tell_with(made.notifier)
+    made.new_conductor(notifier=made.notifier)
     yield made
     made.close()
 
@@ -36,7 +36,7 @@ def overdue(cloud, monkeypatch):
     """Let the reconciler find what was open for longer than anything takes."""
     later = utils.utcnow() + datetime.timedelta(seconds=2 * cloud.conf.conductor.task_give_up)
     monkeypatch.setattr(utils, 'utcnow', lambda: later)
-    cloud.conductor.reconcile()
+    cloud.conductor.reconciler.reconcile()
 
 
 def test_what_a_dead_host_began_is_ended_by_the_reconciler(cloud, monkeypatch):
@@ -106,10 +106,10 @@ def test_nobody_is_told_of_what_was_not_done(cloud):
     uuid = cloud.boot()
     before = told(cloud)
     with pytest.raises(exception.InstanceChanged):
-        cloud.conductor.end_task(cloud.ctx, uuid, 'compute_pause_instance', 'host9', {'task_state': None},
-                                 {'host': 'host9'})
-    cloud.conductor.notify(cloud.ctx, 'no such server', 'trigger_crash_dump', 'start', 'host1')
-    cloud.conductor.notify(cloud.ctx, uuid, 'no such event', 'start', 'host1')
+        cloud.conductor.methods.end_task(cloud.ctx, uuid, 'compute_pause_instance', 'host9', {'task_state': None},
+                                         {'host': 'host9'})
+    cloud.conductor.methods.notify(cloud.ctx, 'no such server', 'trigger_crash_dump', 'start', 'host1')
+    cloud.conductor.methods.notify(cloud.ctx, uuid, 'no such event', 'start', 'host1')
     assert told(cloud) == before
 
 
@@ -123,7 +123,7 @@ def test_what_is_for_events_alone_is_not_done_again(cloud):
         for found in (instance_actions.beside_on_host(conn, cloud.row(uuid)['host']),
                       instance_actions.overdue(conn, later)):
             assert [row['arguments'] for row in found] == [{'bdm_uuid': 'b'}]
-    cloud.conductor.begin_beside(cloud.ctx, uuid, cloud.row(uuid)['host'], 'compute:x', 10)
+    cloud.conductor.methods.begin_beside(cloud.ctx, uuid, cloud.row(uuid)['host'], 'compute:x', 10)
     told(cloud)
     assert cloud.sender.sent[-1][4]['nova_object.data']['volume_id'] == 'v'
 

@@ -26,7 +26,7 @@ def running(tmp_path_factory):
     with cloud.running(tmp_path_factory.mktemp('cloud') / 'state', HOSTS, host='left', quota__instances=-1,
                        quota__cores=-1, quota__ram=-1) as made:
         yield made
-        assert made.services[0].manager.audit() == []
+        assert made.services[0].manager.claim_check.audit() == []
 
 
 @pytest.fixture(scope='module')
@@ -305,7 +305,7 @@ def keeping(tmp_path_factory):
     with cloud.running(tmp_path_factory.mktemp('cloud') / 'state', reclaim_instance_interval=1000) as made:
         made.image_id = made.admin().upload_image(visibility='public')
         yield made
-        assert made.services[0].manager.audit() == []
+        assert made.services[0].manager.claim_check.audit() == []
 
 
 def quota(running, limit):
@@ -337,7 +337,7 @@ def test_soft_delete_restore_and_the_quota(keeping):
         client.wait_for(server_id, 'SOFT_DELETED')
         assert act(client, server_id, 'forceDelete').status_code == 202
         client.wait_for(server_id, 'DELETED')
-    assert manager.count_soft_deleted() == 0
+    assert manager.quota_check.count_soft_deleted() == 0
     quota(keeping, -1)
 
 
@@ -367,7 +367,7 @@ def test_reclaimed(keeping):
     keeping.conf.set_override('reclaim_instance_interval', 1)
     try:
         # or the cloud's own conductor takes it first
-        wait_until(lambda: manager.reclaim_deleted() or client.get(f'/servers/{server_id}').status_code == 404)
+        wait_until(lambda: manager.deferred.reclaim_deleted() or client.get(f'/servers/{server_id}').status_code == 404)
         client.wait_for(server_id, 'DELETED')
     finally:
         keeping.conf.set_override('reclaim_instance_interval', 1000)

@@ -47,7 +47,7 @@ def make(tmp_path):
         return cloud
     yield make
     for cloud in made:
-        assert cloud.conductor.audit() == []
+        assert cloud.conductor.claim_check.audit() == []
         cloud.close()
 
 
@@ -147,7 +147,7 @@ def test_devices_go_with_their_host(make):
         cloud.heartbeat(compute.host.name)
         compute.inventory.report()
     assert free(cloud) == {'host1': 1, 'host2': 2}
-    cloud.conductor.audit()              # the usage of the new row
+    cloud.conductor.claim_check.audit()              # the usage of the new row
 
 
 @pytest.mark.parametrize('option, values', [
@@ -223,11 +223,12 @@ def test_a_forced_host_must_have_the_devices_too(make):
 def test_a_dry_run_of_a_server_counts_its_own_devices_as_free(make):
     cloud = make(hosts=('host1',))
     uuid = cloud.boot(flavor=flavor(2))
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     found = cloud.scheduler.explain(cloud.ctx, spec, [uuid], uuid, 10, 0)
     assert [choice['host'] for choice in found['choices']] == ['host1']
     other, = cloud.insert(flavor=flavor(2))
-    found = cloud.scheduler.explain(cloud.ctx, cloud.conductor.get_request_spec(None, other), [other], None, 10, 0)
+    spec = cloud.conductor.methods.get_request_spec(None, other)
+    found = cloud.scheduler.explain(cloud.ctx, spec, [other], None, 10, 0)
     assert found['choices'] == [] and found['reason'] == '1 host: 1 has too few free PCI devices (gpu:2).'
     assert len(owners(cloud)) == 2 and cloud.row(other)['host'] is None
     cloud.delete(other)
@@ -277,13 +278,14 @@ def test_the_audit_mends_what_differs(make):
         assert cloud.db.run(pci_devices.claim, 'host1', 'host1', [pci.Request(1, ({'vendor_id': '10de'},))], lost,
                             held)
         address, = (row['address'] for row in rows(cloud) if row['instance_uuid'] == lost)
-        assert cloud.conductor.audit() == [{'host': 'host1', 'node': 'host1', 'column': 'pci_devices',
+        assert cloud.conductor.claim_check.audit() == [{'host': 'host1', 'node': 'host1', 'column': 'pci_devices',
                                             'was': f'{address} {lost}', 'is': address}]
         assert {owner for owner, _ in owners(cloud).values()} == {uuid} and free(cloud) == {'host1': 1}
     nodes = tables_cell.compute_nodes
     with cloud.db.writer() as conn:
         conn.execute(sa.update(nodes).values(pci_stats=[]))
-    assert [each['column'] for each in cloud.conductor.audit()] == ['pci_stats'] and free(cloud) == {'host1': 1}
+    assert [each['column'] for each in cloud.conductor.claim_check.audit()] == ['pci_stats']
+    assert free(cloud) == {'host1': 1}
 
 
 # ---- races -------------------------------------------------------------------
@@ -291,7 +293,7 @@ def test_the_audit_mends_what_differs(make):
 def test_a_server_that_is_deleted_while_it_is_placed(make):
     cloud = make()
     uuid, = cloud.insert(flavor=flavor())
-    spec = cloud.conductor.get_request_spec(None, uuid)
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
     cloud.delete(uuid)
     cloud.settle()
     assert cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]) == [[]]
@@ -306,7 +308,7 @@ def any_cloud(tmp_path, database_url):
     """Two hosts with eight devices, on each database."""
     cloud = core.Cloud(tmp_path, hosts=('host1', 'host2'), url=database_url, **options(EIGHT))
     yield cloud
-    assert cloud.conductor.audit() == []
+    assert cloud.conductor.claim_check.audit() == []
     cloud.close()
 
 

@@ -18,7 +18,7 @@ ALIASES = ['{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "numa_pol
 def cloud(tmp_path):
     with fixture.running(tmp_path, ['host1', 'host2'], pci__alias=ALIASES, **devices.options()) as made:
         yield made
-        assert made.services[0].manager.audit() == []
+        assert made.services[0].manager.claim_check.audit() == []
 
 
 class Clients:

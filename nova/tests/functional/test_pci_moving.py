@@ -18,7 +18,7 @@ TWO = {**moves.BIG, **devices.flavor(2)}
 def cloud(tmp_path, database_url):
     made = moves.Cloud(tmp_path, hosts=('host1', 'host2'), url=database_url, **devices.options())
     yield made
-    assert made.conductor.audit() == []
+    assert made.conductor.claim_check.audit() == []
     assert devices.given(made) == {place: uuid for place, (uuid, _) in devices.owners(made).items()}
     made.close()
 
@@ -165,7 +165,7 @@ def test_a_running_server_with_devices_does_not_leave_its_host(cloud):
 def test_a_rebuild_keeps_them(cloud):
     uuid = boot(cloud)
     before = devices.owners(cloud)
-    cloud.act(uuid, 'rebuild', spec=cloud.conductor.get_request_spec(None, uuid), preserve_ephemeral=False)
+    cloud.act(uuid, 'rebuild', spec=cloud.conductor.methods.get_request_spec(None, uuid), preserve_ephemeral=False)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and devices.owners(cloud) == before
 

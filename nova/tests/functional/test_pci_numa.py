@@ -25,7 +25,7 @@ def make(tmp_path):
         return cloud
     yield make
     for cloud in made:
-        assert cloud.conductor.audit() == []
+        assert cloud.conductor.claim_check.audit() == []
         cloud.close()
 
 

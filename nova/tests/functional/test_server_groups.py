@@ -277,9 +277,9 @@ def test_without_its_group_a_server_is_placed_all_the_same(hosts):
     hosts.client['conductor'].build_instances(hosts.ctx, instance_uuids=uuids)
     hosts.settle()
     assert all(hosts.row(uuid)['vm_state'] == states.ACTIVE for uuid in uuids)
-    assert hosts.conductor.forget_groups() == {group}
+    assert hosts.conductor.synchronization.forget_groups() == {group}
     assert hosts.row(uuids[0])['server_group_id'] is None
-    assert hosts.conductor.forget_groups() == set()
+    assert hosts.conductor.synchronization.forget_groups() == set()
 
 
 def test_an_administrator_may_force_a_host(hosts):

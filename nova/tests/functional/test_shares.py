@@ -33,7 +33,8 @@ def test_without_a_service_every_share_is_unknown(cloud):
 def test_attach_use_and_detach(cloud, monkeypatch):
     user, service = cloud.client(version='2.97'), servers.Shares()
     conductor = next(part.manager for part in cloud.services if part.binary == 'nova-conductor')
-    monkeypatch.setattr(conductor, '_shares', service)
+    for name in ('allow', 'deny'):
+        monkeypatch.setattr(conductor.services.shares, name, getattr(service, name))
     offered = next(each for each in app._offered.values() if getattr(each, 'conf', None) is cloud.conf)
     monkeypatch.setattr(offered, 'shares', service)
     server_id, (share_id, other) = stopped(user), (service.add(), service.add())

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from nova import context
 from nova import utils
 from nova.conductor import manager as conductor_manager
+from nova.conductor.cell_services import CellServices
 from nova.db.services import task_log
 from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
@@ -166,7 +167,9 @@ LOG = '/os-instance_usage_audit_log'
 
 
 def conductor(cloud):
-    return conductor_manager.ConductorManager(cloud.conf, cloud.api_db, cloud.cells, None, None, None, None)
+    return conductor_manager.ConductorManager(CellServices(
+        conf=cloud.conf, api_db=cloud.api_db, cells=cloud.cells, scheduler=None, compute=None, network=None,
+        images=None)).methods
 
 
 def test_an_audit(cloud):

@@ -125,7 +125,7 @@ def test_a_lost_message_is_found(cloud):
     half = Half(cloud)
     interrupt(half, server_id, made)
     half.overdue()
-    assert half.conductor().reconcile() == 4
+    assert half.conductor().reconciler.reconcile() == 4
     done(cloud, user, half, server_id, made)
 
 
@@ -134,7 +134,7 @@ def test_what_takes_too_long_is_taken_back(cloud):
     half = Half(cloud)
     interrupt(half, server_id, made)
     half.overdue(started_at=sa.func.datetime('now', '-30 days'))
-    assert half.conductor().reconcile() == 4
+    assert half.conductor().reconciler.reconcile() == 4
     assert half.open_actions() == []
     kept = set(made[2:5])
     assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == kept
@@ -152,23 +152,26 @@ def test_a_deleted_server_gives_back_what_was_under_way(cloud):
 
 
 class Away:
-    """The block storage of a conductor that does not answer some times."""
+    """Lets methods of a conductor's block storage give no answer, so many times altogether."""
 
-    def __init__(self, volumes, times):
-        self._volumes, self.times, self.asked = volumes, times, {'detach'}
+    def __init__(self, conductor, monkeypatch, times):
+        self._storage, self._monkeypatch, self.times = conductor.services.volumes, monkeypatch, times
 
-    def __getattr__(self, name):
-        if name in self.asked and self.times:
-            self.times -= 1
-            raise exception.Unavailable()
-        return getattr(self._volumes, name)
+    def refuse(self, name):
+        method = getattr(self._storage, name)
+
+        def call(*args, **kwargs):
+            if self.times:
+                self.times -= 1
+                raise exception.Unavailable()
+            return method(*args, **kwargs)
+        self._monkeypatch.setattr(self._storage, name, call)
 
 
 def test_a_deletion_waits_for_the_block_storage(cloud, monkeypatch):
     user, server_id, made = prepare(cloud)
-    conductor = Half(cloud).conductor()
-    away = Away(conductor._volumes, 2)
-    monkeypatch.setattr(conductor, '_volumes', away)
+    away = Away(Half(cloud).conductor(), monkeypatch, 2)
+    away.refuse('detach')
     volumes.gone(user, server_id)
     assert away.times == 0
     assert {volumes.show(user, volume_id)['status'] for volume_id in made} == {'available'}
@@ -180,14 +183,14 @@ def test_what_is_done_to_a_guest_is_recorded_when_the_block_storage_is_back(clou
     half = Half(cloud)
     conductor = half.conductor()
     monkeypatch.setattr(retrying_client, 'RELAYED_S', 0)
-    away = Away(conductor._volumes, 1000)
-    monkeypatch.setattr(conductor, '_volumes', away)
+    away = Away(conductor, monkeypatch, 1000)
+    away.refuse('detach')
     path = f'/servers/{server_id}/os-volume_attachments/'
     assert user.delete(path + made[2]).status_code == 202
     assert cloud.admin(version='2.60').put(path + made[3], {'volumeAttachment': {
         'volumeId': made[5]}}).status_code == 202
     volumes.until(lambda: volumes.guest_volumes(cloud, server_id).keys() == {made[4], made[5]})
-    away.asked.add('connect')
+    away.refuse('connect')
     compute = next(service.manager for service in cloud.services if service.binary == 'nova-compute')
     ctx = context.admin_context(half.attach(server_id, made[0]))
     compute.methods.take_up(ctx, objects.Instance.from_row(half.row(server_id)), 'attach_volume',
@@ -196,7 +199,7 @@ def test_what_is_done_to_a_guest_is_recorded_when_the_block_storage_is_back(clou
     assert sorted(half.open_actions()) == ['attach_volume', 'detach_volume', 'swap_volume']
     away.times = 0
     half.overdue()
-    assert conductor.reconcile() == 3
+    assert conductor.reconciler.reconcile() == 3
     volumes.until(lambda: half.open_actions() == [])
     attached = {made[0], made[4], made[5]}
     assert volumes.guest_volumes(cloud, server_id).keys() == attached
@@ -214,6 +217,6 @@ def test_a_server_that_was_never_stored_holds_no_volume(cloud):
         conn.execute(sa.insert(tables_api.instance_mappings).values(
             instance_uuid=server_id, cell_uuid=cloud.cells.default.uuid, project_id=user.project_id, user_id='u',
             vcpus=1, memory_mb=1, created_at=utils.utcnow()))
-    assert half.conductor().remove_lost_mappings(0) == 1
+    assert half.conductor().lost_mappings.remove_lost_mappings(0) == 1
     assert volumes.show(user, volume_id)['status'] == 'available'
 

@@ -46,7 +46,7 @@ def test_live_migration_and_delete(cloud, pause):
     for _ in range(3):
         if not cloud.gone(uuid):
             cloud.pass_time()
-            cloud.conductor.reconcile()
+            cloud.conductor.reconciler.reconcile()
             cloud.settle()
     assert cloud.gone(uuid)
     live.check(cloud)

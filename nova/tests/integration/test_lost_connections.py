@@ -200,13 +200,13 @@ def test_a_host_is_claimed_once(wired, tmp_path, count):
     running = sa.select(sa.func.sum(tables_cell.compute_nodes.c.running_vms))
     for number, place in enumerate(places(), 1):
         uuids = cloud.insert(count)
-        spec = cloud.conductor.get_request_spec(None, uuids[0])
+        spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
         with wire.breaking(place):
             found = until_answered(lambda: cloud.scheduler.select_destinations(cloud.ctx, spec, uuids))
         assert [chosen[0].host for chosen in found] == [cloud.row(uuid)['host'] for uuid in uuids]
         with cloud.db.reader() as conn:
             assert conn.execute(running).scalar() == number * count
-        assert cloud.conductor.audit() == []
+        assert cloud.conductor.claim_check.audit() == []
     cloud.close()
 
 

@@ -4,7 +4,7 @@ import pytest
 from nova import context
 from nova import exception
 from nova.compute import interface as compute_interface
-from nova.conductor import trusted_keys
+from nova.conductor.hosts import trusted_keys
 from nova.db.servers import instances
 from nova.db.services import message_keys
 from nova.tests.functional import test_message_signatures as parts

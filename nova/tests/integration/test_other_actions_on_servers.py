@@ -14,7 +14,7 @@ def cloud(request, tmp_path):
             tmp_path / 'state', ('left', 'right'), host='left', reclaim_instance_interval=1000,
             api_database__connection=url_of('api'), database__connection=url_of('cell')) as made:
         yield made
-        assert made.services[0].manager.audit() == []
+        assert made.services[0].manager.claim_check.audit() == []
 
 
 def at_once(functions):
@@ -60,4 +60,4 @@ def test_one_alone_wins(cloud):
         assert act(server_id, 'forceDelete') == 202
         client.wait_for(server_id, 'DELETED')
     assert cloud.admin('2.99').get(path).status_code == 404
-    assert cloud.services[0].manager.count_soft_deleted() == 0
+    assert cloud.services[0].manager.quota_check.count_soft_deleted() == 0

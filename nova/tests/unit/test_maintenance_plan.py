@@ -4,7 +4,7 @@ import types
 import numpy as np
 import pytest
 
-from nova.conductor import maintenance as conductor
+from nova.conductor.moves import maintenance as conductor
 from nova.db.moves import maintenance
 from nova.scheduler.filters import members
 

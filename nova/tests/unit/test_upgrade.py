@@ -18,7 +18,7 @@ from nova import exception
 from nova import objects
 from nova.compute import tasks
 from nova.conductor import interface as conductor_interface
-from nova.conductor import upgrade
+from nova.conductor.hosts import upgrade
 from nova.objects import base
 from nova.rpc import bus
 from nova.rpc import serializer
@@ -348,7 +348,7 @@ def test_an_object_of_an_older_service_is_passed_on_as_it_is():
     assert serializer.to_primitive(old, {'Selection': '1.5'})['nova_object.version'] == '1.0'
 
 
-class Conductor(upgrade.Upgrader):
+class Conductor:
     """A conductor that has object_backport and nothing else; ``kinds`` are the objects that it knows."""
 
     def __init__(self, *kinds):
@@ -359,7 +359,7 @@ class Conductor(upgrade.Upgrader):
         with contextlib.ExitStack() as stack:
             for kind in self._kinds:
                 stack.enter_context(registered(kind))
-            return super().object_backport(ctx, primitive, versions)
+            return upgrade.object_backport(ctx, primitive, versions)
 
 
 BACKPORT = Interface('conductor', conductor_interface.INTERFACE.version,

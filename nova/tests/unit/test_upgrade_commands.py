@@ -11,7 +11,6 @@ from nova import utils
 from nova.cloud import assembly
 from nova.cmd import status
 from nova.cmd.manage import main as manage
-from nova.conductor import upgrade
 from nova.db import online_migrations
 from nova.db import schema as migration
 from nova.db.cells import cells as db_cells
@@ -148,16 +147,15 @@ def test_conductors_do_it_by_themselves_and_rest(deployment, monkeypatch):
     monkeypatch.setattr(online_migrations, 'BATCH', 2)
     for number in range(3):
         deployment.report(f'host{number}')
-    conductor = upgrade.Upgrader()
-    conductor._data_migrations = background = online_migrations.Background(deployment.api_db, deployment.cells)
+    background = online_migrations.Background(deployment.api_db, deployment.cells)
     lefts = []
     for _ in range(3):
-        conductor.migrate_data()
+        background.run()
         lefts.append(len(deployment.mapped()))
     assert lefts == [2, 3, 3]
     assert background.counts == {'map_hosts_to_cells': 3, 'request_spec_categories': 0}
     deployment.report('host4')
-    conductor.migrate_data()                                   # it found nothing to do, and looks again in an hour
+    background.run()                                   # it found nothing to do, and looks again in an hour
     assert len(deployment.mapped()) == 3
 
 

@@ -1,20 +1,31 @@
-"""Live migration: from the request to the server at its destination, or back as if nothing had been asked.
+"""Live migration: from the request to the server at its destination, or back to what it was before.
 
-    accepted        a destination is chosen, claimed and asked, then the source
+    accepted        a destination is chosen, claimed and checked, then the source
     queued          the source has it, and does so many at once          live_migrate_instance
     preparing       volumes and network are made ready at the destination
     running         the guest is being copied
     post-migrating  it runs at the destination, which owns it now        finish_live_migration
     completed, cancelled (aborted), error (before it ran), failed (while it ran)
 
-The rows say where it is; ``continue_live_migration`` goes on from there, whoever asks.
+The rows say where it is; ``continue_live_migration`` goes on from there, for every caller.
 """
 import logging
+import typing
 
 from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Fault
+from nova.conductor.cell_services import Row
+from nova.conductor.moves import write_batch
+from nova.conductor.servers.specs import RequestSpecs
+from nova.conductor.servers.tasks import Tasks
+from nova.conductor.servers.volumes import Volumes
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
@@ -28,18 +39,20 @@ LOG = logging.getLogger(__name__)
 
 EVENT = 'compute_live_migration'
 ABORTED = 'The live migration was aborted.'
-_SOURCE = ('queued', 'preparing', 'running')          # it is the source's to go on
+_SOURCE = ('queued', 'preparing', 'running')          # the source goes on with it
 
 
-class LiveMigrator:
-    """The part of the conductor's manager that migrates servers live; mixed into it.
+class LiveMigrations:
+    """Migrates servers live; see interface.py for its methods."""
 
-    Needs ``self._cell_db``, ``self._conf``, ``self._scheduler``, ``self._compute``, ``self._volumes`` and
-    ``self._together``.
-    """
+    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs, tasks: Tasks,
+                 volumes: Volumes) -> None:
+        self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
+        self.notices, self._specs, self._tasks, self._volumes = notices, specs, tasks, volumes
+        self._progress = write_batch.WriteBatches(self._cell_db)
 
-    def continue_live_migration(self, ctx, instance_uuid):
-        """Send what the server waits for, whatever was lost; what fails stands in the rows."""
+    def continue_live_migration(self, ctx: Context, instance_uuid: str) -> None:
+        """Send what the server waits for, also when a message was lost; what fails stands in the rows."""
         row, migration = self._live_migration(instance_uuid)
         if row is None:
             return
@@ -52,12 +65,12 @@ class LiveMigrator:
                 LOG.info('Server %s is not migrated: %s', instance_uuid, error)
         elif migration['swapped']:
             self._send_finish(ctx, row, migration)
-        elif self._is_up(row['host']):
+        elif self._services.host_is_up(row['host']):
             self._to_compute(ctx, row['host'], 'resume_live_migration', row)
         else:
             self._ask_destination(ctx, row, migration)
 
-    def live_migrate_checked(self, ctx, instance_uuid):
+    def live_migrate_checked(self, ctx: Context, instance_uuid: str) -> None:
         """The same for a request that waits for the checks (before 2.34).
 
         :raises BadRequest: what they found; the server is as before
@@ -66,23 +79,23 @@ class LiveMigrator:
         if row is not None and migration is not None and migration['status'] == 'accepted':
             self._begin_live_migration(ctx, row, migration)
 
-    def _live_migration(self, uuid):
-        """(row, open migration) of a server that is being migrated, the migration None when there is none; or Nones."""
+    def _live_migration(self, uuid: str) -> tuple[Row | None, Row | None]:
+        """Return (row, open migration or None) of a server that is being migrated; (None, None) of any other."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [uuid]).get(uuid)
             if row is None or row['task_state'] != states.MIGRATING:
                 return None, None
             return row, live_migrations.open_of(conn, uuid, server_migrations.LIVE_MIGRATION)
 
-    def _set_free(self, row):
+    def _set_free(self, row: Row) -> None:
         fault = faults.fault(exception.VirtError(operation='migrate the guest', reason='its record is lost'))
-        self.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
-                      {'task_state': states.MIGRATING}, fault, fault['details'])
+        self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
+                             {'task_state': states.MIGRATING}, fault, fault['details'])
 
     # ---- the destination ----
 
-    def _begin_live_migration(self, ctx, row, migration):
-        """Choose, claim and ask; then it is the source's.
+    def _begin_live_migration(self, ctx: Context, row: Row, migration: Row) -> None:
+        """Choose, claim and check a destination; then let the source begin.
 
         :raises NovaException: it cannot be done, and is over
         """
@@ -90,7 +103,7 @@ class LiveMigrator:
             found = self._find_destination(ctx, row, migration)
             migration = self._cell_db.run(live_migrations.note, migration['id'], ('accepted',), found, status='queued')
         except (exception.InstanceChanged, exception.InvalidMigrationState):
-            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # somebody else goes on with it
+            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor goes on with it
         except exception.NovaException as error:
             shown = _for_users(error)
             # hosts are named to administrators alone, in the action's event: who may see this fault sees all of it
@@ -99,18 +112,18 @@ class LiveMigrator:
             raise shown from None
         self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
 
-    def _find_destination(self, ctx, row, migration):
-        """{'facts', 'connector'} of a destination that is claimed, and can take the guest."""
+    def _find_destination(self, ctx: Context, row: Row, migration: Row) -> dict[str, typing.Any]:
+        """Return {'facts', 'connector'} of a destination that is claimed, and can take the guest."""
         arguments, ignore = migration['arguments'], [row['host']]
-        if not self._is_up(row['host']):
+        if not self._services.host_is_up(row['host']):
             raise exception.ComputeServiceUnavailable(host=row['host'])
         if pci.asked(row['flavor']):
             raise exception.MigrationPreCheckError(reason='running servers with PCI devices stay on their host')
-        spec, last = self.get_request_spec(ctx, row['uuid']), None
+        spec, last = self._specs.get_request_spec(ctx, row['uuid']), None
         for attempt in range(self._conf.scheduler.max_attempts):
             if migration['held_host'] is None:
                 try:
-                    chosen = self._scheduler.select_move(
+                    chosen = self._services.scheduler.select_move(
                         ctx, spec=spec, migration_id=migration['id'], ignore=ignore, target=arguments['host'],
                         force=arguments['force'])
                 except exception.NoValidHost as error:
@@ -130,8 +143,8 @@ class LiveMigrator:
                 self._cell_db.run(server_migrations.release, migration['id'], None, {'status': 'accepted'})
                 migration = self._move(migration['id'])
 
-    def _ask_hosts(self, ctx, row, migration):
-        """What destination and source find out about this guest.
+    def _ask_hosts(self, ctx: Context, row: Row, migration: Row) -> dict[str, typing.Any]:
+        """Return what destination and source find out about this guest: {'facts', 'connector'}.
 
         :raises MigrationPreCheckError:
         """
@@ -143,16 +156,16 @@ class LiveMigrator:
         if source['hypervisor_version'] > dest['hypervisor_version']:
             raise exception.MigrationPreCheckError(reason='the hypervisor of the destination is older')
         instance, arguments = objects.Instance.from_row(row), migration['arguments']
-        told = self._compute.check_live_migration_destination(
+        checked = self._services.compute.check_live_migration_destination(
             ctx, server=dest['host'], instance=instance, block_migration=arguments['block_migration'],
             disk_over_commit=arguments['disk_over_commit'])
-        facts = self._compute.check_live_migration_source(ctx, server=source['host'], instance=instance,
-                                                          facts=told['facts'])
+        facts = self._services.compute.check_live_migration_source(ctx, server=source['host'], instance=instance,
+                                                                   facts=checked['facts'])
         if migration['held_numa_topology'] is not None:
             facts = {**facts, 'numa_topology': migration['held_numa_topology']}
-        return {'facts': facts, 'connector': told['connector']}
+        return {'facts': facts, 'connector': checked['connector']}
 
-    def _nodes_of(self, migration):
+    def _nodes_of(self, migration: Row) -> list[Row]:
         with self._cell_db.reader() as conn:
             found = []
             for end in ('source', 'dest'):
@@ -165,20 +178,21 @@ class LiveMigrator:
 
     # ---- what the source calls ----
 
-    def prepare_live_migration(self, ctx, migration_id):
+    @notices.observed
+    def prepare_live_migration(self, ctx: Context, migration_id: int) -> dict[str, typing.Any]:
         """See interface.py."""
         migration = self._claimed_by_source(migration_id, status='preparing')
         uuid, dest = migration['instance_uuid'], migration['dest_compute']
         with self._cell_db.reader() as conn:
             row = instances.get(conn, uuid)
         devices = self._connect_at_destination(ctx, row, migration)
-        facts = self._compute.pre_live_migration(
+        facts = self._services.compute.pre_live_migration(
             ctx, server=dest, instance=objects.Instance.from_row(row), block_devices=devices,
             facts=migration['arguments']['facts'])
         self._claimed_by_source(migration_id, facts=facts)
         return facts
 
-    def _claimed_by_source(self, migration_id, status=None, **changes):
+    def _claimed_by_source(self, migration_id: int, status: str | None = None, **changes: typing.Any) -> Row:
         """:raises InstanceChanged: it was aborted, or is over"""
         values = {} if status is None else {'status': status}
         try:
@@ -186,8 +200,8 @@ class LiveMigrator:
         except exception.InvalidMigrationState as error:
             raise exception.InstanceChanged(instance_id=error.kwargs['instance_id']) from None
 
-    def _connect_at_destination(self, ctx, row, migration):
-        """Block devices with connections of their own for the destination: those of the source are never used there."""
+    def _connect_at_destination(self, ctx: Context, row: Row, migration: Row) -> list[Row]:
+        """Return block devices with connections for the destination: those of the source are never used there."""
         system, made = context.admin_context(ctx.request_id), dict(migration['arguments'].get('volumes') or {})
         with self._cell_db.reader() as conn:
             devices = block_devices.by_instance(conn, row['uuid'])
@@ -197,20 +211,21 @@ class LiveMigrator:
                 shown.append(device)
                 continue
             if device['uuid'] not in made:
-                made[device['uuid']] = {'connection_info': None, 'attachment_id': self._volumes.attach(
+                made[device['uuid']] = {'connection_info': None, 'attachment_id': self._services.volumes.attach(
                     system, device['volume_id'], row['uuid'])}
                 self._claimed_by_source(migration['id'], volumes=made)
             if made[device['uuid']]['connection_info'] is None:
-                made[device['uuid']]['connection_info'] = self._volumes.connect(
+                made[device['uuid']]['connection_info'] = self._services.volumes.connect(
                     system, made[device['uuid']]['attachment_id'], migration['arguments']['connector'],
                     device['device_name'])
                 self._claimed_by_source(migration['id'], volumes=made)
             shown.append({**device, **made[device['uuid']]})
         return shown
 
-    def report_live_migration(self, ctx, migration_id, host, values, deadline_s):
+    def report_live_migration(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any],
+                              deadline_s: float) -> dict[str, bool]:
         """See interface.py."""
-        def write(conn):
+        def write(conn: Connection) -> dict[str, bool]:
             migration = self._noted(conn, migration_id, values)
             done, total = values.get('memory_processed_bytes'), values.get('memory_total_bytes')
             progress = {'progress': 100 * done // total} if total else {}
@@ -219,9 +234,9 @@ class LiveMigrator:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             instance_actions.take(conn, migration['instance_uuid'], f'compute:{host}', deadline_s)
             return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}
-        return self._together.run(migration_id, write)           # hosts tell it every second
+        return self._progress.run(migration_id, write)           # hosts report every second
 
-    def _noted(self, conn, migration_id, values):
+    def _noted(self, conn: Connection, migration_id: int, values: dict[str, typing.Any]) -> Row:
         migration = server_migrations.get(conn, migration_id)
         instances.lock(conn, migration['instance_uuid'])
         try:
@@ -229,12 +244,13 @@ class LiveMigrator:
         except exception.InvalidMigrationState:
             raise exception.InstanceChanged(instance_id=migration['instance_uuid']) from None
 
-    def live_migration_arrived(self, ctx, migration_id, host):
+    @notices.observed
+    def live_migration_arrived(self, ctx: Context, migration_id: int, host: str) -> None:
         """The guest runs at the destination: from here on the server is that host's."""
-        def write(conn):
+        def write(conn: Connection) -> tuple[Row, Row, list[str]]:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped']:
-                # it comes a second time: what the first one had to give back it may not have given back
+                # a repeated call: what the first one had to give back it may not have given back
                 row = instances.get(conn, migration['instance_uuid'])
                 return row, migration, migration['arguments'].get('left', [])
             if migration['status'] not in _SOURCE:
@@ -250,19 +266,19 @@ class LiveMigrator:
         try:
             row, migration, old = self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
-            # a delete has won: the guest there belongs to nobody
+            # a delete has won: the guest there is to be removed
             self._over(ctx, self._move(migration_id), 'cancelled', EVENT, host,
                        exception.InstanceChanged(instance_id=self._move(migration_id)['instance_uuid']))
             raise
         system = context.admin_context(ctx.request_id)
-        self.complete_volumes(ctx, row['uuid'])
+        self._volumes.complete_volumes(ctx, row['uuid'])
         for attachment_id in old:
-            self._volumes.detach(system, attachment_id)
+            self._services.volumes.detach(system, attachment_id)
         self._send_finish(ctx, row, migration)
 
     @staticmethod
-    def _swap_attachments(conn, migration):
-        """The server's volumes are reached through the destination's attachments; the ids of the source's."""
+    def _swap_attachments(conn: Connection, migration: Row) -> list[str]:
+        """Let the server's volumes be reached through the destination's attachments; return the ids of the source's."""
         old = []
         for device in block_devices.by_instance(conn, migration['instance_uuid']):
             new = (migration['arguments'].get('volumes') or {}).get(device['uuid'])
@@ -271,16 +287,20 @@ class LiveMigrator:
                 block_devices.update(conn, device['uuid'], new)
         return [attachment_id for attachment_id in old if attachment_id]
 
-    def live_migration_failed(self, ctx, migration_id, host, fault, traceback, aborted):
-        """It has not come to the destination: the server goes on at the source."""
+    def live_migration_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault, traceback: str | None,
+                              aborted: bool) -> None:
+        """It has not come to the destination: the server stays at the source."""
         migration = self._move(migration_id)
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:
             fault = {**fault, 'message': ABORTED}
         self._over(ctx, migration, status, EVENT, host, None, fault=fault, traceback=traceback)
 
-    def _over(self, ctx, migration, status, event, host, error, *, fault=None, traceback=None):
-        """End it at the source, and let the destination remove what it had made ready."""
+    @notices.observed
+    def _over(self, ctx: Context, migration: Row, status: str, event: str, host: str | None,
+              error: exception.NovaException | None, *, fault: Fault | None = None,
+              traceback: str | None = None) -> None:
+        """End it at the source, and let the destination remove what it has prepared."""
         fault = fault or faults.fault(error)
         if not self._cell_db.run(live_migrations.end, migration, status, event=event, host=host, fault=fault,
                                  traceback=traceback or fault['details']):
@@ -288,29 +308,32 @@ class LiveMigrator:
         system = context.admin_context(ctx.request_id)
         migration = self._move(migration['id'])
         for made in (migration['arguments'].get('volumes') or {}).values():
-            self._volumes.detach(system, made['attachment_id'])
+            self._services.volumes.detach(system, made['attachment_id'])
         if migration['arguments'].get('facts') is not None:
             self._roll_back(ctx, migration)
         self._cell_db.run(server_migrations.update, migration['id'], {'arguments': _without_secrets(migration)})
 
-    def _roll_back(self, ctx, migration):
-        """The destination finds out by itself when it is away: at its start it asks for strays."""
+    def _roll_back(self, ctx: Context, migration: Row) -> None:
+        """Let the destination undo its part. One that is down does it by itself: at its start it asks for strays."""
         instance = objects.Instance(uuid=migration['instance_uuid'], network_info=[])
         try:
-            self._compute.rollback_live_migration(ctx, server=migration['dest_compute'], instance=instance,
-                                                  facts=migration['arguments']['facts'])
+            self._services.compute.rollback_live_migration(ctx, server=migration['dest_compute'], instance=instance,
+                                                           facts=migration['arguments']['facts'])
         except exception.Unavailable as error:
             LOG.warning('Server %s leaves something on %s: %s', instance.uuid, migration['dest_compute'], error.message)
-            self._network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=migration['dest_compute'])
+            self._services.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid,
+                                                          host=migration['dest_compute'])
 
     # ---- what the destination calls ----
 
-    def live_migration_finished(self, ctx, migration_id, host, values, fault, traceback):
+    @notices.observed
+    def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any],
+                                fault: Fault | None, traceback: str | None) -> None:
         """The guest belongs to the destination for good; with a fault it may need a look."""
-        def write(conn):
+        def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER and migration['swapped']:
-                return                                          # it comes a second time
+                return                                          # a repeated call
             shown = {**values, 'progress': 0, **({'fault': fault} if fault else {})}
             instances.update(conn, migration['instance_uuid'], shown,
                              {'task_state': states.MIGRATING, 'host': host})
@@ -323,8 +346,8 @@ class LiveMigrator:
 
     # ---- after a restart ----
 
-    def resume_live_migration(self, ctx, instance_uuid, host, here):
-        """A host that has forgotten says whether the guest is there; whether it has left the host for good."""
+    def resume_live_migration(self, ctx: Context, instance_uuid: str, host: str, here: bool) -> bool:
+        """See interface.py; return whether the guest has left the host for good."""
         row, migration = self._live_migration(instance_uuid)
         if row is None or row['host'] != host:
             return False
@@ -340,45 +363,51 @@ class LiveMigrator:
             return self._ask_destination(ctx, row, migration)
         return False
 
-    def _ask_destination(self, ctx, row, migration):
-        """Whether the guest has come there: then the rest of it is done."""
+    def _ask_destination(self, ctx: Context, row: Row, migration: Row) -> bool:
+        """Return whether the guest has come there: then the rest of it is done."""
         if migration['status'] not in _SOURCE:
             return False
-        if self._compute.has_guest(ctx, server=migration['dest_compute'], instance_uuid=row['uuid']):
+        if self._services.compute.has_guest(ctx, server=migration['dest_compute'], instance_uuid=row['uuid']):
             self.live_migration_arrived(ctx, migration['id'], row['host'])
             return True
-        if self._is_up(row['host']):
+        if self._services.host_is_up(row['host']):
             self._interrupted(ctx, migration, row['host'])
         return False
 
-    def _interrupted(self, ctx, migration, host):
+    def _interrupted(self, ctx: Context, migration: Row, host: str) -> None:
         error = exception.VirtError(operation='migrate the guest', reason='its host was restarted meanwhile')
         fault = faults.fault(error, 'The migration was interrupted; the server stays where it was.')
         self._over(ctx, migration, 'failed', EVENT, host, error, fault=fault)
 
-    # ---- inside ----
+    # ---- messages and rows ----
 
-    def _send_finish(self, ctx, row, migration):
+    def _move(self, migration_id: int) -> Row:
+        with self._cell_db.reader() as conn:
+            return server_migrations.get(conn, migration_id)
+
+    @notices.observed
+    def _send_finish(self, ctx: Context, row: Row, migration: Row) -> None:
         self._to_compute(ctx, row['host'], 'finish_live_migration', row, migration=_object(migration))
 
-    def _to_compute(self, ctx, host, method, row, **arguments):
+    def _to_compute(self, ctx: Context, host: str, method: str, row: Row, **arguments: typing.Any) -> None:
+        send = getattr(self._services.compute, method)
         try:
-            getattr(self._compute, method)(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
+            send(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
         except exception.Unavailable as error:
-            self.wait_for(error, row['uuid'])
+            self._services.retry_soon(error, row['uuid'])
 
 
-def _object(migration):
+def _object(migration: Row) -> objects.Migration:
     return objects.Migration.from_row(migration)
 
 
-def _without_secrets(migration):
-    """Its arguments, without how to reach volumes, once nobody goes on with it."""
+def _without_secrets(migration: Row) -> dict[str, typing.Any]:
+    """Return its arguments without how to reach volumes, for a migration that has ended."""
     return {name: value for name, value in migration['arguments'].items() if name not in ('volumes', 'connector')}
 
 
-def _for_users(error):
-    """What a refused request says of it."""
+def _for_users(error: exception.NovaException) -> exception.NovaException:
+    """Return the error that a refused request gets."""
     if isinstance(error, exception.BadRequest):
         return error
     if isinstance(error, exception.HostUnavailable):

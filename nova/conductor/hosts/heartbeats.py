@@ -1,10 +1,15 @@
 """Heartbeats that need no answer: those of a moment are written in one statement."""
+import collections.abc
 import logging
 import threading
 import time
+import typing
+
+from oslo_config import cfg
 
 from nova import exception
 from nova import utils
+from nova.db import engine
 from nova.db.services import heartbeats
 from nova.db.services import services
 from nova.runtime import concurrency
@@ -12,7 +17,10 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 GATHER_S = 0.5               # a heartbeat waits at most so long for others to be written with
-QUIET = 3                    # report intervals without a heartbeat of anybody in which none can have been written
+QUIET = 3                    # report intervals without any heartbeat in which none can have been written
+
+Name = tuple[str, str]                   # (host, binary)
+Beat = dict[str, typing.Any]             # {'topic', 'version', 'zone', 'identity'}
 
 
 class Heartbeats:
@@ -22,31 +30,32 @@ class Heartbeats:
     :param after_silence: called without arguments when none could be written for a while
     """
 
-    def __init__(self, db, conf, after_silence=lambda: None):
+    def __init__(self, db: engine.Database, conf: cfg.ConfigOpts,
+                 after_silence: collections.abc.Callable[[], None] = lambda: None) -> None:
         self._db, self._after_silence = db, after_silence
         self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
         self._written_at = float('-inf')
-        self._silent = threading.Event()         # and nobody was told of it yet
+        self._silent = threading.Event()         # and ``after_silence`` was not called yet
         self._lock = threading.Lock()
         self._waiting, self._at_work = {}, False
         self._known = {}             # {(host, binary): (number of its row, identity)}
 
-    def add(self, host, binary, topic, version, zone, identity):
-        """One heartbeat; it is in the database soon."""
+    def add(self, host: str, binary: str, topic: str, version: int, zone: str, identity: str) -> None:
+        """Let a heartbeat be written soon."""
         with self._lock:
             self._waiting[host, binary] = {'topic': topic, 'version': version, 'zone': zone, 'identity': identity}
             begins, self._at_work = not self._at_work, True
         if begins:
             concurrency.spawn('heartbeats', self._work)
 
-    def flush(self):
-        """What waits is written now, by this thread: the process stops."""
+    def flush(self) -> None:
+        """Write what waits, in this thread: the process stops."""
         with self._lock:
             beats, self._waiting = self._waiting, {}
         if beats:
             self._write(beats)
 
-    def _work(self):
+    def _work(self) -> None:
         while True:
             time.sleep(GATHER_S)
             with self._lock:
@@ -56,22 +65,22 @@ class Heartbeats:
                     return
             self._write(beats)
 
-    def _write(self, beats):
+    def _write(self, beats: dict[Name, Beat]) -> None:
         try:
             self.write(beats)
         except Exception as error:       # the next ones come soon
             LOG.warning('%d heartbeats were not written: %s', len(beats), error,
                         exc_info=not isinstance(error, exception.NovaException))
 
-    def write(self, beats):
-        """{(host, binary): {'topic', 'version', 'zone', 'identity'}} in one transaction; how many were written."""
+    def write(self, beats: dict[Name, Beat]) -> int:
+        """Write these in one transaction; return how many were written."""
         self.resume()
         strange = {name for name, beat in beats.items() if self._of(name, beat) is None}
         if strange:
             self._look(strange)
         numbers = {name: number for name, beat in beats.items() if (number := self._of(name, beat)) is not None}
         if self._db.run(heartbeats.seen, numbers.values()) < len(numbers):
-            self._look(beats)                # rows were removed, or made anew
+            self._look(beats)                # rows were removed, or made again
         gone = [name for name in beats if name not in self._known]
         for name in gone:
             beat = beats[name]
@@ -83,10 +92,10 @@ class Heartbeats:
         self._written_at = time.monotonic()
         return len(numbers) + len(gone)
 
-    def resume(self):
-        """To be called before a heartbeat is written: nobody is down because none could be written for a while.
+    def resume(self) -> None:
+        """Give services time that are down only because no heartbeat could be written for a while.
 
-        Who has written one lately knows that they can be.
+        Call it before a heartbeat is written. A conductor that has written one lately knows that they can be.
         """
         if time.monotonic() - self._written_at > self._quiet_s:
             count = self._db.run(services.resume, self._down_time, self._quiet_s)
@@ -100,14 +109,14 @@ class Heartbeats:
                 if silent:
                     self._after_silence()
         except Exception as error:                   # heartbeats do not wait for it
-            LOG.warning('What waits since nobody could report is looked after with the next heartbeat: %s', error)
+            LOG.warning('What waits since no service could report is looked after with the next heartbeat: %s', error)
 
-    def _of(self, name, beat):
-        """The number of the row that is this service's, None when there is none or it belongs to another one."""
+    def _of(self, name: Name, beat: Beat) -> int | None:
+        """Return the number of this service's row, None when there is none or it belongs to another service."""
         number, identity = self._known.get(name, (None, None))
         return number if identity == beat['identity'] else None
 
-    def _look(self, names):
+    def _look(self, names: collections.abc.Iterable[Name]) -> None:
         with self._db.reader() as conn:
             found = heartbeats.known(conn, {host for host, _ in names})
         for name in names:

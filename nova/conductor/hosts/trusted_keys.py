@@ -1,8 +1,9 @@
-"""Whose messages a service with databases takes: the deployment's and those of hosts with an approved key."""
+"""Whose messages a service with databases accepts: the deployment's and those of hosts with an approved key."""
 import base64
 import threading
 import time
 
+from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import signatures
 
@@ -15,19 +16,19 @@ class TrustedKeys:
     :param api_db: Database of the API database
     """
 
-    def __init__(self, api_db):
+    def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
         row = api_db.run(message_keys.deployment, signatures.Key)
         self.key = signatures.Key(base64.b64decode(row['private']))
         self._deployment = signatures.Trusted(None, self.key.public)
         self._known, self._lock = {}, threading.Lock()           # {key id: (Trusted or None, when it was looked up)}
 
-    def use(self, keys):
-        """Let a signatures.Signatures sign and trust so."""
+    def use(self, keys: signatures.Signatures) -> None:
+        """Let messages be signed with the deployment's key, and be trusted by the keys of this object."""
         keys.key, keys.trusted = self.key, self.of
 
-    def of(self, key_id):
-        """The signatures.Trusted of a key, None when its messages are not taken."""
+    def of(self, key_id: str) -> signatures.Trusted | None:
+        """Return what is known of a key, None when its messages are not accepted."""
         if key_id == self.key.id:
             return self._deployment
         now = time.monotonic()

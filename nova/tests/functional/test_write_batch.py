@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova import exception
-from nova.conductor import together
+from nova.conductor.moves import write_batch
 from nova.db.servers import instances
 from nova.tests import core
 
@@ -29,7 +29,7 @@ def name(cloud, uuid, text, then=None):
         if then is not None:
             then()
         return text
-    return together.Write(uuid, function)
+    return write_batch.Write(uuid, function)
 
 
 def names(cloud, uuids):
@@ -43,7 +43,7 @@ def refuse():
 def test_what_is_refused_leaves_nothing_and_the_others_are_written(cloud):
     uuids = cloud.insert(3)
     writes = [name(cloud, uuid, 'new', refuse if number == 1 else None) for number, uuid in enumerate(uuids)]
-    together.Together(cloud.db)._work(writes)
+    write_batch.WriteBatches(cloud.db).write(writes)
     assert names(cloud, uuids) == ['new', 'vm', 'new']
     assert [write.result for write in writes] == ['new', None, 'new']
     assert [type(write.error) for write in writes] == [type(None), exception.InstanceChanged, type(None)]
@@ -56,7 +56,7 @@ def test_all_are_done_again_after_a_deadlock(cloud):
         if not lost:
             lost.append(True)
             raise db_exc.DBDeadlock()
-    together.Together(cloud.db)._work([name(cloud, uuid, 'new', lose) for uuid in uuids])
+    write_batch.WriteBatches(cloud.db).write([name(cloud, uuid, 'new', lose) for uuid in uuids])
     assert names(cloud, uuids) == ['new'] * 3 and lost
 
 
@@ -66,12 +66,12 @@ def test_an_error_that_is_nobodys_own_writes_nothing(cloud):
     def fail():
         raise ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
-        together.Together(cloud.db)._work([name(cloud, uuids[0], 'new'), name(cloud, uuids[1], 'new', fail)])
+        write_batch.WriteBatches(cloud.db).write([name(cloud, uuids[0], 'new'), name(cloud, uuids[1], 'new', fail)])
     assert names(cloud, uuids) == ['vm', 'vm']
 
 
 def test_what_comes_while_others_are_written_is_one_transaction(cloud):
-    made, commits, answers = cloud.conductor._together, [], []
+    made, commits, answers = write_batch.WriteBatches(cloud.db), [], []
     uuids = cloud.insert(20)
     threads = [threading.Thread(target=lambda uuid=uuid: answers.append(made.run(
         uuid, lambda conn: instances.update(conn, uuid, {'progress': 50})))) for uuid in uuids]
@@ -80,12 +80,12 @@ def test_what_comes_while_others_are_written_is_one_transaction(cloud):
         instances.lock(conn, uuids[0])                       # the first one waits for this
         threads[0].start()
         deadline = time.monotonic() + 20
-        while not made._gathering._at_work:
+        while not made.working:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         for thread in threads[1:]:
             thread.start()
-        while len(made._gathering._waiting) < 19:
+        while made.waiting < 19:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     for thread in threads:

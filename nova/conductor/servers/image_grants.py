@@ -1,15 +1,21 @@
 """Which images a task of a compute may use: what the rows of its server say, which was looked up as the user who asked.
 
-A grant is made anew with each begin of a task, so that one that is done again, hours later or on another host, has one
-that is good.
+A grant is made at each begin of a task, so that a task that is repeated, hours later or on another host, has a valid
+one.
 """
+import collections.abc
+
 from nova import context
+from nova import objects
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
 from nova.db.servers import instance_actions
 from nova.image import api as image_api
 from nova.image import fields
 from nova.image import grants
+from nova.objects.instance import SHELVED_IMAGE
 
-SHELVED = 'shelved_image_id'            # key of the system metadata of a shelved server: its copy
 PARTS = 'image_parts'                   # of the arguments of a rescue: kernel and ramdisk of its image, ids
 
 # events of tasks that make a guest of the server's own images, or of the copy that it was shelved to
@@ -20,17 +26,16 @@ _COPYING = frozenset({'compute_snapshot_instance', 'compute_backup_instance', 'c
 _RESCUING = 'compute_rescue_instance'
 
 
-class Granter:
-    """The part of the conductor's manager that gives grants; mixed into it.
+class ImageGrants:
+    """Makes grants."""
 
-    Needs ``self._images`` and ``self._conf``.
-    """
+    def __init__(self, services: CellServices) -> None:
+        self._images, self._conf = services.images, services.conf
 
-    def image_grant(self, conn, instance, event, owner):
-        """The grant of a task as text, None for a task that uses no image.
+    def of_task(self, conn: Connection, instance: objects.Instance, event: str, owner: str) -> str | None:
+        """Return the grant of a task as text, None for a task that uses no image.
 
         :param conn: of the server's cell
-        :param instance: objects.Instance
         :param owner: of the action, 'compute:<host>'
         """
         read, write, arguments = [], [], {}
@@ -38,7 +43,7 @@ class Granter:
             arguments = instance_actions.arguments_of_open(conn, [instance.uuid]).get(instance.uuid) or {}
         if event in _BUILDING:
             read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
-            write = [instance.system_metadata.get(SHELVED)]
+            write = [instance.system_metadata.get(SHELVED_IMAGE)]
         elif event == _RESCUING:
             read = [arguments.get('image_id'), *arguments.get(PARTS, ())]
         elif event in _COPYING:
@@ -49,10 +54,11 @@ class Granter:
             instance.uuid, owner.removeprefix('compute:'), self._conf.conductor.task_give_up, read, write,
             rotate=arguments.get('rotation') is not None))
 
-    def _images_of(self, ctx, server, read=(), write=()):
-        """Images for the conductor itself, those of one server alone: a BoundImages.
+    def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
+                  write: collections.abc.Iterable[str | None] = ()) -> image_api.BoundImages:
+        """Return images for the conductor itself, those of one server alone.
 
-        :param ctx: of the request that is worked on, or None
+        :param ctx: of the request that is worked on
         :param server: uuid
         """
         text = self._images.grant(grants.make(server, None, self._conf.conductor.task_give_up, read, write))

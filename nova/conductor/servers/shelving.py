@@ -4,6 +4,15 @@ import logging
 from nova import exception
 from nova import objects
 from nova import states
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Fault
+from nova.conductor.cell_services import Row
+from nova.conductor.servers.specs import RequestSpecs
+from nova.conductor.servers.tasks import Tasks
+from nova.conductor.servers.volumes import Volumes
 from nova.db.placement import claims
 from nova.db.servers import console_tokens
 from nova.db.servers import instance_actions
@@ -13,20 +22,24 @@ from nova.objects import faults
 LOG = logging.getLogger(__name__)
 
 
-class Shelver:
-    """The part of the conductor's manager for shelved servers; mixed into it.
+class Shelving:
+    """Takes shelved servers from hosts, and places them again."""
 
-    Needs ``self._cell_db``, ``self._scheduler``, ``self._compute`` and what StateWriter has.
-    """
+    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs, tasks: Tasks,
+                 volumes: Volumes) -> None:
+        self._services, self._cell_db = services, services.cell_db
+        self.notices, self._specs, self._tasks, self._volumes = notices, specs, tasks, volumes
 
-    def leave_host(self, ctx, instance_uuid, event, host, task_state, fault):
+    @notices.observed
+    def leave_host(self, ctx: Context, instance_uuid: str, event: str, host: str, task_state: str,
+                   fault: Fault | None) -> None:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             here = instances.get(conn, instance_uuid)['host'] == host
-        if here:                                  # asked a second time, another host may have the volumes by now
-            self.disconnect_volumes(ctx, instance_uuid)
+        if here:                                  # a repeated call: another host may have the volumes by now
+            self._volumes.disconnect_volumes(ctx, instance_uuid)
 
-        def write(conn):
+        def write(conn: Connection) -> None:
             row = instances.get(conn, instance_uuid)
             claims.free(conn, row)
             values = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': None, 'host': None, 'node': None,
@@ -38,41 +51,38 @@ class Shelver:
             console_tokens.delete(conn, instance_uuid)
             instance_actions.finish(conn, instance_uuid, event, host=host, error=fault and fault['message'],
                                     traceback=fault and fault['details'], beside=False)
-        self.once(write, ctx, instance_uuid, event, host)
+        self._tasks.end_once(write, ctx, instance_uuid, event, host)
 
-    def unshelve_instance(self, ctx, instance_uuid):
-        """Find a host for a server that has none, and let its host bring it back; again: the same."""
+    def unshelve_instance(self, ctx: Context, instance_uuid: str) -> None:
+        """See interface.py; repeated, it does the same."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
         if row is None or row['task_state'] != states.UNSHELVING:
             LOG.info('Server %s is not being unshelved any more.', instance_uuid)
             return
-        spec = self.get_request_spec(ctx, instance_uuid)
-        if row['host'] is not None and row['vm_state'] == states.SHELVED_OFFLOADED and not self._is_alive(row):
+        spec = self._specs.get_request_spec(ctx, instance_uuid)
+        if (row['host'] is not None and row['vm_state'] == states.SHELVED_OFFLOADED
+                and not self._services.host_is_up(row['host'])):
             row = self._leave_dead_host(row)
         if row['host'] is None:
-            row = self._place_shelved(ctx, row, spec, arguments.get('host'))
+            row = self._place(ctx, row, spec, arguments.get('host'))
             if row is None:
                 return
         try:
-            self._compute.unshelve_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row),
-                                            spec=spec)
+            self._services.compute.unshelve_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row),
+                                                     spec=spec)
         except exception.Unavailable as error:
-            self.wait_for(error, instance_uuid)
+            self._services.retry_soon(error, instance_uuid)
 
-    def _is_alive(self, row):
-        with self._cell_db.reader() as conn:
-            return self.host_is_up(conn, row['host'])
+    def _leave_dead_host(self, row: Row) -> Row:
+        """Return the row of a server without the host that died before it could bring the server back.
 
-    def _leave_dead_host(self, row):
-        """The row of a server without the host that died before it could bring the server back.
-
-        Where the host lives after all, its end of the task finds the row changed, and it removes its guest.
+        Where the host is up after all, its end of the task finds the row changed, and it removes its guest.
         """
         LOG.warning('Host %s is down: server %s is unshelved on another one.', row['host'], row['uuid'])
 
-        def write(conn):
+        def write(conn: Connection) -> Row:
             claims.free(conn, row)
             instances.update(conn, row['uuid'], {'host': None, 'node': None}, {
                 'host': row['host'], 'node': row['node'], 'task_state': states.UNSHELVING,
@@ -80,20 +90,23 @@ class Shelver:
             return instances.get(conn, row['uuid'])
         return self._cell_db.run(write)
 
-    def _place_shelved(self, ctx, row, spec, target):
-        """The row on the host that it was given; None when there is none for it, or it was overtaken."""
+    def _place(self, ctx: Context, row: Row, spec: objects.RequestSpec, target: str | None) -> Row | None:
+        """Return the row on its new host; None when no host fits, or another request has changed the server.
+
+        :param target: host that was requested
+        """
         uuid = row['uuid']
         try:
-            chosen = self._scheduler.select_unshelve(ctx, spec=spec, instance_uuid=uuid, target=target)
+            chosen = self._services.scheduler.select_unshelve(ctx, spec=spec, instance_uuid=uuid, target=target)
         except exception.Unavailable as error:
-            self.wait_for(error, uuid)
+            self._services.retry_soon(error, uuid)
             return None
         except exception.NovaException as error:
             LOG.info('Shelved server %s finds no host: %s', uuid, error.message)
             fault = faults.fault(error)
             try:
-                self.end_task(ctx, uuid, 'conductor_unshelve_instance', None, {'task_state': None},
-                              {'task_state': states.UNSHELVING, 'host': None}, fault, fault['details'])
+                self._tasks.end_task(ctx, uuid, 'conductor_unshelve_instance', None, {'task_state': None},
+                                     {'task_state': states.UNSHELVING, 'host': None}, fault, fault['details'])
             except (exception.InstanceChanged, exception.InstanceNotFound):
                 LOG.info('Shelved server %s was changed or deleted meanwhile.', uuid)
             return None

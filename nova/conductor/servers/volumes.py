@@ -3,13 +3,20 @@
 A compute host holds no account of the block storage; it asks for what it needs here, by the uuid of a block device
 mapping, whose row says how far things are: a volume, an attachment, a connection.
 """
+import collections
 import contextlib
 import json
 import logging
 import tempfile
+import typing
 
 from nova import context
 from nova import exception
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
+from nova.conductor.servers.image_grants import ImageGrants
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -18,21 +25,23 @@ from nova.objects.instance import REIMAGE
 LOG = logging.getLogger(__name__)
 
 USABLE = ('available', 'in-use', 'reserved', 'attaching')
-# action -> what takes it back
-_GIVE_UP = {'attach_volume': 'volume_detached', 'detach_volume': 'volume_stays', 'swap_volume': 'volume_not_swapped'}
 BROKEN = ('error', 'error_deleting', 'deleting')
 
 
 class Volumes:
-    """The part of the conductor's manager that works on volumes; mixed into it.
+    """Works on volumes; see interface.py for its methods."""
 
-    Needs ``self._cell_db``, ``self._volumes`` (nova.volume.api.Volumes), image_grants.Granter and ``self._doubtful``: a
-    deque of (uuid of a device, column of its row, ids of which the block storage has one too many).
-    """
+    def __init__(self, services: CellServices, grants: ImageGrants) -> None:
+        self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
+        # (uuid of a device, column of its row, ids of which the block storage has one too many)
+        self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
+        # action in the background -> what takes it back
+        self._take_back = {'attach_volume': self.volume_detached, 'detach_volume': self.volume_stays,
+                           'swap_volume': self.volume_not_swapped}
 
     # ---- all volumes of a server: builds and moves
 
-    def prepare_volumes(self, ctx, instance_uuid, connector):
+    def prepare_volumes(self, ctx: Context, instance_uuid: str, connector: Row | None) -> list[Row]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             row = instances.get(conn, instance_uuid)
@@ -41,8 +50,8 @@ class Volumes:
             raise exception.BuildFailed(instance_id=instance_uuid, reason='the hypervisor cannot attach volumes')
         return [self._prepare(ctx, row, device, connector) for device in devices]
 
-    def _prepare(self, ctx, row, device, connector):
-        """One step, or all that are possible now; the device's row then."""
+    def _prepare(self, ctx: Context, row: Row, device: Row, connector: Row) -> Row:
+        """Do all steps that are possible now; return the device's row then."""
         system = _system(ctx)
         if device['volume_id'] is None:
             device = self._make(ctx, row, device)
@@ -51,7 +60,7 @@ class Volumes:
             return device
         if info is not None:
             device = self._renew(system, row['uuid'], device)
-        volume = self._volumes.get(system, device['volume_id'])
+        volume = self._storage.get(system, device['volume_id'])
         if volume['status'] in BROKEN:
             raise exception.BuildFailed(instance_id=row['uuid'], reason=f'volume {volume["id"]} is in status '
                                                                         f'{volume["status"]}')
@@ -61,29 +70,29 @@ class Volumes:
             device = self._reserve(system, row['uuid'], device)
         return self._connect(system, device, connector)
 
-    def _make(self, ctx, row, device):
+    def _make(self, ctx: Context, row: Row, device: Row) -> Row:
         owner = context.RequestContext.from_dict({**ctx.to_dict(), 'overwrite': False})
         owner.project_id, owner.user_id, owner.is_admin = row['project_id'], row['user_id'], ctx.is_admin
-        made = self._volumes.create(
+        made = self._storage.create(
             owner, device['volume_size'], image_id=device['image_id'], snapshot_id=device['snapshot_id'],
             volume_type=device['volume_type'], availability_zone=None)
         values = {'volume_id': made['id'], 'volume_size': made['size']}
         if not self._note(device, values, 'volume_id'):
-            self._volumes.delete(_system(ctx), made['id'])
+            self._storage.delete(_system(ctx), made['id'])
             raise exception.InstanceNotFound(instance_id=row['uuid'])
         return {**device, **values}
 
-    def _reserve(self, system, instance_uuid, device):
-        attachment_id = self._volumes.attach(system, device['volume_id'], instance_uuid)
+    def _reserve(self, system: Context, instance_uuid: str, device: Row) -> Row:
+        attachment_id = self._storage.attach(system, device['volume_id'], instance_uuid)
         if not self._note(device, {'attachment_id': attachment_id}, 'attachment_id'):
-            self._volumes.detach(system, attachment_id)
+            self._storage.detach(system, attachment_id)
             raise exception.InstanceNotFound(instance_id=instance_uuid)
         return {**device, 'attachment_id': attachment_id}
 
-    def _note(self, device, values, column):
+    def _note(self, device: Row, values: dict[str, typing.Any], column: str) -> bool:
         """Write into a device's row what the block storage has made for it; False when the row is gone.
 
-        Who is not told whether it was written asks for another one. Which of them is left over the row tells later.
+        A caller that gets no answer asks for another one. The row says later which of them is left over.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)
@@ -91,8 +100,8 @@ class Volumes:
             self._doubtful.append((device['uuid'], column, {values[column], device[column]} - {None}))
             raise
 
-    def settle_volumes(self):
-        """Give back the volumes and attachments whose devices, as it turned out, have others."""
+    def settle_volumes(self) -> None:
+        """Give back volumes and attachments whose devices have others."""
         for _ in range(len(self._doubtful)):
             bdm_uuid, column, made = doubt = self._doubtful.popleft()
             try:
@@ -103,23 +112,23 @@ class Volumes:
                 self._doubtful.append(doubt)
                 raise
 
-    def _give_back(self, column, ident):
-        remove = self._volumes.detach if column == 'attachment_id' else self._volumes.delete
+    def _give_back(self, column: str, ident: str) -> None:
+        remove = self._storage.detach if column == 'attachment_id' else self._storage.delete
         with contextlib.suppress(exception.NotFound, exception.Forbidden):
             remove(context.admin_context(), ident)
 
-    def _connect(self, system, device, connector):
-        info = self._volumes.connect(system, device['attachment_id'], connector, device['device_name'])
+    def _connect(self, system: Context, device: Row, connector: Row) -> Row:
+        info = self._storage.connect(system, device['attachment_id'], connector, device['device_name'])
         self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info})
         return {**device, 'connection_info': info}
 
-    def complete_volumes(self, ctx, instance_uuid):
+    def complete_volumes(self, ctx: Context, instance_uuid: str) -> None:
         for device in self._cell_db.run(block_devices.show_volumes, instance_uuid):
             if device['attachment_id']:
-                self._volumes.complete(_system(ctx), device['attachment_id'])
+                self._storage.complete(_system(ctx), device['attachment_id'])
 
-    def disconnect_volumes(self, ctx, instance_uuid):
-        """Another attachment without a host takes the place of each: the volumes stay the server's all the time."""
+    def disconnect_volumes(self, ctx: Context, instance_uuid: str) -> None:
+        """Replace each attachment by one without a host: the volumes stay the server's all the time."""
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             devices = _volumes_of(conn, instance_uuid)
@@ -127,17 +136,17 @@ class Volumes:
             if device['volume_id'] is not None and device['connection_info'] is not None:
                 self._renew(system, instance_uuid, device)
 
-    def _renew(self, system, instance_uuid, device):
-        """A fresh attachment, without a host yet, in the place of the present one."""
-        fresh = self._volumes.attach(system, device['volume_id'], instance_uuid)
+    def _renew(self, system: Context, instance_uuid: str, device: Row) -> Row:
+        """Replace the attachment by one that has no host yet; return the device's row then."""
+        fresh = self._storage.attach(system, device['volume_id'], instance_uuid)
         values = {'attachment_id': fresh, 'connection_info': None}
         if not self._note(device, values, 'attachment_id'):
-            self._volumes.detach(system, fresh)
+            self._storage.detach(system, fresh)
             raise exception.InstanceNotFound(instance_id=instance_uuid)
-        self._volumes.detach(system, device['attachment_id'])
+        self._storage.detach(system, device['attachment_id'])
         return {**device, **values}
 
-    def release_volumes(self, ctx, instance_uuid, row):
+    def release_volumes(self, ctx: Context, instance_uuid: str, row: Row | None) -> None:
         """Give back the volumes of a server that ends, and delete those that are to go with it.
 
         :param row: of the server, None when it is gone
@@ -149,11 +158,11 @@ class Volumes:
         for device in devices:
             try:
                 if device['attachment_id']:
-                    self._volumes.detach(system, device['attachment_id'])
+                    self._storage.detach(system, device['attachment_id'])
                     self._cell_db.run(block_devices.update, device['uuid'],
                                       {'attachment_id': None, 'connection_info': None})
                 if device['volume_id'] and device['delete_on_termination']:
-                    self._volumes.delete(system, device['volume_id'])
+                    self._storage.delete(system, device['volume_id'])
             except exception.Unavailable:
                 raise
             except exception.NovaException as error:
@@ -162,54 +171,54 @@ class Volumes:
         if devices:
             self.release_attachments(ctx, instance_uuid)      # of a swap that was under way
 
-    def give_up_volume(self, ctx, action):
+    def give_up_volume(self, ctx: Context, action: Row) -> None:
         """Take back what an attach, a detach or a swap that its host never finished has begun."""
-        method = _GIVE_UP.get(action['action'])
-        if method is not None:
+        take_back = self._take_back.get(action['action'])
+        if take_back is not None:
             try:
-                getattr(self, method)(ctx, action['instance_uuid'], **(action['arguments'] or {}))
+                take_back(ctx, action['instance_uuid'], **(action['arguments'] or {}))
             except (exception.InstanceChanged, exception.InstanceNotFound) as error:
                 LOG.info('Nothing is left of %s: %s', action['action'], error.message)
 
-    def release_attachments(self, ctx, instance_uuid):
-        """Give back what a server holds that was never stored."""
-        for attachment_id in self._volumes.attachments_of(_system(ctx), instance_uuid):
-            self._volumes.detach(_system(ctx), attachment_id)
+    def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
+        """Give back the attachments of a server that no row names."""
+        for attachment_id in self._storage.attachments_of(_system(ctx), instance_uuid):
+            self._storage.detach(_system(ctx), attachment_id)
 
     # ---- one volume
 
-    def connect_volume(self, ctx, instance_uuid, bdm_uuid, connector):
+    def connect_volume(self, ctx: Context, instance_uuid: str, bdm_uuid: str, connector: Row) -> Row:
         device = self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] is None:
             device = self._reserve(_system(ctx), instance_uuid, device)
         return self._connect(_system(ctx), device, connector)
 
-    def volume_attached(self, ctx, instance_uuid, bdm_uuid):
+    def volume_attached(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
         device = self._device(instance_uuid, bdm_uuid)
-        self._volumes.complete(_system(ctx), device['attachment_id'])
+        self._storage.complete(_system(ctx), device['attachment_id'])
         self._cell_db.run(block_devices.show_volumes, instance_uuid)
 
-    def volume_detached(self, ctx, instance_uuid, bdm_uuid):
+    def volume_detached(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
         try:
             device = self._device(instance_uuid, bdm_uuid)
         except exception.InstanceChanged:
             return
         if device['attachment_id']:
-            self._volumes.detach(_system(ctx), device['attachment_id'])
+            self._storage.detach(_system(ctx), device['attachment_id'])
 
-        def forget(conn):
+        def forget(conn: Connection) -> None:
             block_devices.delete(conn, bdm_uuid)
             block_devices.show_volumes(conn, instance_uuid)
         self._cell_db.run(forget)
 
-    def volume_stays(self, ctx, instance_uuid, bdm_uuid):
+    def volume_stays(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
         device = self._device(instance_uuid, bdm_uuid)
-        self._volumes.roll_detaching(_system(ctx), device['volume_id'])
+        self._storage.roll_detaching(_system(ctx), device['volume_id'])
 
-    def get_volume_device(self, ctx, instance_uuid, bdm_uuid):
+    def get_volume_device(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> Row:
         return self._device(instance_uuid, bdm_uuid)
 
-    def _device(self, instance_uuid, bdm_uuid):
+    def _device(self, instance_uuid: str, bdm_uuid: str) -> Row:
         """:raises InstanceChanged: the mapping is gone"""
         with self._cell_db.reader() as conn:
             device = block_devices.get(conn, bdm_uuid)
@@ -217,69 +226,64 @@ class Volumes:
             raise exception.InstanceChanged(instance_id=instance_uuid)
         return device
 
-    def refresh_volume(self, ctx, instance_uuid, bdm_uuid):
+    def refresh_volume(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> Row:
         device = self._device(instance_uuid, bdm_uuid)
-        values = {'volume_size': self._volumes.get(_system(ctx), device['volume_id'])['size']}
+        values = {'volume_size': self._storage.get(_system(ctx), device['volume_id'])['size']}
         self._cell_db.run(block_devices.update, bdm_uuid, values)
         return {**device, **values}
 
-    def volume_snapshot(self, snapshot_id):
-        """A snapshot, as nova.volume.api.Volumes has it.
-
-        :raises VolumeSnapshotNotFound:
-        """
-        return self._volumes.get_snapshot(context.admin_context(), snapshot_id)
-
-    def volume_snapshot_status(self, ctx, snapshot_id, status, progress):
-        self._volumes.update_snapshot_status(_system(ctx), snapshot_id, status, progress)
+    def volume_snapshot_status(self, ctx: Context, snapshot_id: str, status: str, progress: str) -> None:
+        self._storage.update_snapshot_status(_system(ctx), snapshot_id, status, progress)
 
     # ---- one volume for another
 
-    def connect_new_volume(self, ctx, attachment_id, connector, device_name):
-        return self._volumes.connect(_system(ctx), attachment_id, connector, device_name)
+    def connect_new_volume(self, ctx: Context, attachment_id: str, connector: Row, device_name: str | None) -> Row:
+        return self._storage.connect(_system(ctx), attachment_id, connector, device_name)
 
-    def volume_swapped(self, ctx, instance_uuid, bdm_uuid, new_volume_id, new_attachment_id, connection_info):
+    def volume_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
+                       new_attachment_id: str, connection_info: Row) -> None:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] == new_attachment_id:
             return                        # done before
         old = device['volume_id']
-        self._volumes.complete(system, new_attachment_id)
-        self._volumes.detach(system, device['attachment_id'])
-        stays = self._volumes.complete_migration(system, old, new_volume_id, False)
+        self._storage.complete(system, new_attachment_id)
+        self._storage.detach(system, device['attachment_id'])
+        stays = self._storage.complete_migration(system, old, new_volume_id, False)
 
-        def write(conn):
+        def write(conn: Connection) -> None:
             block_devices.update(conn, bdm_uuid, {
                 'volume_id': stays, 'attachment_id': new_attachment_id, 'connection_info': connection_info})
             block_devices.show_volumes(conn, instance_uuid)
         self._cell_db.run(write)
 
-    def volume_not_swapped(self, ctx, instance_uuid, bdm_uuid, new_volume_id, new_attachment_id):
+    def volume_not_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
+                           new_attachment_id: str) -> None:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
-        self._volumes.detach(system, new_attachment_id)
-        self._volumes.roll_detaching(system, device['volume_id'])
-        self._volumes.complete_migration(system, device['volume_id'], new_volume_id, True)
+        self._storage.detach(system, new_attachment_id)
+        self._storage.roll_detaching(system, device['volume_id'])
+        self._storage.complete_migration(system, device['volume_id'], new_volume_id, True)
 
-    def reimage_root(self, ctx, instance_uuid, image_id):
+    def reimage_root(self, ctx: Context, instance_uuid: str, image_id: str) -> None:
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             root = next(row for row in _volumes_of(conn, instance_uuid) if row['boot_index'] == 0)
             if instances.get(conn, instance_uuid)['system_metadata'].get(REIMAGE) != image_id:
-                raise exception.ImageNotFound(image_id=image_id)         # not what the rebuild was asked for
+                raise exception.ImageNotFound(image_id=image_id)         # not that of the rebuild
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
-        elif self._volumes.get(system, root['volume_id'])['status'] == 'downloading':
+        elif self._storage.get(system, root['volume_id'])['status'] == 'downloading':
             return                        # it has begun already
-        self._volumes.reimage(system, root['volume_id'], image_id)
+        self._storage.reimage(system, root['volume_id'], image_id)
 
     # ---- images of servers that boot from a volume
 
-    def snapshot_volumes(self, ctx, instance_uuid, image_id):
-        """Snapshots of all volumes; the image has no data of its own and names them."""
+    def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str) -> None:
+        """Make snapshots of all volumes; the image has no data of its own and names them."""
         system, made = _system(ctx), []
         with self._cell_db.reader() as conn:
             if image_id not in instance_actions.images_of_open(conn, instance_uuid):
                 raise exception.ImageNotFound(image_id=image_id)
-        images = self._images_of(ctx, instance_uuid, write=[image_id])
+        images = self._grants.images_of(ctx, instance_uuid, write=[image_id])
         image = images.show(image_id)
         if image['status'] == 'active':
             return                        # done before
@@ -290,7 +294,7 @@ class Volumes:
         try:
             mapping = []
             for device in devices:
-                snapshot = self._volumes.create_snapshot(system, device['volume_id'],
+                snapshot = self._storage.create_snapshot(system, device['volume_id'],
                                                          f'snapshot for {row["display_name"]}'[:255])
                 made.append(snapshot['id'])
                 mapping.append(_mapping(device, snapshot))
@@ -301,12 +305,12 @@ class Volumes:
                 images.upload(image_id, nothing.name, 'raw')
         except Exception:
             for snapshot_id in made:
-                self._volumes.delete_snapshot(system, snapshot_id)
+                self._storage.delete_snapshot(system, snapshot_id)
             raise
 
 
-def _left_over(conn, bdm_uuid, column, made):
-    """Those of the ids that the row of a device does not name. A volume that somebody may have used is none of them:
+def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:
+    """Return those of the ids that the row of a device does not name. A volume that may have been used is none of them:
     the server had it, and is deleted or has another one in its place.
     """
     device = block_devices.lock(conn, bdm_uuid)
@@ -316,17 +320,17 @@ def _left_over(conn, bdm_uuid, column, made):
     return made - {device and device[column]}
 
 
-def _volumes_of(conn, instance_uuid):
+def _volumes_of(conn: Connection, instance_uuid: str) -> list[Row]:
     return [row for row in block_devices.by_instance(conn, instance_uuid) if row['destination_type'] == 'volume']
 
 
-def _system(ctx):
-    """The deployment itself, in the name of the same request: a user's token may have run out by now."""
+def _system(ctx: Context) -> Context:
+    """Return the context of the deployment, of the same request: a user's token may have expired by now."""
     return context.admin_context(ctx.request_id)
 
 
-def _mapping(device, snapshot):
-    """What a server made of the image gets for this device."""
+def _mapping(device: Row, snapshot: Row) -> Row:
+    """Return the block device mapping of servers that are made from the image, for this device."""
     return {'source_type': 'snapshot', 'destination_type': 'volume', 'snapshot_id': snapshot['id'],
             'volume_size': snapshot['size'], 'boot_index': device['boot_index'], 'device_name': device['device_name'],
             'device_type': device['device_type'], 'disk_bus': device['disk_bus'], 'tag': device['tag'],

@@ -1,10 +1,10 @@
 """Cold moves: resize and migrate, from the request to the confirmation.
 
 The move's row and the server's task state say where it is; ``continue_move`` sends the step that follows from them,
-whoever asks: the API that began it, a host that has started again, or the reconciler. Steps are done by the computes
-(compute/resize.py), which end each with one of the calls here: one transaction, then the next step.
+for every caller: the API that began it, a host that has started again, or the reconciler. Computes do the steps
+(compute/resize.py), and end each with one of the calls here: one transaction, then the next step.
 
-    resize_prep        pre-migrating    the destination is chosen and asked             prep_resize
+    resize_prep        pre-migrating    the destination is chosen and checks it         prep_resize
     resize_migrating   migrating        the source stops the guest and puts it aside    resize_instance
     resize_migrated    post-migrating   the server's row has moved
     resize_finish                       the destination makes the guest                 finish_resize
@@ -14,11 +14,19 @@ whoever asks: the API that began it, a host that has started again, or the recon
                                         the source brings it back                       finish_revert_resize
 """
 import logging
+import typing
 
 from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Fault
+from nova.conductor.cell_services import Row
+from nova.conductor.servers.specs import RequestSpecs
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import quotas
 from nova.db.servers import history
@@ -45,7 +53,7 @@ _FAULT = ('code', 'message', 'details', 'created')
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
 
 
-def next_step(task_state, migration):
+def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
     """(method of a compute, its host) that a server in this task state waits for; None: the choice of a destination.
 
     :param migration: its open move
@@ -58,13 +66,15 @@ def next_step(task_state, migration):
     return method, migration[end]
 
 
-class Migrator:
-    """The part of the conductor's manager that moves servers; mixed into it.
+class ColdMoves:
+    """Moves servers; see interface.py for its methods."""
 
-    Needs ``self._cell_db``, ``self._api_db``, ``self._conf``, ``self._scheduler`` and ``self._compute``.
-    """
+    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs) -> None:
+        self._services, self._conf = services, services.conf
+        self._cell_db, self._api_db = services.cell_db, services.api_db
+        self.notices, self._specs = notices, specs
 
-    def continue_move(self, ctx, instance_uuid):
+    def continue_move(self, ctx: Context, instance_uuid: str) -> None:
         """Send what the server of a cold move waits for; nothing when it waits for nothing."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
@@ -80,7 +90,7 @@ class Migrator:
         else:
             self._send_step(ctx, row, migration, *step)
 
-    def continue_moves(self, ctx, host, kept):
+    def continue_moves(self, ctx: Context, host: str, kept: list[str]) -> list[dict[str, typing.Any]]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             moves = server_migrations.open_on_host(conn, host)
@@ -96,25 +106,25 @@ class Migrator:
                 LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
         living = {uuid for uuid in kept if uuid in rows and rows[uuid]['host'] == host}
-        # of one that lives elsewhere a host hears no more than that
+        # of a server on another host the answer says no more than that
         return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in living else objects.Instance(uuid=uuid),
                  'returns': uuid in living}
                 for uuid in kept if uuid not in needed and (uuid in rows or uuid in gone)]
 
     # ---- the destination ----
 
-    def _seek(self, ctx, row, migration):
-        """Choose and claim a destination, and ask it."""
+    def _seek(self, ctx: Context, row: Row, migration: Row) -> None:
+        """Choose and claim a destination, and send it the first step."""
         uuid, arguments = row['uuid'], migration['arguments']
-        spec = self.specs([uuid]).get(uuid)
+        spec = self._specs.of([uuid]).get(uuid)
         if spec is None:
             return
         try:
-            selections = self._scheduler.select_move(
+            selections = self._services.scheduler.select_move(
                 ctx, spec=spec, migration_id=migration['id'], target=arguments.get('host'), force=False,
                 ignore=[*arguments.get('ignore', ()), *arguments.get('tried', ())])
         except exception.Unavailable as error:
-            self.wait_for(error, uuid)
+            self._services.retry_soon(error, uuid)
             return
         except exception.NovaException as error:
             LOG.info('Server %s finds no other host: %s', uuid, error.message)
@@ -126,9 +136,10 @@ class Migrator:
                 migration = server_migrations.get(conn, migration['id'])
             self._send_step(ctx, row, migration, 'prep_resize', migration['dest_compute'])
 
-    def move_refused(self, ctx, migration_id, host, fault):
-        """The destination cannot take it: the next one is tried."""
-        def write(conn):
+    @notices.observed
+    def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
+        """The destination cannot take it: try the next one."""
+        def write(conn: Connection) -> tuple[Row, int] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if migration['status'] != 'pre-migrating' or migration['held_host'] != host:
                 return None
@@ -148,9 +159,10 @@ class Migrator:
         else:
             self.continue_move(ctx, migration['instance_uuid'])
 
-    def move_accepted(self, ctx, migration_id, host):
+    @notices.observed
+    def move_accepted(self, ctx: Context, migration_id: int, host: str) -> None:
         """The destination can take it: the source begins."""
-        def write(conn):
+        def write(conn: Connection) -> tuple[Row | None, Row | None]:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
                     'status': ['pre-migrating', 'migrating'], 'held_host': host, 'swapped': False}):
@@ -164,12 +176,13 @@ class Migrator:
 
     # ---- the server moves ----
 
-    def move_sent(self, ctx, migration_id, host, guest):
+    @notices.observed
+    def move_sent(self, ctx: Context, migration_id: int, host: str, guest: dict[str, typing.Any]) -> None:
         """The source has put the guest aside: from here on the server is the destination's."""
-        def write(conn):
+        def write(conn: Connection) -> tuple[Row | None, Row]:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped'] and migration['status'] == 'post-migrating':
-                return instances.get(conn, migration['instance_uuid']), migration        # it comes a second time
+                return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
             if migration['status'] in _SENT:
                 return None, migration
             arguments = {**migration['arguments'], 'guest': guest}
@@ -183,9 +196,10 @@ class Migrator:
         if row is not None:
             self._send_step(ctx, row, migration, *_step_of(_FINISHING, migration))
 
-    def move_finished(self, ctx, migration_id, host, power_state, network_info):
+    @notices.observed
+    def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
         """The destination has the guest: the server waits for its owner."""
-        def write(conn):
+        def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] == 'finished':
                 return
@@ -196,15 +210,16 @@ class Migrator:
             server_migrations.update(conn, migration_id, {'status': 'finished', 'arguments': arguments})
         self._cell_db.run(write)
 
-    def move_confirmed(self, ctx, migration_id, host):
-        """The source has forgotten the server, or is not asked: the move is over."""
+    @notices.observed
+    def move_confirmed(self, ctx: Context, migration_id: int, host: str | None) -> None:
+        """The source has removed what it had, or is down: the move is over."""
         migration = self._move(migration_id)
         if migration['status'] != 'confirming':
             return
         self._settle_quota(migration['instance_uuid'], 'new_flavor', migration)
         self._api_db.run(_note_flavor, migration['instance_uuid'], migration['new_flavor'])
 
-        def write(conn):
+        def write(conn: Connection) -> None:
             row = instances.get(conn, migration['instance_uuid'])
             off = row['power_state'] == states.SHUTDOWN
             _end(conn, migration, 'compute_confirm_resize', host, None, {
@@ -212,17 +227,17 @@ class Migrator:
             server_migrations.release(conn, migration_id, status='confirmed')
         self._cell_db.run(write)
 
-    def move_dropped(self, ctx, migration_id, host):
+    def move_dropped(self, ctx: Context, migration_id: int, host: str) -> None:
         """The destination has removed the guest: the server is the source's again."""
         if self._move(migration_id)['status'] == 'reverted':
-            return                                              # it comes a second time
+            return                                              # a repeated call
         row, migration = self._cell_db.run(self._swap_back, migration_id, None)
         self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
 
-    def _swap_back(self, conn, migration_id, fault):
+    def _swap_back(self, conn: Connection, migration_id: int, fault: Fault | None) -> tuple[Row, Row]:
         migration = server_migrations.get(conn, migration_id)
         if not migration['swapped'] and migration['status'] == 'reverting':
-            return instances.get(conn, migration['instance_uuid']), migration        # it comes a second time
+            return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
         arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
         if fault is not None:
             arguments['fault'] = _plain(fault)
@@ -233,15 +248,16 @@ class Migrator:
                     'host': migration['dest_compute']})
         return row, server_migrations.get(conn, migration_id)
 
-    def move_reverted(self, ctx, migration_id, host, power_state, network_info):
-        """The source has the guest again: the move is over, as it was wished or because the destination failed."""
+    @notices.observed
+    def move_reverted(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
+        """The source has the guest again: the move is over, as requested or because the destination failed."""
         migration = self._move(migration_id)
         if migration['status'] != 'reverting':
             return
         self._settle_quota(migration['instance_uuid'], 'old_flavor', migration)
         fault = migration['arguments'].get('fault')
 
-        def write(conn):
+        def write(conn: Connection) -> None:
             _end(conn, migration, 'compute_finish_revert_resize', host, fault, {
                 'vm_state': migration['arguments']['old_vm_state'], 'power_state': power_state,
                 'network_info': network_info}, {'task_state': states.RESIZE_REVERTING, 'host': host})
@@ -250,7 +266,8 @@ class Migrator:
 
     # ---- what fails ----
 
-    def move_failed(self, ctx, migration_id, host, event, fault):
+    @notices.observed
+    def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: Fault) -> None:
         """A step failed, and its host has undone what it did: the server goes back to what it was before it."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
@@ -267,9 +284,9 @@ class Migrator:
             LOG.info('Server %s was deleted or changed while its move failed.', row['uuid'])
             self._settle_quota(row['uuid'])
 
-    def _return_move(self, ctx, migration_id, host, event, fault):
+    def _return_move(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: Fault) -> None:
         """The destination could not make the guest: the source brings it back."""
-        def write(conn):
+        def write(conn: Connection) -> tuple[Row, Row]:
             row, migration = self._swap_back(conn, migration_id, fault)
             instance_actions.add_event(conn, row['uuid'], event, host=host, error=fault['message'],
                                        traceback=fault['details'])
@@ -277,10 +294,10 @@ class Migrator:
         row, migration = self._cell_db.run(write)
         self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
 
-    def _end_move(self, row, migration, host, event, fault):
-        """Nothing has to be undone any more: one write ends it.
+    def _end_move(self, row: Row, migration: Row, host: str | None, event: str, fault: Fault) -> None:
+        """End a move of which nothing has to be undone any more, in one write.
 
-        A confirmation or a revert that failed can be asked for again; only a guest that its source cannot start
+        A confirmation or a revert that failed can be requested again; only a guest that its source cannot start
         again leaves the server in ERROR, from which a hard reboot may help.
         """
         task_state = row['task_state']
@@ -292,7 +309,7 @@ class Migrator:
         if over:
             self._settle_quota(row['uuid'], 'old_flavor', migration)
 
-        def write(conn):
+        def write(conn: Connection) -> None:
             _end(conn, migration, event, host, fault, values, {'task_state': task_state, 'host': row['host']})
             if over:
                 server_migrations.release(conn, migration['id'], status=over)
@@ -300,9 +317,10 @@ class Migrator:
                 server_migrations.update(conn, migration['id'], {'status': 'finished'})
         self._cell_db.run(write)
 
-    def drop_moves(self, conn, uuid):
-        """The server is being deleted: what its moves hold is given back, in the transaction of the caller.
+    def end_all(self, conn: Connection, uuid: str) -> set[str]:
+        """Give back what the moves of a server hold that is being deleted.
 
+        :param conn: of the caller's transaction
         :returns: the other hosts that may have something of it
         """
         hosts = set()
@@ -312,45 +330,42 @@ class Migrator:
                                       status='confirmed' if move['status'] == 'finished' else 'error')
         return hosts
 
-    def _drop_on(self, ctx, host, uuid):
+    def drop_on(self, ctx: Context, host: str, uuid: str) -> None:
         """Have a host remove all it has of a server; one that is down finds out when it is back."""
         try:
-            self._compute.drop_moved(ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
+            self._services.compute.drop_moved(ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
         except exception.Unavailable as error:
             LOG.info('Host %s removes what it has of server %s when it is back: %s', host, uuid, error.message)
 
-    # ---- inside ----
+    # ---- steps and rows ----
 
-    def _move(self, migration_id):
+    def _move(self, migration_id: int) -> Row:
         with self._cell_db.reader() as conn:
             return server_migrations.get(conn, migration_id)
 
-    def _send_step(self, ctx, row, migration, method, host):
+    @notices.observed
+    def _send_step(self, ctx: Context, row: Row, migration: Row, method: str, host: str) -> None:
         arguments = {'instance': objects.Instance.from_row(row), 'migration': objects.Migration.from_row(migration)}
         if method == 'finish_resize':
-            arguments['spec'] = self.get_request_spec(ctx, row['uuid'])
-        if method == 'confirm_resize' and not self._is_up(host):
-            # it will find, when it is back, that nobody needs what it keeps
+            arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])
+        if method == 'confirm_resize' and not self._services.host_is_up(host):
+            # it will find, when it is back, that no move needs what it keeps
             self.move_confirmed(ctx, migration['id'], None)
             return
-        if method == 'prep_resize' and not self._is_up(host):
+        if method == 'prep_resize' and not self._services.host_is_up(host):
             # a broker would keep the message for it
             self.move_refused(ctx, migration['id'], host, faults.fault(exception.HostUnavailable(host=host)))
             return
         try:
-            getattr(self._compute, method)(ctx, server=host, **arguments)
+            getattr(self._services.compute, method)(ctx, server=host, **arguments)
         except exception.Unavailable as error:
             if method == 'prep_resize':
                 self.move_refused(ctx, migration['id'], host, faults.fault(error))
             else:
-                self.wait_for(error, row['uuid'])
+                self._services.retry_soon(error, row['uuid'])
 
-    def _is_up(self, host):
-        with self._cell_db.reader() as conn:
-            return self.host_is_up(conn, host)
-
-    def _settle_quota(self, uuid, flavor=None, migration=None):
-        """What the project's quota counts of a server: that flavor of a move, or as much as its move may need.
+    def _settle_quota(self, uuid: str, flavor: str | None = None, migration: Row | None = None) -> None:
+        """Let the project's quota count that flavor of a server's move, or as much as the move may need.
 
         It is written before the server is free for the next move, whose request reserves its own.
         """
@@ -364,24 +379,25 @@ class Migrator:
             self._api_db.run(quotas.set_size, uuid, *sizes)
 
 
-def _step_of(step, migration):
+def _step_of(step: tuple[str, str], migration: Row) -> tuple[str, str]:
     method, end = step
     return method, migration[end]
 
 
-def _note_flavor(conn, uuid, flavor):
-    """What is placed or built of the server from now on has this flavor."""
+def _note_flavor(conn: Connection, uuid: str, flavor: Row) -> None:
+    """Let the server be placed and built with this flavor from now on."""
     spec = request_specs.get_many(conn, [uuid]).get(uuid)
     if spec is not None:
         spec.flavor = flavor
         request_specs.update(conn, spec)
 
 
-def _plain(fault):
+def _plain(fault: Fault) -> Fault:
     return {name: fault[name] for name in _FAULT}
 
 
-def _end(conn, migration, event, host, fault, values, expect):
+def _end(conn: Connection, migration: Row, event: str, host: str | None, fault: Fault | None,
+         values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> None:
     """The last write of an action on a server: its row, the event, the action."""
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}

@@ -1,4 +1,4 @@
-"""A cell that follows the API database: aggregates of hosts, groups of servers, images to be fetched ahead of time."""
+"""A cell is synchronized with the API database: aggregates of hosts, groups of servers, images to be cached."""
 import datetime
 import itertools
 import logging
@@ -6,6 +6,8 @@ import logging
 from nova import context
 from nova import exception
 from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
 from nova.db.placement import aggregates
 from nova.db.placement import image_cache
 from nova.db.placement import server_groups
@@ -15,14 +17,15 @@ from nova.image import grants
 LOG = logging.getLogger(__name__)
 
 
-class Follower:
-    """The part of the conductor's manager that sees to it; mixed into it beside Builder.
+class Synchronization:
+    """Mends rows of the cell that do not say what the API database does."""
 
-    Needs ``self._images``.
-    """
+    def __init__(self, services: CellServices) -> None:
+        self._services, self._conf = services, services.conf
+        self._cell_db, self._api_db = services.cell_db, services.api_db
 
-    def follow_zones(self):
-        """Mend every host whose row does not say what the aggregates do; {host: zone} of the hosts that changed it.
+    def follow_zones(self) -> dict[str, str]:
+        """Mend every host whose row does not say what the aggregates do; return {host: zone} of those that changed it.
 
         It finds something where the API died between its two writes, or the default zone has another name now.
         """
@@ -35,11 +38,11 @@ class Follower:
         if not different and not others:
             return {}
 
-        def run(conn):
+        def run(conn: Connection) -> dict[str, str]:
             aggregates.lock(conn)
             in_zones, now = aggregates.zones(conn, different), aggregates.described(conn, others)
 
-            def write(cell_conn):
+            def write(cell_conn: Connection) -> dict[str, str]:
                 zones.describe(cell_conn, {host: now.get(host, []) for host in others})
                 return zones.mend(cell_conn, {host: self._zone(in_zones, host) for host in different})
             return self._cell_db.run(write)
@@ -48,11 +51,11 @@ class Follower:
             LOG.warning('Host %s is in availability zone %s from now on.', host, zone)
         return mended
 
-    def _zone(self, found, host):
+    def _zone(self, found: dict[str, str], host: str) -> str:
         return found.get(host, self._conf.default_availability_zone)
 
-    def forget_groups(self):
-        """Take servers out of groups that are gone: one that was made while its group was deleted says it is in it."""
+    def forget_groups(self) -> set[str]:
+        """Take servers out of groups that are gone: one that was made while its group was deleted still names it."""
         with self._cell_db.reader() as conn:
             mentioned = server_groups.mentioned(conn)
         with self._api_db.reader() as conn:
@@ -61,16 +64,16 @@ class Follower:
             self._cell_db.run(server_groups.forget, list(lost))
         return lost
 
-    def image_cached(self, ctx, host, image_id, reason):
-        self._cell_db.run(image_cache.done, host, image_id, reason)
+    def resend_image_caching(self) -> int:
+        """Repeat requests to hosts that gave no answer, and give up what is older than anything takes.
 
-    def resend_image_caching(self):
-        """Ask hosts again that said nothing, and give up what is older than anything takes; the number asked."""
+        :returns: the number of images that were requested again
+        """
         now = utils.utcnow()
         self._cell_db.run(image_cache.expire, now)
         with self._cell_db.reader() as conn:
             rows = image_cache.overdue(conn, now)
-            up = {host for host in {row['host'] for row in rows} if self.host_is_up(conn, host)}
+            up = {host for host in {row['host'] for row in rows} if self._services.host_is_up(host, conn)}
         oldest = now - datetime.timedelta(seconds=self._conf.conductor.task_give_up)
         lost = [row['id'] for row in rows if row['created_at'] < oldest]
         if lost:
@@ -82,11 +85,11 @@ class Follower:
             self._cell_db.run(image_cache.postpone, [row['id'] for row in waiting], later)
         mine = sorted((row for row in waiting if row['host'] in up), key=lambda row: (row['host'], row['request_id']))
         for (host, request_id), group in itertools.groupby(mine, lambda row: (row['host'], row['request_id'])):
+            image_ids = [row['image_id'] for row in group]
+            grant = grants.make(None, host, self._conf.conductor.task_give_up, image_ids)
             try:
-                image_ids = [row['image_id'] for row in group]
-                grant = self._images.grant(grants.make(None, host, self._conf.conductor.task_give_up, image_ids))
-                self._compute.cache_images(context.admin_context(request_id), server=host, image_ids=image_ids,
-                                           grant=grant)
+                self._services.compute.cache_images(context.admin_context(request_id), server=host, image_ids=image_ids,
+                                                    grant=self._services.images.grant(grant))
             except exception.Unavailable as error:
                 LOG.warning('Host %s fetches images later: %s', host, error.message)
         return len(mine)

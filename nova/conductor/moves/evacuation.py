@@ -6,14 +6,22 @@
     done            it is there; its guest on the old host, if any, goes when that host is back
     completed       that is done
 
-A host that lives keeps its servers: that it is down stands in the condition of the same transaction in which a server
+A host that is up keeps its servers: that it is down stands in the condition of the same transaction in which a server
 leaves it, and a heartbeat waits for that transaction.
 """
 import logging
+import typing
 
 from nova import exception
 from nova import objects
 from nova import states
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Fault
+from nova.conductor.cell_services import Row
+from nova.conductor.servers.specs import RequestSpecs
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
@@ -26,11 +34,16 @@ LOG = logging.getLogger(__name__)
 EVENT = 'compute_rebuild_instance'
 
 
-class Evacuator:
-    """The part of the conductor's manager that evacuates; mixed into it beside LiveMigrator."""
+class Evacuations:
+    """Evacuates servers; see interface.py for its methods."""
 
-    def continue_evacuation(self, ctx, instance_uuid):
-        """Send what the server waits for, whatever was lost; what fails stands in the rows."""
+    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs) -> None:
+        self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
+        self.notices, self._specs = notices, specs
+
+    @notices.observed
+    def continue_evacuation(self, ctx: Context, instance_uuid: str) -> None:
+        """Send what the server waits for, also when a message was lost; what fails stands in the rows."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = row and live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION)
@@ -40,10 +53,10 @@ class Evacuator:
             try:
                 row, migration = self._take_over_server(ctx, row, migration)
             except exception.Unavailable as error:
-                self.wait_for(error, instance_uuid)
+                self._services.retry_soon(error, instance_uuid)
                 return
             except exception.InstanceChanged:
-                LOG.info('Somebody else goes on with the evacuation of server %s.', instance_uuid)
+                LOG.info('Another conductor goes on with the evacuation of server %s.', instance_uuid)
                 return
             except exception.NovaException as error:
                 LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
@@ -52,18 +65,18 @@ class Evacuator:
                 return
         self._send_evacuation(ctx, row, migration)
 
-    def _take_over_server(self, ctx, row, migration):
-        """Choose and claim a destination and give it the server; (row, migration) then."""
+    def _take_over_server(self, ctx: Context, row: Row, migration: Row) -> tuple[Row, Row]:
+        """Choose and claim a destination and give it the server; return (row, migration) then."""
         self._forget_live_migration(ctx, row, migration['arguments'].get('interrupted'))
         if migration['held_host'] is None:
-            spec = self.get_request_spec(ctx, row['uuid'])
-            if not self._scheduler.select_move(
+            spec = self._specs.get_request_spec(ctx, row['uuid'])
+            if not self._services.scheduler.select_move(
                     ctx, spec=spec, migration_id=migration['id'], ignore=[row['host']],
                     target=migration['arguments']['host'], force=migration['arguments']['force']):
                 raise exception.InstanceChanged(instance_id=row['uuid'])
         return self._cell_db.run(self._swap_to_destination, migration['id'])
 
-    def _swap_to_destination(self, conn, migration_id):
+    def _swap_to_destination(self, conn: Connection, migration_id: int) -> tuple[Row, Row]:
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
         if not services.host_is_down(conn, source, self._conf.service_down_time):
@@ -72,32 +85,34 @@ class Evacuator:
                                      expect={'task_state': states.REBUILDING, 'host': source})
         return row, server_migrations.get(conn, migration_id)
 
-    def _forget_live_migration(self, ctx, row, interrupted):
-        """A host that was about to get the server must not have it besides the one that is chosen now."""
+    def _forget_live_migration(self, ctx: Context, row: Row, interrupted: dict[str, typing.Any] | None) -> None:
+        """Take the server from a host that was about to get it, before another one is chosen."""
         if interrupted:
             try:
-                self._compute.rollback_live_migration(
+                self._services.compute.rollback_live_migration(
                     ctx, server=interrupted['host'], facts=interrupted['facts'],
                     instance=objects.Instance(uuid=row['uuid'], network_info=[]))
             except exception.Unavailable:
                 LOG.info('Host %s is away; it asks for strays when it is back.', interrupted['host'])
 
-    def _send_evacuation(self, ctx, row, migration):
+    @notices.observed
+    def _send_evacuation(self, ctx: Context, row: Row, migration: Row) -> None:
         try:
-            self._compute.evacuate_instance(
+            self._services.compute.evacuate_instance(
                 ctx, server=row['host'], instance=objects.Instance.from_row(row),
-                spec=self.get_request_spec(ctx, row['uuid']), migration=objects.Migration.from_row(migration))
+                spec=self._specs.get_request_spec(ctx, row['uuid']), migration=objects.Migration.from_row(migration))
         except exception.Unavailable as error:
-            self.wait_for(error, row['uuid'])
+            self._services.retry_soon(error, row['uuid'])
 
     # ---- what the destination calls ----
 
-    def evacuation_finished(self, ctx, migration_id, host, values):
+    @notices.observed
+    def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any]) -> None:
         """The server is there: the claim at the old host is given back."""
-        def write(conn):
+        def write(conn: Connection) -> str:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in ('done', 'completed'):
-                return migration['source_compute']              # it comes a second time
+                return migration['source_compute']              # a repeated call
             instances.update(conn, migration['instance_uuid'], values,
                              {'task_state': states.REBUILDING, 'host': host})
             instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, beside=False)
@@ -106,13 +121,15 @@ class Evacuator:
         source = self._cell_db.run(write)
         try:
             # a host that is only said to be down hears it at once
-            self._compute.remove_evacuated_guests(ctx, server=source)
+            self._services.compute.remove_evacuated_guests(ctx, server=source)
         except exception.Unavailable:
             LOG.debug('Host %s removes what it has when it is back.', source)
 
-    def evacuation_failed(self, ctx, migration_id, host, fault, traceback):
+    @notices.observed
+    def evacuation_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault,
+                          traceback: str | None) -> None:
         """It could not be built there: the server is its old host's again, which may come back with its disks."""
-        def write(conn):
+        def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER:
                 return
@@ -124,17 +141,18 @@ class Evacuator:
 
     # ---- what the old host calls when it is back ----
 
-    def evacuated_from(self, ctx, host):
+    def evacuated_from(self, ctx: Context, host: str) -> list[dict[str, typing.Any]]:
         with self._cell_db.reader() as conn:
             return live_migrations.evacuated_from(conn, host)
 
-    def evacuated_guest_removed(self, ctx, migration_id, host):
+    def evacuated_guest_removed(self, ctx: Context, migration_id: int, host: str) -> None:
         self._cell_db.run(server_migrations.update, migration_id, {'status': 'completed'},
                           {'status': 'done', 'source_compute': host})
 
 
-def _end(conn, migration, event, host, fault, traceback=None):
-    """An evacuation that came to nothing: the server is idle on its old host, and the claim elsewhere given back."""
+def _end(conn: Connection, migration: Row, event: str, host: str | None, fault: Fault,
+         traceback: str | None = None) -> None:
+    """End an evacuation that failed: the server is idle on its old host, and the claim on the other is given back."""
     uuid = migration['instance_uuid']
     instances.lock(conn, uuid)
     if not server_migrations.release(conn, migration['id'], 'error', {'status': ['accepted', 'pre-migrating']}):

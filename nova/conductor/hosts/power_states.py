@@ -1,12 +1,16 @@
-"""Power states as hosts find them: those that come at a moment are compared, and written, together.
+"""Power states as hosts find them: those that come at the same moment are compared, and written, as one batch.
 
 A host waits for the answer before it begins something else with a server, so that what is written is never a state
-from before a task. Nothing is gathered by waiting: what comes while others are written is written next.
+from before a task. No batch waits for more: what comes while others are written is written next.
 """
 import collections
+import collections.abc
 import logging
 
 from nova import states
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Row
+from nova.db import engine
 from nova.db.servers import console_tokens
 from nova.db.servers import power_states
 from nova.runtime import batching
@@ -24,17 +28,17 @@ _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, s
 WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
 
 
-def vm_state_for(vm_state, power_state):
-    """The vm state of a server whose guest is found in this power state; most are left as they are."""
+def vm_state_for(vm_state: str, power_state: int) -> str:
+    """Return the vm state of a server whose guest is found in this power state; most stay as they are."""
     if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
         return vm_state
     return _FOLLOWS.get(power_state, vm_state)
 
 
 class Report(batching.Item):
-    """What a host has found: {uuid: power state}."""
+    """What one host has found: {uuid: power state}."""
 
-    def __init__(self, host, found):
+    def __init__(self, host: str, found: dict[str, int]) -> None:
         super().__init__()
         self.host, self.found = host, found
 
@@ -44,16 +48,21 @@ class PowerStates:
     :param db: Database of the cell
     """
 
-    def __init__(self, db):
+    def __init__(self, db: engine.Database) -> None:
         self._db = db
-        self._gathering = batching.Gathering(self.write, MOST)
+        self._batches = batching.Gathering(self.write, MOST)
 
-    def report(self, host, found):
+    def report(self, host: str, found: dict[str, int]) -> None:
         """Return when the servers of this host that nothing works on have these power states, {uuid: power state}."""
-        self._gathering.bring(Report(host, found))
+        self._batches.bring(Report(host, found))
 
-    def write(self, reports):
-        """All of these at once; nothing is written where nothing has changed."""
+    @property
+    def waiting(self) -> int:
+        """How many reports wait for the transaction that is under way."""
+        return self._batches.waiting
+
+    def write(self, reports: collections.abc.Sequence[Report]) -> None:
+        """Write all of these in one transaction; nothing where nothing has changed."""
         found = {(uuid, report.host): state for report in reports for uuid, state in report.found.items()}
         with self._db.reader() as conn:
             changed = _changed(power_states.of(conn, {uuid for uuid, _host in found}), found)
@@ -61,8 +70,8 @@ class PowerStates:
             self._db.run(_write, sorted(row['uuid'] for row, *_ in changed), found)
 
 
-def _changed(rows, found):
-    """[(row, its vm state, its power state)] of the rows that are to be changed."""
+def _changed(rows: collections.abc.Iterable[Row], found: dict[tuple[str, str], int]) -> list[tuple[Row, str, int]]:
+    """Return [(row, its vm state, its power state)] of the rows that are to be changed."""
     idle = [(row, found[row['uuid'], row['host']]) for row in rows
             if row['task_state'] is None and (row['uuid'], row['host']) in found]
     after = [(row, vm_state_for(row['vm_state'], state), state) for row, state in idle]
@@ -70,14 +79,14 @@ def _changed(rows, found):
             if (vm_state, state) != (row['vm_state'], row['power_state'])]
 
 
-def _write(conn, uuids, found):
-    """Decide anew on locked rows: a task may have begun."""
-    alike = collections.defaultdict(list)
+def _write(conn: Connection, uuids: list[str], found: dict[tuple[str, str], int]) -> None:
+    """Decide again on locked rows: a task may have begun."""
+    same = collections.defaultdict(list)
     for row, vm_state, state in _changed(power_states.of(conn, uuids, lock=True), found):
-        alike[vm_state, state].append(row['uuid'])
+        same[vm_state, state].append(row['uuid'])
         if vm_state != row['vm_state']:
             LOG.info('Server %s is %s: its guest has power state %s.', row['uuid'], vm_state, state)
-    for (vm_state, state), some in alike.items():
+    for (vm_state, state), some in same.items():
         power_states.set(conn, some, vm_state, state)
-    if ended := [uuid for (_, state), some in alike.items() if state not in WITH_CONSOLE for uuid in some]:
+    if ended := [uuid for (_, state), some in same.items() if state not in WITH_CONSOLE for uuid in some]:
         console_tokens.delete(conn, *ended)

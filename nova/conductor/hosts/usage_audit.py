@@ -4,6 +4,9 @@ import logging
 import time
 
 from nova import utils
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
 from nova.conf import audit_period
 from nova.db.servers import usage
 from nova.db.services import task_log
@@ -14,9 +17,14 @@ STALE = datetime.timedelta(hours=1)          # an audit that runs for so long ha
 
 
 class UsageAudit:
-    """The part of the conductor's manager that audits usage; mixed into it."""
+    """Audits usage."""
 
-    def audit_instance_usage(self, ctx, host):
+    def __init__(self, services: CellServices, notices: notices.Notices) -> None:
+        self._conf, self._cell_db, self.notices = services.conf, services.cell_db, notices
+
+    @notices.observed
+    def audit_instance_usage(self, ctx: Context, host: str) -> bool:
+        """See interface.py."""
         now = utils.utcnow()
         period = audit_period.last_completed(self._conf.instance_usage_audit_period, now)
         if not self._cell_db.run(task_log.begin, host, period, now - STALE):

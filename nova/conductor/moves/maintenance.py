@@ -1,15 +1,21 @@
 """Maintenance of hosts: their servers are moved away, and back when it ends, a few at once.
 
 The rows (db/moves/maintenance.py) say what is to be done; a periodic task of any conductor looks at them.
-What a conductor that dies has left is looked at again after LEASE_S. The moves themselves are moves like all others.
+What a conductor that dies has left is looked at again after LEASE_S. The moves themselves are ordinary moves.
 """
 import datetime
 import logging
+import typing
 
 from nova import context
 from nova import exception
 from nova import states
 from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Row
+from nova.conductor.moves.cold import ColdMoves
+from nova.conductor.moves.live import LiveMigrations
 from nova.db.moves import maintenance
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
@@ -19,7 +25,7 @@ from nova.objects import pci
 LOG = logging.getLogger(__name__)
 
 PERIOD_S = 2             # between two looks at a maintenance in which servers are moved
-LEASE_S = 120            # longer than one look takes, with everything that it asks of hosts
+LEASE_S = 120            # longer than one look takes, with everything that it requests of hosts
 
 LIVE = (states.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
 COLD = (states.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
@@ -28,8 +34,8 @@ CONFIRM = 'confirm'
 _AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
 
 
-def outcome(row, move):
-    """What became of a server that was being moved: a state of maintenance, CONFIRM, or None while it goes on.
+def outcome(row: Row | None, move: Row | None) -> str | None:
+    """Return what became of a server that was being moved: a state of maintenance, CONFIRM, or None while it goes on.
 
     :param row: of the server, None when it is gone
     :param move: its migrations row, None when that is gone
@@ -45,8 +51,8 @@ def outcome(row, move):
     return maintenance.MOVED if row['host'] == move['dest_compute'] else maintenance.FAILED
 
 
-def plan(row, entry, host, capabilities):
-    """What to do with a server that waits: (state of maintenance, reason), or (LIVE or COLD, None).
+def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) -> tuple[typing.Any, str | None]:
+    """Return what to do with a server that waits: (state of maintenance, reason), or (LIVE or COLD, None).
 
     :param row: of the server, None when it is gone
     :param entry: its row of the maintenance
@@ -76,11 +82,15 @@ def plan(row, entry, host, capabilities):
     return maintenance.FAILED, f'A server that is {vm_state} cannot be moved.'
 
 
-class Maintainer:
-    """The part of the conductor's manager that maintains hosts; mixed into it beside Migrator and LiveMigrator."""
+class Maintenance:
+    """Maintains hosts."""
 
-    def maintain_hosts(self):
-        """Go on with every maintenance that is due; the number of those looked at."""
+    def __init__(self, services: CellServices, moves: ColdMoves, live: LiveMigrations) -> None:
+        self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
+        self._moves, self._live = moves, live
+
+    def maintain_hosts(self) -> int:
+        """Go on with every maintenance that is due; return how many."""
         now = utils.utcnow()
         with self._cell_db.reader() as conn:
             rows = maintenance.due(conn, now)
@@ -97,7 +107,7 @@ class Maintainer:
             looked += 1
         return looked
 
-    def _maintain(self, row):
+    def _maintain(self, row: Row) -> None:
         at_once = self._conf.conductor.maintenance_moves
         with self._cell_db.reader() as conn:
             moving = maintenance.in_state(conn, row['id'], maintenance.MOVING)
@@ -115,8 +125,8 @@ class Maintainer:
 
     # ---- servers that are being moved ----
 
-    def _watch_moving(self, maintained, entry, row, move):
-        """Note what became of it; whether it is over."""
+    def _watch_moving(self, maintained: Row, entry: Row, row: Row | None, move: Row | None) -> bool:
+        """Note what became of it; return whether it is over."""
         found = outcome(row, move)
         if found == CONFIRM:
             self._confirm_moved(maintained, row['uuid'])
@@ -130,7 +140,7 @@ class Maintainer:
         self._cell_db.run(maintenance.settle, maintained, entry, found, reason, dest)
         return True
 
-    def _confirm_moved(self, maintained, uuid):
+    def _confirm_moved(self, maintained: Row, uuid: str) -> None:
         ctx = context.on_behalf_of(maintained)
         try:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, states.ACTIONS['confirmResize'], 'confirming',
@@ -138,17 +148,17 @@ class Maintainer:
         except exception.NovaException as error:
             LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # its owner was first
             return
-        self.continue_move(ctx, uuid)
+        self._moves.continue_move(ctx, uuid)
 
     # ---- servers that wait ----
 
-    def _move_more(self, row, at_once):
+    def _move_more(self, row: Row, at_once: int) -> None:
         with self._cell_db.reader() as conn:
             # more than are begun, because some may be busy or gone
             waiting = maintenance.in_state(conn, row['id'], maintenance.WAITING, 4 * at_once)
             servers = instances.get_many(conn, [entry['instance_uuid'] for entry in waiting])
             hosts = {server['host'] for server in servers.values() if server['host']} | {row['host']}
-            up = {host for host in hosts if self.host_is_up(conn, host)}
+            up = {host for host in hosts if self._services.host_is_up(host, conn)}
             capabilities = {host: _capabilities(conn, host) for host in hosts}
         if row['host'] not in up and not self._worth_waiting(row):
             self._give_up_waiting(row, waiting)
@@ -168,19 +178,19 @@ class Maintainer:
             elif not self._begin_to_move(row, entry, what, at_once):
                 return
 
-    def _worth_waiting(self, row):
-        """A host that its servers are to come back to may be starting yet."""
-        patience = datetime.timedelta(seconds=self._conf.conductor.task_deadline)
-        return row['status'] == maintenance.REBALANCING and utils.utcnow() < row['stopped_at'] + patience
+    def _worth_waiting(self, row: Row) -> bool:
+        """Return whether a host that its servers are to come back to may be starting yet."""
+        most = datetime.timedelta(seconds=self._conf.conductor.task_deadline)
+        return row['status'] == maintenance.REBALANCING and utils.utcnow() < row['stopped_at'] + most
 
-    def _give_up_waiting(self, row, waiting):
+    def _give_up_waiting(self, row: Row, waiting: list[Row]) -> None:
         reason = f'Host {row["host"]} is down' + (
             ': its servers can be evacuated, not moved.' if row['status'] == maintenance.DRAINING else '.')
         for entry in waiting:
             self._cell_db.run(maintenance.settle, row, entry, maintenance.FAILED, reason)
 
-    def _begin_to_move(self, row, entry, way, at_once):
-        """Begin to move a server; False when no other should be begun now."""
+    def _begin_to_move(self, row: Row, entry: Row, way: tuple, at_once: int) -> bool:
+        """Begin to move a server; return False when no other should be begun now."""
         # each move is a request of its own
         ctx, uuid = context.on_behalf_of(row), entry['instance_uuid']
         back = entry['direction'] == maintenance.BACK
@@ -195,18 +205,18 @@ class Maintainer:
             self._cell_db.run(maintenance.postpone, entry)
             return True
         if way is LIVE:
-            self.continue_live_migration(ctx, uuid)
+            self._live.continue_live_migration(ctx, uuid)
         else:
-            self.continue_move(ctx, uuid)
+            self._moves.continue_move(ctx, uuid)
         return True
 
 
-def _capabilities(conn, host):
+def _capabilities(conn: Connection, host: str) -> dict[str, bool]:
     return next((node['capabilities'] for node in compute_nodes.by_host(conn, host)), {})
 
 
-def _reason(row, move):
-    """Why a move has not come to its destination, for administrators."""
+def _reason(row: Row, move: Row | None) -> str:
+    """Return why a move has not come to its destination, for administrators."""
     fault = row['fault']
     if fault and move is not None and str(fault.get('created', '')) >= move['created_at'].isoformat()[:19]:
         return fault['message']

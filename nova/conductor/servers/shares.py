@@ -1,16 +1,19 @@
 """Shares of servers: the access of a host, and what their rows say."""
 from nova import context
 from nova import exception
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
 from nova.db.servers import shares
 
 
 class Shares:
-    """The part of the conductor's manager that works on shares; mixed into it.
+    """Works on shares; see interface.py for its methods."""
 
-    Needs ``self._cell_db`` and ``self._shares`` (nova.share.api.Shares).
-    """
+    def __init__(self, services: CellServices) -> None:
+        self._cell_db, self._shares = services.cell_db, services.shares
 
-    def allow_share(self, ctx, instance_uuid, share_id, host):
+    def allow_share(self, ctx: Context, instance_uuid: str, share_id: str, host: str) -> Row:
         with self._cell_db.reader() as conn:
             mapping = shares.get(conn, instance_uuid, share_id)
         if mapping is None:
@@ -18,20 +21,20 @@ class Shares:
         self._shares.allow(context.admin_context(ctx.request_id), share_id, host)
         return mapping
 
-    def share_attached(self, ctx, instance_uuid, share_id, status):
+    def share_attached(self, ctx: Context, instance_uuid: str, share_id: str, status: str) -> None:
         with self._cell_db.writer() as conn:
             mapping = shares.get(conn, instance_uuid, share_id)
             if mapping is not None:
                 shares.update(conn, mapping['uuid'], {'status': status})
 
-    def share_detached(self, ctx, instance_uuid, share_id, host):
+    def share_detached(self, ctx: Context, instance_uuid: str, share_id: str, host: str | None) -> None:
         with self._cell_db.reader() as conn:
             mapping = shares.get(conn, instance_uuid, share_id)
         if mapping is not None:
             self._shares.deny(context.admin_context(ctx.request_id), share_id, host)
             self._cell_db.run(shares.delete, mapping['uuid'])
 
-    def release_shares(self, ctx, instance_uuid, host):
+    def release_shares(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """Give back the shares of a server that ends."""
         with self._cell_db.reader() as conn:
             found = shares.by_instance(conn, instance_uuid)

@@ -1,0 +1,89 @@
+"""What every kind of work of a conductor needs: the databases, and the services that it calls."""
+import collections.abc
+import dataclasses
+import logging
+import typing
+
+from oslo_config import cfg
+
+from nova import context
+from nova import exception
+from nova import notify
+from nova import utils
+from nova.db import engine
+from nova.db.cells import cells
+from nova.db.servers import instance_actions
+from nova.db.services import services
+from nova.image import api as image_api
+from nova.share import api as share_api
+from nova.volume import api as volume_api
+
+LOG = logging.getLogger(__name__)
+
+Connection = engine.Connection
+Context = context.RequestContext
+Row = dict[str, typing.Any]              # of a table: {column: value}
+Fault = dict[str, typing.Any]            # see nova.objects.faults
+RpcClient = typing.Any                   # rpc.bus.Client: it has a method for each row of an interface
+
+
+def _no_versions() -> dict[str, int]:
+    return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class CellServices:
+    """
+    conf             the configuration
+    api_db           the API database
+    cells            the cells; the default one is the conductor's own
+    scheduler, compute, network    RPC clients, compute and network of the conductor's cell
+    images           image service
+    volumes          block storage
+    shares           shared file systems
+    notifier         sends notifications
+    lowest_versions  function that returns {topic: lowest VERSION of its living services}
+    """
+
+    conf: cfg.ConfigOpts
+    api_db: engine.Database
+    cells: cells.Cells
+    scheduler: RpcClient
+    compute: RpcClient
+    network: RpcClient
+    images: image_api.Images
+    volumes: volume_api.Volumes = dataclasses.field(default_factory=volume_api.NoVolumes)
+    shares: share_api.Shares = dataclasses.field(default_factory=share_api.NoShares)
+    notifier: notify.Notifier | notify.Off = notify.OFF
+    lowest_versions: collections.abc.Callable[[], dict[str, int]] = _no_versions
+
+    @property
+    def cell(self) -> cells.Cell:
+        """The conductor's own cell."""
+        return self.cells.default
+
+    @property
+    def cell_db(self) -> engine.Database:
+        """The database of the conductor's own cell."""
+        return self.cells.default.db
+
+    def host_is_up(self, host: str, conn: Connection | None = None) -> bool:
+        """Return whether the compute service of a host is up.
+
+        :param conn: of the cell; None: read in a transaction of its own
+        """
+        if conn is None:
+            with self.cell_db.reader() as conn:
+                return self.host_is_up(host, conn)
+        found = services.list(conn, host=host, topic='compute')
+        return services.any_up(conn, found, self.conf.service_down_time)
+
+    def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
+        """Let a reconciler take up the actions of these servers at its next look: a service does not answer.
+
+        It is the reconciler of the cell where they are by now: a scheduler whose answer was lost may have given them
+        to another cell.
+        """
+        LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
+        now = utils.utcnow()
+        self.cells.scatter(lambda cell: cell.db.run(instance_actions.hasten, now, uuids))

@@ -1,0 +1,58 @@
+"""What hosts report of themselves and their guests, and what they read of their servers."""
+import typing
+
+from nova import objects
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
+from nova.conductor.hosts.power_states import PowerStates
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import compute_nodes
+from nova.db.placement import image_cache
+from nova.db.servers import block_devices
+from nova.db.servers import history
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+
+
+class Inventory:
+    """Keeps account of hosts; see interface.py for its methods."""
+
+    def __init__(self, services: CellServices, notices: notices.Notices, power_states: PowerStates) -> None:
+        self._cell_db, self.notices, self._power_states = services.cell_db, notices, power_states
+
+    @notices.observed
+    def report_nodes(self, ctx: Context, host: str, nodes: list[Row]) -> None:
+        self._cell_db.run(compute_nodes.report, host, nodes)
+
+    def report_power_states(self, ctx: Context | None, host: str, states: dict[str, int]) -> None:
+        self._power_states.report(host, states)
+
+    def image_cached(self, ctx: Context, host: str, image_id: str, reason: str | None) -> None:
+        self._cell_db.run(image_cache.done, host, image_id, reason)
+
+    def get_block_devices(self, ctx: Context, instance_uuid: str) -> list[Row]:
+        with self._cell_db.reader() as conn:
+            return block_devices.by_instance(conn, instance_uuid)
+
+    def instances_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
+        with self._cell_db.reader() as conn:
+            rows = [row for row in instances.by_host(conn, host) if row['cell_move'] is None]
+            actions = instance_actions.open_of_many(conn, [row['uuid'] for row in rows if row['task_state']])
+        return [{'instance': objects.Instance.from_row(row), **{
+            name: actions.get(row['uuid'], {}).get(name)
+            for name in ('arguments', 'request_id', 'project_id', 'user_id')}} for row in rows]
+
+    def stray_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
+        with self._cell_db.reader() as conn:
+            rows = instances.get_many(conn, uuids)
+            gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
+            # a guest that comes or goes: the move decides about it
+            moving = {uuid for uuid, move in server_migrations.open_of_many(conn, list(rows)).items()
+                      if host in (move['source_compute'], move['dest_compute'])}
+            # their disks may be those of the new guest
+            moving.update(entry['instance_uuid'] for entry in live_migrations.evacuated_from(conn, host))
+        return [uuid for uuid in uuids
+                if (uuid in gone or uuid in rows and rows[uuid]['host'] != host) and uuid not in moving]

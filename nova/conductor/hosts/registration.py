@@ -1,0 +1,67 @@
+"""Services that report: their rows, their heartbeats, and the cell of a compute host."""
+import typing
+
+from nova import exception
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
+from nova.conductor.hosts.heartbeats import Heartbeats
+from nova.db.cells import rows as cell_rows
+from nova.db.services import heartbeats as heartbeats_db
+from nova.db.services import services as services_db
+
+
+class Registration:
+    """Registers services; see interface.py for its methods."""
+
+    def __init__(self, services: CellServices, notices: notices.Notices, heartbeats: Heartbeats) -> None:
+        self._services, self._conf = services, services.conf
+        self._cell_db, self._api_db = services.cell_db, services.api_db
+        self.notices, self._heartbeats = notices, heartbeats
+
+    @notices.observed
+    def report_service(self, ctx: Context | None, host: str, binary: str, topic: str,
+                       version: int) -> dict[str, typing.Any]:
+        self._heartbeats.resume()
+        row = self._cell_db.run(services_db.report, host, binary, topic, self._zone(topic), version)
+        return self._answer(row)
+
+    @notices.observed
+    def register_service(self, ctx: Context, host: str, binary: str, topic: str, version: int,
+                         identity: str) -> dict[str, typing.Any]:
+        if topic == 'compute':
+            self._map_host(host)
+        with self._cell_db.reader() as conn:
+            row = heartbeats_db.registered(conn, host, binary, version, identity)
+        if row is None:
+            row = self._cell_db.run(heartbeats_db.register, host, binary, topic, self._zone(topic), version, identity,
+                                    self._conf.service_down_time)
+        return self._answer(row)
+
+    def service_alive(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
+        self._heartbeats.add(host, binary, topic, version, self._zone(topic), identity)
+
+    def _answer(self, row: Row) -> dict[str, typing.Any]:
+        return {**{name: row[name] for name in ('uuid', 'disabled', 'forced_down')},
+                'versions': self._services.lowest_versions()}
+
+    def _map_host(self, host: str) -> None:
+        """Let a compute host belong to this cell.
+
+        :raises HostInAnotherCell:
+        """
+        here = self._services.cell.uuid
+        with self._api_db.reader() as conn:
+            found = cell_rows.cell_of_host(conn, host)
+        found = found or self._api_db.run(cell_rows.map_host, host, here)
+        if found != here:
+            cell = self._services.cells.get(found)
+            if cell is None:                       # it was deleted
+                self._api_db.run(cell_rows.move_host, host, found, here)
+            else:
+                raise exception.HostInAnotherCell(host=host, cell=cell.name)
+
+    def _zone(self, topic: str) -> str:
+        return (self._conf.default_availability_zone if topic == 'compute'
+                else self._conf.internal_service_availability_zone)

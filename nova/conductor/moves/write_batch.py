@@ -1,0 +1,72 @@
+"""Writes of many hosts that come at the same moment, in one transaction; each is refused by itself."""
+import collections.abc
+import typing
+
+from nova import exception
+from nova.conductor.cell_services import Connection
+from nova.db import engine
+from nova.runtime import batching
+
+MOST = 100                   # writes of one transaction
+
+Function = collections.abc.Callable[[Connection], typing.Any]
+
+
+class Write(batching.Item):
+    """
+    :param key: writes are done in the order of their keys, by all conductors, so that none waits for one that waits
+                for it
+    :param function: function(conn) -> its result; run again when the transaction lost a deadlock
+    """
+
+    def __init__(self, key: typing.Any, function: Function) -> None:
+        super().__init__()
+        self.key, self.function, self.result = key, function, None
+
+
+class WriteBatches:
+    """
+    :param db: the database that is written to
+    """
+
+    def __init__(self, db: engine.Database) -> None:
+        self._db = db
+        self._batches = batching.Gathering(self.write, MOST)
+
+    def run(self, key: typing.Any, function: Function) -> typing.Any:
+        """Run ``function(conn)`` as Database.run does, with the writes that others have brought meanwhile.
+
+        :returns: its result
+        """
+        write = Write(key, function)
+        self._batches.bring(write)
+        return write.result
+
+    @property
+    def working(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._batches.working
+
+    @property
+    def waiting(self) -> int:
+        """How many writes wait for the transaction that is under way."""
+        return self._batches.waiting
+
+    def write(self, writes: list[Write]) -> None:
+        """Do all of these in one transaction."""
+        if len(writes) == 1:
+            writes[0].result = self._db.run(writes[0].function)
+        else:
+            self._db.run(_write_all, sorted(writes, key=lambda write: write.key))
+
+
+def _write_all(conn: Connection, writes: list[Write]) -> None:
+    for write in writes:
+        savepoint, write.error = conn.begin_nested(), None
+        try:
+            write.result = write.function(conn)
+        except exception.NovaException as error:         # of this one; any other ends them all
+            savepoint.rollback()
+            write.error = error
+        else:
+            savepoint.commit()

@@ -1,0 +1,180 @@
+"""Deleting servers, wherever they are."""
+import collections.abc
+import logging
+
+from nova import exception
+from nova import objects
+from nova import utils
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
+from nova.conductor.moves.cold import ColdMoves
+from nova.conductor.servers.image_grants import ImageGrants
+from nova.conductor.servers.shares import Shares
+from nova.conductor.servers.volumes import Volumes
+from nova.db.moves import cell_steps
+from nova.db.moves import cell_transfer
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import claims
+from nova.db.servers import history
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import mappings
+from nova.db.servers import request_specs
+from nova.image.embedded import unfinished
+from nova.objects.instance import SHELVED_IMAGE
+
+LOG = logging.getLogger(__name__)
+
+
+class Deletion:
+    """Deletes servers."""
+
+    def __init__(self, services: CellServices, notices: notices.Notices, volumes: Volumes, shares: Shares,
+                 grants: ImageGrants, moves: ColdMoves) -> None:
+        self._services, self._cell_db, self._api_db = services, services.cell_db, services.api_db
+        self.notices, self._volumes, self._shares, self._grants = notices, volumes, shares, grants
+        self._moves = moves
+
+    def delete_instance(self, ctx: Context, instance_uuid: str) -> None:
+        """Delete a server here and now, unless its host is up: then that host does it.
+
+        A host that is down finds the guest when it comes back, asks, and removes it.
+        """
+        services = self._services
+        row, deleted, up = self._find(instance_uuid)
+        if row is not None and row['cell_move'] is not None:
+            cell_transfer.settle(self._api_db, services.cells, services.cell, instance_uuid)
+            row, deleted, up = self._find(instance_uuid)
+        if row is None:
+            if deleted:
+                self._api_db.run(forget, [instance_uuid])
+            else:
+                self._delete_in_other_cell(ctx, instance_uuid)
+        elif up:
+            try:
+                services.compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
+            except exception.Unavailable as error:
+                services.retry_soon(error, instance_uuid)
+        else:
+            try:
+                self._deallocate(ctx, instance_uuid, row['host'])
+            except exception.Unavailable as error:
+                services.retry_soon(error, instance_uuid)
+                return
+            self.instance_destroyed(ctx, instance_uuid, row['host'])
+
+    def _find(self, instance_uuid: str) -> tuple[Row | None, bool, bool]:
+        """Return (the row or None, whether the history has the server, whether its host is up)."""
+        with self._cell_db.reader() as conn:
+            try:
+                row = instances.get(conn, instance_uuid)
+            except exception.InstanceNotFound:
+                return None, bool(history.deleted(conn, [instance_uuid])), False
+            return row, False, row['host'] is not None and self._services.host_is_up(row['host'], conn)
+
+    def _delete_in_other_cell(self, ctx: Context, instance_uuid: str) -> None:
+        """The server has gone to the cell of its host: let a conductor there delete it."""
+        cells = self._services.cells
+        if len(cells.all()) == 1:
+            return
+        cell = cells.mapped(instance_uuid)
+        if cell is None or cell is cells.default:
+            return
+        try:
+            cell.rpc.conductor.delete_instance(ctx, instance_uuid=instance_uuid)
+        except exception.Unavailable as error:
+            self._services.retry_soon(error, instance_uuid)
+
+    def _deallocate(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
+        """Give back the addresses of a server. Where it never had a host, any cell's network service can: the level of
+        the API need not have one.
+
+        :raises Unavailable:
+        """
+        cells = self._services.cells
+        home = cells.default
+        if host is not None or home is not cells.top or len(cells.all()) == 1:
+            self._services.network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=None)
+            return
+        for cell in [*cells.all()[1:], home]:
+            try:
+                cell.rpc.network.deallocate_for_instance(ctx, instance_uuid=instance_uuid, host=None)
+                return
+            except exception.Unavailable as error:
+                last = error
+        raise last
+
+    @notices.observed
+    def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
+        """See interface.py; does nothing when the row is gone already, or on another host."""
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
+        if row is not None and row['host'] != host:
+            LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
+            return
+        self._remove_unfinished_images(ctx, instance_uuid)
+        self._volumes.release_volumes(ctx, instance_uuid, row)
+        self._shares.release_shares(ctx, instance_uuid, host)
+        self._remove_shelved_image(ctx, row)
+        other_hosts = set()
+
+        def write(conn: Connection) -> None:
+            try:
+                row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
+                claims.free(conn, row)
+                instances.destroy(conn, instance_uuid, utils.utcnow(),
+                                  expect={'host': host, 'cell_move': (None, cell_steps.COMING)})
+                if moving:
+                    other_hosts.update(self._moves.end_all(conn, instance_uuid) - {host})
+            except exception.InstanceNotFound:
+                return
+            instance_actions.finish(conn, instance_uuid, 'compute_terminate_instance', host=host, action='delete')
+        try:
+            self._cell_db.run(write)
+        except exception.InstanceChanged:
+            LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
+            return
+        for other in other_hosts:
+            self._moves.drop_on(ctx, other, instance_uuid)
+        if other_hosts:
+            self._volumes.release_attachments(ctx, instance_uuid)        # those that were for a destination
+        self._api_db.run(forget, [instance_uuid])
+
+    def _remove_unfinished_images(self, ctx: Context, uuid: str) -> None:
+        """A copy of a server that is deleted before the copy is made gets no data any more."""
+        with self._cell_db.reader() as conn:
+            image_ids = instance_actions.images_of_open(conn, uuid)
+        for image_id in image_ids:
+            try:
+                unfinished.remove(self._grants.images_of(ctx, uuid, write=[image_id]), image_id)
+            except exception.NovaException as error:
+                LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
+
+    def _remove_shelved_image(self, ctx: Context, row: Row | None) -> None:
+        """Delete what a server that ends would have been unshelved from, while its row is there, which names it. The
+        answer that the row is gone may be lost.
+        """
+        image_id = row and row['system_metadata'].get(SHELVED_IMAGE)
+        if image_id:
+            try:
+                self._grants.images_of(ctx, row['uuid'], write=[image_id]).delete(image_id)
+            except exception.ImageNotFound:
+                pass
+            except exception.NovaException as error:
+                LOG.warning('Image %s of server %s stays: %s', image_id, row['uuid'], error)
+
+
+def forget(conn: Connection, uuids: collections.abc.Sequence[str],
+           cell_uuid: str | None = None) -> collections.abc.Sequence[str]:
+    """Remove what the API database has of servers; return their uuids.
+
+    :param cell_uuid: only of those that are in this cell, still
+    """
+    if cell_uuid is not None:
+        uuids = mappings.lock_in_cell(conn, uuids, cell_uuid)
+    mappings.delete_many(conn, uuids)
+    request_specs.delete_many(conn, uuids)
+    return uuids

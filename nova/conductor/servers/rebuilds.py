@@ -1,0 +1,61 @@
+"""A rebuild with another image asks the filters whether the image may run on the server's host.
+
+The scheduler has no part in a rebuild otherwise: without this question it would be a way around every filter that
+looks at images (CVE-2017-16239).
+"""
+import typing
+
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.servers.image_grants import ImageGrants
+from nova.conductor.servers.specs import RequestSpecs
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+
+
+class Rebuilds:
+    """Checks the images of rebuilds."""
+
+    def __init__(self, services: CellServices, specs: RequestSpecs,
+                 grants: ImageGrants) -> None:
+        self._services, self._specs, self._grants = services, specs, grants
+
+    def check_rebuild(self, ctx: Context, instance_uuid: str) -> None:
+        """See interface.py. An image that was allowed is not checked again: the old disks may be gone by then.
+
+        :raises NoValidHost: a filter refuses it
+        """
+        cell_db = self._services.cell_db
+        with cell_db.reader() as conn:
+            row = instances.get(conn, instance_uuid)
+            arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
+        previous = arguments.pop('previous', None)
+        if previous is None:
+            return
+        spec = self._specs.get_request_spec(ctx, instance_uuid)
+        if (spec.image or {}).get('id') != row['image_id']:
+            spec.image = self._grants.images_of(ctx, instance_uuid, read=[row['image_id']]).show(row['image_id'])
+        self._services.scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
+        cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
+
+    def image_kept(self, instance_uuid: str) -> dict[str, typing.Any]:
+        """Return columns of a server whose task fails: after a rebuild that was never allowed it keeps its image.
+
+        They are written when the task ends, not before: a host that repeats the check, because an answer was lost,
+        gets the same answer about the same image.
+        """
+        with self._services.cell_db.reader() as conn:
+            arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
+        previous = arguments.get('previous')
+        if previous is None:
+            return {}
+
+        def write(conn: Connection) -> None:
+            spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
+            if spec is not None:
+                spec.image = previous['image']
+                request_specs.update(conn, spec)
+        self._services.api_db.run(write)
+        return previous['columns']

@@ -1,0 +1,36 @@
+"""The requests that servers were made from, as schedulers and computes need them."""
+import collections.abc
+
+from nova import exception
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.db.servers import instance_actions
+from nova.db.servers import request_specs
+from nova.objects import request_spec
+
+
+class RequestSpecs:
+    """Reads request specs."""
+
+    def __init__(self, services: CellServices) -> None:
+        self._api_db, self._cell_db = services.api_db, services.cell_db
+
+    def get_request_spec(self, ctx: Context | None, instance_uuid: str) -> request_spec.RequestSpec:
+        """See interface.py.
+
+        :raises InstanceNotFound:
+        """
+        found = self.of([instance_uuid])
+        if not found:
+            raise exception.InstanceNotFound(instance_id=instance_uuid)
+        return found[instance_uuid]
+
+    def of(self, uuids: collections.abc.Iterable[str]) -> dict[str, request_spec.RequestSpec]:
+        """Return {instance uuid: RequestSpec} of those that exist, with the password while its action is open."""
+        with self._api_db.reader() as conn:
+            found = request_specs.get_many(conn, uuids)
+        with self._cell_db.reader() as conn:
+            arguments = instance_actions.arguments_of_open(conn, list(found))
+        for uuid, spec in found.items():
+            spec.admin_password = (arguments.get(uuid) or {}).get('admin_password')
+        return found

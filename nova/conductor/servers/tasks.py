@@ -1,0 +1,142 @@
+"""Tasks of compute hosts on servers: each write is one transaction with its conditions."""
+import collections.abc
+import logging
+import typing
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova.conductor import notices
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Fault
+from nova.conductor.hosts import power_states
+from nova.conductor.servers.image_grants import ImageGrants
+from nova.conductor.servers.rebuilds import Rebuilds
+from nova.db.networks import security_groups
+from nova.db.placement import pci_devices
+from nova.db.servers import console_tokens
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import mappings
+from nova.objects import pci
+
+LOG = logging.getLogger(__name__)
+
+Values = dict[str, typing.Any]           # {column: value}
+Expect = dict[str, typing.Any] | None    # {column: its value, or a list of those it may have}
+
+# A console's port may be another guest's when this one runs again, or does not run any more.
+_NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'compute_rescue_instance',
+                       'compute_unrescue_instance'})
+
+
+class Tasks:
+    """Begins and ends tasks; see interface.py for its methods."""
+
+    def __init__(self, services: CellServices, notices: notices.Notices, grants: ImageGrants,
+                 rebuilds: Rebuilds) -> None:
+        self._cell_db, self._api_db = services.cell_db, services.api_db
+        self.notices, self._grants, self._rebuilds = notices, grants, rebuilds
+
+    @notices.observed
+    def update_instance(self, ctx: Context | None, instance_uuid: str, values: Values,
+                        expect: Expect = None) -> objects.Instance:
+        return self._cell_db.run(_update, instance_uuid, values, expect)
+
+    @notices.observed
+    def begin_task(self, ctx: Context, instance_uuid: str, event: str, owner: str, deadline_s: float, values: Values,
+                   expect: Expect = None) -> objects.Instance:
+        def write(conn: Connection) -> objects.Instance:
+            instance = _update(conn, instance_uuid, values, expect, owner)
+            instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, instance.host)
+                                            if pci.asked(instance.flavor) else ())
+            instance_actions.take(conn, instance_uuid, owner, deadline_s)
+            instance.image_grant = self._grants.of_task(conn, instance, event, owner)
+            return instance
+        return self._cell_db.run(write)
+
+    @notices.observed
+    def end_task(self, ctx: Context | None, instance_uuid: str, event: str, host: str | None, values: Values,
+                 expect: Expect = None, fault: Fault | None = None, traceback: str | None = None) -> None:
+        if fault is not None:
+            values = {**values, 'fault': fault, **self._rebuilds.image_kept(instance_uuid)}
+
+        def write(conn: Connection) -> None:
+            instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect)
+            instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
+                                    error=fault and fault['message'], beside=False)
+            if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in power_states.WITH_CONSOLE:
+                console_tokens.delete(conn, instance_uuid)
+        self.end_once(write, ctx, instance_uuid, event, host, failed=fault is not None)
+        if values.get('vm_state') == states.SOFT_DELETED:
+            self._api_db.run(mappings.set_queued, instance_uuid, True)
+
+    def end_once(self, write: collections.abc.Callable[[Connection], None], ctx: Context | None, instance_uuid: str,
+                 event: str, host: str | None, failed: bool = False) -> None:
+        """Run ``write(conn)``, the end of a task; nothing when it was written before and its answer was lost.
+
+        :raises InstanceChanged: another request has changed the server
+        """
+        try:
+            self._cell_db.run(write)
+        except exception.InstanceChanged:
+            with self._cell_db.reader() as conn:
+                if ctx is None or not instance_actions.was_last(conn, instance_uuid, ctx.request_id, event, host,
+                                                                failed):
+                    raise
+            LOG.info('%s of server %s had ended already.', event, instance_uuid)
+
+    # ---- background actions: they set no task state
+
+    @notices.observed
+    def begin_beside(self, ctx: Context, instance_uuid: str, host: str, owner: str,
+                     deadline_s: float) -> objects.Instance:
+        def write(conn: Connection) -> objects.Instance:
+            row = instances.get(conn, instance_uuid)
+            if (row['host'] != host or row['task_state'] == states.DELETING
+                    or not instance_actions.take(conn, instance_uuid, owner, deadline_s, ctx.request_id)):
+                raise exception.InstanceChanged(instance_id=instance_uuid)
+            return objects.Instance.from_row(row)
+        return self._cell_db.run(write)
+
+    @notices.observed
+    def end_beside(self, ctx: Context, instance_uuid: str, event: str, host: str, values: Values,
+                   error: str | None = None, traceback: str | None = None) -> None:
+        def write(conn: Connection) -> None:
+            if 'network_info' in values:
+                # the groups of the ports, read by the holder of the row: the last one reads what is there in the end
+                instances.lock(conn, instance_uuid)
+                with self._api_db.reader() as api:
+                    groups = security_groups.of_devices(api, [instance_uuid]).get(instance_uuid, [])
+                values['security_groups'] = [group['name'] for group in groups]
+            if values:
+                instances.set_where(conn, instance_uuid, values, {'host': host})
+            instance_actions.finish(conn, instance_uuid, event, host=host, error=error, traceback=traceback,
+                                    request_id=ctx.request_id)
+        self._cell_db.run(write)
+
+    def beside_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
+        with self._cell_db.reader() as conn:
+            actions = instance_actions.beside_on_host(conn, host)
+            rows = instances.get_many(conn, list({action['instance_uuid'] for action in actions}))
+        return [{'instance': objects.Instance.from_row(rows[action['instance_uuid']]),
+                 **{name: action[name] for name in ('action', 'arguments', 'request_id', 'project_id', 'user_id')}}
+                for action in actions if action['instance_uuid'] in rows]
+
+
+def _update(conn: Connection, uuid: str, values: Values, expect: Expect, owner: str | None = None) -> objects.Instance:
+    """Return the server as it is then, also when a host that got no answer writes the next state of its task again.
+
+    :param owner: of the task that begins, None: it goes on with one
+    """
+    values = instances.merged(conn, uuid, values)
+    row = instances.update_where(conn, uuid, values, expect)
+    if row is None:
+        row = instances.get(conn, uuid)
+        mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())
+                and row['host'] in (expect or {}).get('host', ()))
+        if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
+            raise exception.InstanceChanged(instance_id=uuid)
+    return objects.Instance.from_row(row)

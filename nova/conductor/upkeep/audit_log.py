@@ -1,0 +1,78 @@
+"""The audit log of this cell's database and of the API's: records are sealed, and removed after a time."""
+import datetime
+import logging
+import time
+
+from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.db import engine
+from nova.db.audit import records
+from nova.runtime import metrics
+
+LOG = logging.getLogger(__name__)
+
+SEAL_S = 10                  # seconds that a record waits for its seal at most, while nothing is in the way
+EXPORT_S = 60                # seconds between two lines of the log that have the newest seal
+
+
+class AuditLog:
+    """Seals the audit log. Conductors that do it at the same time take turns: the chain's row is locked.
+
+    A seal is published, in the log of the service and as a notification, so that an end that was cut off, or a chain
+    that was written again, is found.
+    """
+
+    def __init__(self, services: CellServices) -> None:
+        self._services, self._conf, self._notifier = services, services.conf, services.notifier
+        self._seals: dict[str, records.Seal] = {}         # {name of a database: its newest seal}
+        self._exported_at: dict[str, float] = {}          # {name of a database: when its seal was published}
+
+    def _databases(self) -> list[tuple[str, engine.Database]]:
+        return [('api', self._services.api_db), (f'cell {self._services.cell.name}', self._services.cell_db)]
+
+    def seal_audit_log(self) -> int:
+        """Seal what waits; return the number of records."""
+        return sum(self._seal(name, db) for name, db in self._databases())
+
+    def _seal(self, name: str, db: engine.Database) -> int:
+        with db.reader() as conn:
+            if not records.waits(conn):
+                return 0
+        key, count, seen = self._conf.audit.key.encode(), 0, self._seals.get(name)
+        while True:
+            try:
+                sealed, seal = db.run(records.seal, key, seen and seen.seq)
+            except ValueError:
+                metrics.AUDIT_BROKEN.labels(name).inc()
+                LOG.critical('The audit log of database %s ends before record %s, up to which it was sealed: its end '
+                             'was removed. It is not sealed any further until nova-conductor is started again.',
+                             name, seen)
+                return count
+            if not sealed:
+                break
+            self._seals[name], seen, count = seal, seal, count + sealed
+            metrics.AUDIT_SEALED.labels(name).inc(sealed)
+            if sealed < records.PAGE:
+                break
+        if count:
+            self._export(name, seen)
+        return count
+
+    def _export(self, name: str, seal: records.Seal) -> None:
+        if time.monotonic() < self._exported_at.get(name, 0) + EXPORT_S and name in self._exported_at:
+            return
+        self._exported_at[name] = time.monotonic()
+        LOG.info('The audit log of database %s is sealed up to %s', name, seal)
+        if self._notifier.on:
+            self._notifier.tell_seal(name, seal)
+
+    def expire_audit_log(self) -> int:
+        """Remove what was kept for as long as configured; return the number of records."""
+        days, count = self._conf.audit.keep_days, 0
+        if not days:
+            return 0
+        before = utils.utcnow() - datetime.timedelta(days=days)
+        for _name, db in self._databases():
+            while removed := db.run(records.expire, self._conf.audit.key.encode(), before):
+                count += removed
+        return count

@@ -1,0 +1,81 @@
+"""Actions that begin by themselves after a time: shelved servers leave their hosts, soft-deleted ones are deleted."""
+import collections.abc
+import dataclasses
+import datetime
+import logging
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
+from nova.conductor.servers.deletion import Deletion
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import tasks
+
+LOG = logging.getLogger(__name__)
+
+OFFLOAD = states.ACTIONS['shelveOffload']
+# unlike an owner's delete, which any state allows: only while no restore has begun
+RECLAIM = dataclasses.replace(states.ACTIONS['forceDelete'], vm_states=(states.SOFT_DELETED,),
+                              task_states=states.IDLE)
+
+
+class DeferredActions:
+    """Begins such actions."""
+
+    def __init__(self, services: CellServices, deletion: Deletion) -> None:
+        self._conf, self._cell_db, self._compute = services.conf, services.cell_db, services.compute
+        self._notifier, self._deletion = services.notifier, deletion
+
+    def offload_shelved(self) -> int:
+        """Let servers leave their hosts that were shelved for shelved_offload_time seconds; return their number."""
+        seconds = self._conf.shelved_offload_time
+        if seconds <= 0:
+            return 0
+        before = utils.utcnow() - datetime.timedelta(seconds=seconds)
+        done = 0
+        for row in self._idle(states.SHELVED):
+            since = row['system_metadata'].get('shelved_at')
+            if row['host'] and since and datetime.datetime.fromisoformat(since) <= before:
+                done += self._begin(row, OFFLOAD, self._offload)
+        return done
+
+    def _offload(self, ctx: Context, row: Row) -> None:
+        self._compute.shelve_offload_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
+
+    def reclaim_deleted(self) -> int:
+        """Delete what was soft-deleted reclaim_instance_interval seconds ago; return the number of servers."""
+        seconds = self._conf.reclaim_instance_interval
+        if seconds <= 0:
+            return 0
+        before = utils.utcnow() - datetime.timedelta(seconds=seconds)
+        return sum(self._begin(row, RECLAIM, lambda ctx, row: self._deletion.delete_instance(ctx, row['uuid']))
+                   for row in self._idle(states.SOFT_DELETED) if row['deleted_at'] and row['deleted_at'] <= before)
+
+    def _idle(self, vm_state: str) -> list[Row]:
+        with self._cell_db.reader() as conn:
+            return instances.in_state(conn, vm_state, idle=True)
+
+    def _begin(self, row: Row, action: states.Action, go_on: collections.abc.Callable[[Context, Row], None]) -> bool:
+        """Begin an action in the name of the system; return whether it began.
+
+        :param go_on: called with the context and the row when it has begun
+        """
+        ctx = context.on_behalf_of(row)
+        ctx.observer = self._notifier if self._notifier.on else None
+        try:
+            row = self._cell_db.run(tasks.begin, ctx, row['uuid'], action, None, None, True)
+        except (exception.Conflict, exception.InstanceNotFound) as error:
+            LOG.info('Server %s is left alone: %s', row['uuid'], error.message)
+            return False
+        try:
+            go_on(ctx, row)
+        except exception.Unavailable as error:
+            LOG.warning('%s of server %s waits for a reconciler: %s', action.name, row['uuid'], error.message)
+            self._cell_db.run(instance_actions.unsent, ctx.request_id)
+        return True

@@ -1,0 +1,31 @@
+"""Rows that are removed after a time."""
+import datetime
+
+from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.db.projects import idempotency
+from nova.db.servers import console_tokens
+from nova.db.servers import history
+
+
+class Expiry:
+    """Removes them."""
+
+    def __init__(self, services: CellServices) -> None:
+        self._conf, self._cell_db, self._api_db = services.conf, services.cell_db, services.api_db
+
+    def expire_history(self) -> None:
+        """Remove servers that were deleted longer ago than configured."""
+        days = self._conf.conductor.deleted_servers_kept_days
+        before = utils.utcnow() - datetime.timedelta(days=days)
+        while days and self._cell_db.run(history.expire, before):
+            pass
+
+    def expire_console_tokens(self) -> int:
+        """Remove tokens of consoles that are not valid any more; return their number."""
+        return self._cell_db.run(console_tokens.expire)
+
+    def expire_idempotency_keys(self) -> None:
+        """Remove answers that are older than clients may repeat their requests."""
+        lifetime = datetime.timedelta(seconds=self._conf.api.idempotency_key_lifetime)
+        self._api_db.run(idempotency.expire, utils.utcnow() - lifetime)

@@ -1,0 +1,72 @@
+"""Mappings to a cell whose servers are not there: an API died between its writes to two databases."""
+import datetime
+import logging
+
+from nova import context
+from nova import utils
+from nova.conductor.cell_services import CellServices
+from nova.conductor.servers.deletion import forget
+from nova.conductor.servers.volumes import Volumes
+from nova.db.cells import rows as cell_rows
+from nova.db.servers import history
+from nova.db.servers import instances
+from nova.db.servers import mappings
+
+LOG = logging.getLogger(__name__)
+
+MAPPING_AGE_S = 120          # a mapping whose server's row is not there after so long: the API died in between
+NEW_MAPPING_S = 1800         # those that are checked every minute
+PAGE = 1000
+
+
+class LostMappings:
+    """Removes them."""
+
+    def __init__(self, services: CellServices, volumes: Volumes) -> None:
+        self._cell_uuid, self._cell_db, self._api_db = services.cell.uuid, services.cell_db, services.api_db
+        self._volumes = volumes
+
+    def remove_new_lost_mappings(self) -> int:
+        """Remove soon those whose API lost its database in between: they count against a quota."""
+        return self.remove_lost_mappings(within_s=NEW_MAPPING_S)
+
+    def remove_lost_mappings(self, age_s: float = MAPPING_AGE_S, within_s: float | None = None) -> int:
+        """Remove mappings to this cell and specs of servers whose rows were never written, or are deleted.
+
+        A row that is missing may be about to be written while its mapping is younger than ``age_s``, unless the
+        history has it. One whose mapping is older than all services of this database was never to be here: the
+        configuration names another database than the cell's.
+
+        :param within_s: only of those that are younger than so many seconds
+        :returns: the number removed
+        """
+        before = utils.utcnow() - datetime.timedelta(seconds=age_s)
+        marker, removed = '', 0
+        while True:
+            since = None if within_s is None else utils.utcnow() - datetime.timedelta(seconds=within_s)
+            with self._api_db.reader() as conn:
+                created = mappings.created(conn, self._cell_uuid, marker, PAGE, since)
+            if not created:
+                return removed
+            removed += self._remove(created, before)
+            marker = max(created)
+
+    def _remove(self, created: dict[str, datetime.datetime], before: datetime.datetime) -> int:
+        """Remove those of one page that were made before this moment, or whose servers are deleted."""
+        with self._cell_db.reader() as conn:
+            missing = list(created.keys() - instances.existing(conn, list(created)))
+            deleted = history.deleted(conn, missing)
+            first = cell_rows.first_service_at(conn) if missing else None
+        oldest = before if first is None else first - datetime.timedelta(seconds=MAPPING_AGE_S)   # clocks differ
+        lost = [uuid for uuid in missing if uuid in deleted or oldest <= created[uuid] < before]
+        older = [uuid for uuid in missing if uuid not in deleted and created[uuid] < min(oldest, before)]
+        if older:
+            LOG.error('%d servers of this cell are older than its database, which has not got them; their mappings '
+                      'stay. Look whether [database] connection names the right one.', len(older))
+        if not lost:
+            return 0
+        lost = self._api_db.run(forget, lost, self._cell_uuid)
+        LOG.warning('%d servers have a mapping and no row; the mappings are removed.', len(lost))
+        for uuid in lost:
+            self._volumes.release_attachments(context.admin_context(), uuid)
+        return len(lost)

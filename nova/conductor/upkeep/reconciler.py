@@ -1,0 +1,290 @@
+"""Overdue tasks: their messages or owners were lost, and a conductor takes them up again."""
+import collections.abc
+import datetime
+import logging
+import typing
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova import utils
+from nova.compute import interface as compute_interface
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Row
+from nova.conductor.moves import cold
+from nova.conductor.moves.evacuation import Evacuations
+from nova.conductor.moves.live import LiveMigrations
+from nova.conductor.servers.builds import Builds
+from nova.conductor.servers.deletion import Deletion
+from nova.conductor.servers.shelving import Shelving
+from nova.conductor.servers.specs import RequestSpecs
+from nova.conductor.servers.tasks import Tasks
+from nova.conductor.servers.volumes import Volumes
+from nova.conductor.upkeep.usage_checks import QuotaCheck
+from nova.db.moves import cell_transfer
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.objects import faults
+from nova.runtime import concurrency
+from nova.runtime import metrics
+
+LOG = logging.getLogger(__name__)
+
+SEND_AGAIN_S = 1
+TAKE_UP_S = 15               # after a restart of everything the hosts need a moment to report
+
+Work = collections.abc.Callable[[Row, typing.Any], None]
+GoOn = collections.abc.Callable[[Context, str], None]
+
+# task state -> action that set it; of actions that share one, the method and its arguments are the same
+RUNNING = {action.running: action for action in states.ACTIONS.values()
+           if (action.method or action.conductor) and action.running and action.name != 'evacuate'}
+# later task states of the same actions
+RUNNING.update({
+    states.REBOOT_PENDING: states.ACTIONS['reboot'], states.REBOOT_STARTED: states.ACTIONS['reboot'],
+    states.REBOOT_PENDING_HARD: states.ACTIONS['reboot-hard'],
+    states.REBOOT_STARTED_HARD: states.ACTIONS['reboot-hard'],
+    states.REBUILD_BLOCK_DEVICE_MAPPING: states.ACTIONS['rebuild'],
+    states.REBUILD_SPAWNING: states.ACTIONS['rebuild'],
+    states.IMAGE_SNAPSHOT: states.ACTIONS['createImage'],
+    states.IMAGE_PENDING_UPLOAD: states.ACTIONS['createImage'],
+    states.IMAGE_UPLOADING: states.ACTIONS['createImage'],
+    states.SHELVING_IMAGE_PENDING_UPLOAD: states.ACTIONS['shelve'],
+    states.SHELVING_IMAGE_UPLOADING: states.ACTIONS['shelve'],
+})
+
+
+def decide(row: Row | None, host_up: bool, old: bool) -> str:
+    """Return what to do about an overdue open action on the server of this row.
+
+    :param row: the instances row, None when the server is gone
+    :param host_up: whether its host's service is up
+    :param old: it has been open for longer than anything takes
+    :returns: 'settle' (it is on its way to another cell), 'close', 'delete', 'fail', 'build', 'replace' (it is built on
+        another host), 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one) or 'wait'
+    """
+    if row is not None and row.get('cell_move') is not None:
+        return 'settle'
+    if row is None or row['task_state'] is None and row['vm_state'] != states.BUILDING:
+        return 'close'
+    if row['task_state'] == states.DELETING:
+        return 'delete'
+    if row['task_state'] == states.MIGRATING:
+        return 'migrate'
+    if row['task_state'] in cold.STEPS:
+        return 'abandon' if old else 'continue'
+    if old:
+        return 'fail'
+    if row['vm_state'] == states.BUILDING:
+        if row['host'] is None:
+            return 'build'
+        return 'resend' if host_up else 'replace'
+    if row['task_state'] in RUNNING and RUNNING[row['task_state']].conductor:
+        return 'resend'
+    if row['task_state'] not in RUNNING:
+        return 'wait'
+    return 'resend' if host_up else 'wait'
+
+
+def decide_evacuation(row: Row | None, host_up: bool, old: bool) -> str:
+    """Return the same about an evacuation, which shares its task state with a rebuild: 'evacuate' while it is one."""
+    if row is not None and row['task_state'] == states.REBUILDING:
+        return 'evacuate'
+    return decide(row, host_up, old)
+
+
+def decide_background(row: Row | None, host_up: bool, old: bool) -> str:
+    """Return the same about an action in the background: 'close_beside', 'give_up', 'again' or 'wait'."""
+    if row is None or row['host'] is None:
+        return 'close_beside'
+    if old:
+        return 'give_up'
+    return 'again' if host_up else 'wait'
+
+
+class Reconciler:
+    """Takes up overdue tasks."""
+
+    def __init__(self, services: CellServices, sizes: QuotaCheck, specs: RequestSpecs, tasks: Tasks, builds: Builds,
+                 deletion: Deletion, volumes: Volumes, shelving: Shelving, moves: cold.ColdMoves, live: LiveMigrations,
+                 evacuations: Evacuations) -> None:
+        self._services, self._conf = services, services.conf
+        self._cell_db, self._api_db = services.cell_db, services.api_db
+        self._sizes, self._specs, self._tasks, self._builds = sizes, specs, tasks, builds
+        self._deletion, self._volumes, self._moves = deletion, volumes, moves
+        # what decide() and its variants return -> function(action, row)
+        self._work: dict[str, Work] = {
+            'settle': self._settle, 'close': self._close, 'close_beside': self._close_background,
+            'give_up': self._give_up, 'again': self._repeat, 'wait': _wait, 'delete': self._delete,
+            'build': self._build, 'replace': self._replace, 'fail': self._fail, 'abandon': self._abandon,
+            'resend': self._resend, 'continue': _going_on(moves.continue_move),
+            'migrate': _going_on(live.continue_live_migration),
+            'evacuate': _going_on(evacuations.continue_evacuation)}
+        # method of the conductor in a row of states.ACTIONS -> what goes on with a server's action
+        self._go_on: dict[str, GoOn] = {
+            'continue_move': moves.continue_move, 'continue_live_migration': live.continue_live_migration,
+            'continue_evacuation': evacuations.continue_evacuation, 'unshelve_instance': shelving.unshelve_instance}
+
+    def messages_lost(self) -> None:
+        """Take up soon what waits.
+
+        After queues were declared again: what was in them, and in the queues of hosts, no service has begun. After a
+        database was away, or no service could report: no service was sent what was written in that first moment. At
+        the start: what waits for a conductor may have waited for one that died, or was sent to it.
+        """
+        self._expedite(utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S), untaken=True)
+        self._sizes.doubt_sizes()
+
+    def _expedite(self, when: datetime.datetime, untaken: bool = False) -> None:
+        """:param untaken: only what no service has begun"""
+        self._cell_db.run(instance_actions.hasten, when, untaken=untaken)
+        self._cell_db.run(live_migrations.hasten, when)
+
+    def reconcile(self) -> int:
+        """Take up every overdue task; return the number of those taken up."""
+        now = utils.utcnow()
+        with self._cell_db.reader() as conn:
+            overdue = instance_actions.overdue(conn, now)
+            rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
+            hosts = {row['host'] for row in rows.values()} - {None}
+            up = {host: self._services.host_is_up(host, conn) for host in hosts}
+        with self._cell_db.broke_off() as cell, self._api_db.broke_off() as top:
+            if cell or top:                  # they answer by now
+                self.messages_lost()
+        later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
+        taken = 0
+        for action in overdue:
+            row = rows.get(action['instance_uuid'])
+            if not self._cell_db.run(instance_actions.postpone, action, later):
+                continue
+            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
+            decided = decide_background if action['action'] in states.BESIDE else (
+                decide_evacuation if action['action'] == 'evacuate' else decide)
+            what = decided(row, bool(row) and up.get(row['host'], False), old)
+            LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
+            metrics.RECONCILED.labels(what).inc()
+            try:
+                self._work[what](action, row)
+            except exception.Unavailable as error:           # no message was sent: the next look sends it
+                LOG.warning('Task %s of server %s is sent later: %s', action['action'], action['instance_uuid'],
+                            error.message)
+                self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},
+                                  utils.utcnow() + datetime.timedelta(seconds=SEND_AGAIN_S))
+            except exception.NovaException as error:
+                LOG.warning('Task %s of server %s goes on waiting: %s', action['action'],
+                            action['instance_uuid'], error)
+            taken += 1
+        return taken
+
+    def _settle(self, action: Row, row: Row) -> None:
+        """See that the server is in one cell; where it is this one, go on with what waits."""
+        cell_transfer.settle(self._api_db, self._services.cells, self._services.cell, row['uuid'])
+        with self._cell_db.reader() as conn:
+            row = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
+            up = row is not None and row['host'] is not None and self._services.host_is_up(row['host'], conn)
+        if row is not None and row['cell_move'] is None:
+            self._work[decide(row, up, False)](action, row)
+
+    def settle_cell_moves(self) -> int:
+        """Settle the servers that were left on their way between this cell and another one; return their number."""
+        if len(self._services.cells.all()) == 1:
+            return 0
+        return cell_transfer.settle_all(self._api_db, self._services.cells, self._services.cell)
+
+    def _close(self, action: Row, row: Row | None) -> None:
+        self._cell_db.run(instance_actions.finish, action['instance_uuid'], beside=False)
+
+    def _close_background(self, action: Row, row: Row | None) -> None:
+        self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
+
+    def _give_up(self, action: Row, row: Row) -> None:
+        self._volumes.give_up_volume(context.on_behalf_of(action), action)
+        self._tasks.end_beside(context.on_behalf_of(action), row['uuid'], 'conductor_reconcile', row['host'], {},
+                               error='The host did not finish the operation.')
+
+    def _repeat(self, action: Row, row: Row) -> None:
+        self._services.compute.take_up(
+            context.on_behalf_of(action), server=row['host'], instance=objects.Instance.from_row(row),
+            action=action['action'], arguments=action['arguments'] or {})
+
+    def _delete(self, action: Row, row: Row) -> None:
+        self._deletion.delete_instance(context.on_behalf_of(action), row['uuid'])
+
+    def _build(self, action: Row, row: Row) -> None:
+        self._builds.build_instances(context.on_behalf_of(action), [row['uuid']])
+
+    def _replace(self, action: Row, row: Row) -> None:
+        self._builds.replace_build(context.on_behalf_of(action), row)
+
+    def _fail(self, action: Row, row: Row) -> None:
+        error = exception.HostUnavailable(host=row['host'])
+        if row['vm_state'] == states.BUILDING:
+            message = ('The host did not finish building the server, and no other host took it.' if row['host']
+                       else 'The server was waiting for a host for too long.')
+            if self._builds.fail_build(row['uuid'], faults.fault(error, message)) and row['host']:
+                self._services.network.deallocate_for_instance(context.on_behalf_of(action), instance_uuid=row['uuid'],
+                                                               host=row['host'])
+        else:
+            fault = faults.fault(error, 'The host did not finish the operation.')
+            self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
+                                 {'task_state': row['task_state']}, fault, fault['details'])
+
+    def _abandon(self, action: Row, row: Row) -> None:
+        """End a move that hangs, as if its present step had failed."""
+        with self._cell_db.reader() as conn:
+            moves = server_migrations.open_of(conn, row['uuid'])
+        if not moves:
+            self._fail(action, row)
+            return
+        method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
+        if method == 'finish_revert_resize' and self._services.host_is_up(host):
+            self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
+            return
+        error = exception.HostUnavailable(host=host)
+        self._moves.move_failed(context.on_behalf_of(action), moves[-1]['id'], host, 'conductor_reconcile',
+                                faults.fault(error, 'The host did not finish the operation.'))
+
+    def _resend(self, action: Row, row: Row) -> None:
+        action_row = states.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
+        if action_row.conductor:
+            self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
+            return
+        method = compute_interface.INTERFACE.methods[action_row.method]
+        arguments = {name: value for name, value in (action['arguments'] or {}).items()
+                     if name in method.arguments}
+        ctx = context.on_behalf_of(action)
+        if 'spec' in method.arguments:
+            arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])
+        missing = set(method.arguments) - {'instance'} - arguments.keys()
+        if missing:
+            self._fail(action, row)
+            return
+        getattr(self._services.compute, method.name)(ctx, server=row['host'], instance=objects.Instance.from_row(row),
+                                                     **arguments)
+
+    def take_over(self) -> None:
+        """Take up at once what a process that died has left: for a deployment whose only process starts again."""
+        self._expedite(utils.utcnow() - datetime.timedelta(seconds=1))
+        concurrency.spawn('take-over', self._take_up)
+
+    def _take_up(self) -> None:
+        try:
+            while self.reconcile():
+                pass
+        except Exception:
+            LOG.exception('What was interrupted is not taken up at once; the periodic task does it.')
+
+
+def _going_on(function: GoOn) -> Work:
+    """Return a function(action, row) that goes on with the action of a server."""
+    def go_on(action: Row, row: Row) -> None:
+        function(context.on_behalf_of(action), row['uuid'])
+    return go_on
+
+
+def _wait(action: Row, row: Row | None) -> None:
+    """Its deadline has moved; the host does it when it is back."""

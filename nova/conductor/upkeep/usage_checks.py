@@ -1,0 +1,113 @@
+"""What is counted, compared with what there is: claims on hosts, and the sizes of servers in the quota."""
+import logging
+import time
+
+from nova import states
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Row
+from nova.db.moves import migrations as server_migrations
+from nova.db.placement import claims
+from nova.db.placement import pci_devices
+from nova.db.projects import quotas
+from nova.db.servers import instances
+from nova.db.servers import mappings
+from nova.runtime import metrics
+
+LOG = logging.getLogger(__name__)
+
+PAGE = 1000
+SIZES_S = 600                # between two checks of the sizes of all servers, unless they are in doubt
+MISCOUNTED_S = 90            # what is wrong for so long is not between the two writes of a request
+
+Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
+
+
+class ClaimCheck:
+    """Compares the nodes' usage with their servers.
+
+    drift  differences that it has mended: should stay 0
+    """
+
+    def __init__(self, services: CellServices) -> None:
+        self._cell_db = services.cell_db
+        self.drift = 0
+
+    def audit(self) -> list[Row]:
+        """Mend what differs, and count it in ``drift``; return the differences."""
+        mended = [*self._cell_db.run(claims.audit), *self._cell_db.run(pci_devices.audit)]
+        self.drift += len(mended)
+        metrics.AUDITS.inc()
+        metrics.DRIFT.inc(len(mended))
+        return mended
+
+
+class QuotaCheck:
+    """Compares what the quota counts with the servers of the cell."""
+
+    def __init__(self, services: CellServices) -> None:
+        self._cell_uuid, self._cell_db, self._api_db = services.cell.uuid, services.cell_db, services.api_db
+        self._miscounted: list[str] = []    # uuids of servers whose size the quota counted wrongly at the last check
+        self._sizes_due = 0.0               # when all are checked again, in monotonic seconds
+
+    def count_sizes(self) -> int:
+        """Make the quota count the sizes that servers have, or may get by a move; return the number of those mended.
+
+        The two databases differ only while a request is between its writes to them, or when a process or a database
+        died there: what is wrong at two checks in a row is mended.
+        """
+        try:
+            return self._mend_sizes() if self._miscounted else self._check_sizes()
+        except Exception:
+            self.doubt_sizes()
+            raise
+
+    def _check_sizes(self) -> int:
+        if time.monotonic() < self._sizes_due:
+            return 0
+        self._sizes_due = time.monotonic() + SIZES_S         # a doubt that comes while this runs counts
+        marker, wrong = '', []
+        while True:
+            with self._api_db.reader() as conn:
+                counted = mappings.sizes(conn, self._cell_uuid, marker, PAGE)
+            if not counted:
+                break
+            wrong.extend(self._wrong_sizes(counted))
+            marker = max(counted)
+        self._miscounted = wrong
+        return 0
+
+    def doubt_sizes(self) -> None:
+        """Check all sizes at the next time: a database has been away."""
+        self._sizes_due = 0.0
+
+    def _wrong_sizes(self, counted: Sizes) -> Sizes:
+        with self._cell_db.reader() as conn:
+            needed = server_migrations.needs_many(conn, list(counted))
+        return {uuid: size for uuid, size in needed.items() if counted[uuid] != size}
+
+    def _mend_sizes(self) -> int:
+        suspects, self._miscounted = self._miscounted[:PAGE], self._miscounted[PAGE:]
+        with self._api_db.reader() as conn:
+            counted = mappings.sizes_of(conn, self._cell_uuid, suspects)
+        wrong = self._wrong_sizes(counted)
+        for uuid, size in wrong.items():
+            LOG.warning('The quota counts server %s with the size that it has again.', uuid)
+            self._api_db.run(quotas.set_size, uuid, *size)
+        return len(wrong)
+
+    def count_soft_deleted(self) -> int:
+        """Make the quota leave out the servers that are soft-deleted, and no others; return the number of those mended.
+
+        The two databases differ only when a process died between its writes to them.
+        """
+        with self._api_db.reader() as conn:
+            queued = mappings.queued(conn)
+        with self._cell_db.reader() as conn:
+            soft = {row['uuid']: row['task_state'] for row in instances.in_state(conn, states.SOFT_DELETED)}
+            others = instances.get_many(conn, list(queued - soft.keys()))
+        wrong = {uuid: True for uuid, task_state in soft.items() if task_state is None and uuid not in queued}
+        wrong.update({uuid: False for uuid, row in others.items() if row['task_state'] is None})
+        for uuid, value in wrong.items():
+            LOG.warning('Server %s is %s by the quota again.', uuid, 'left out' if value else 'counted')
+            self._api_db.run(mappings.set_queued, uuid, value)
+        return len(wrong)
