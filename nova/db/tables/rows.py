@@ -1,0 +1,833 @@
+"""Types of the rows: what ``dict(row)`` of each table has. Made by tools/row_types.py; do not edit."""
+import datetime
+from typing import Any
+from typing import TypedDict
+
+
+class AddressesRow(TypedDict):
+    subnet_id: str
+    number: int
+    address: str
+    port_id: str | None
+    released_at: datetime.datetime | None
+
+
+class AggregateHostsRow(TypedDict):
+    aggregate_id: int
+    host: str
+
+
+class AggregatesRow(TypedDict):
+    id: int
+    uuid: str
+    name: str
+    availability_zone: str | None
+    metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+class AuditChainRow(TypedDict):
+    id: int
+    seq: int
+    digest: str
+    sealed_at: datetime.datetime
+
+
+class AuditRecordsRow(TypedDict):
+    id: int
+    uuid: str
+    created_at: datetime.datetime
+    request_id: str | None
+    user_id: str | None
+    project_id: str | None
+    domain_id: str | None
+    roles: str | None
+    credential_id: str | None
+    service_user_id: str | None
+    remote_address: str | None
+    method: str
+    route: str
+    action: str
+    target_type: str | None
+    target_id: str | None
+    target_part: str | None
+    outcome: str
+    code: int | None
+    reason: str | None
+    seq: int | None
+    digest: str | None
+
+
+class BlockDeviceMappingsRow(TypedDict):
+    id: int
+    uuid: str
+    instance_uuid: str
+    created_at: datetime.datetime
+    source_type: str
+    destination_type: str
+    device_name: str | None
+    device_type: str | None
+    disk_bus: str | None
+    guest_format: str | None
+    boot_index: int | None
+    image_id: str | None
+    volume_id: str | None
+    snapshot_id: str | None
+    volume_size: int | None
+    volume_type: str | None
+    attachment_id: str | None
+    connection_info: Any
+    delete_on_termination: bool
+    tag: str | None
+
+
+class CellMovesRow(TypedDict):
+    instance_uuid: str
+    move_id: str
+    other_cell: str
+    created_at: datetime.datetime
+    base: Any
+
+
+class CellsRow(TypedDict):
+    uuid: str
+    name: str
+    database_url: str
+    transport_url: str
+    disabled: bool
+
+
+class ComputeNodesRow(TypedDict):
+    id: int
+    uuid: str
+    host: str
+    node: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    changed: int
+    used_changed: int
+    hypervisor_type: str
+    hypervisor_version: int
+    host_ip: str | None
+    cpu_info: Any
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    reserved_memory_mb: int
+    reserved_disk_gb: int
+    cpu_allocation_ratio: float
+    ram_allocation_ratio: float
+    disk_allocation_ratio: float
+    vcpus_used: int
+    memory_mb_used: int
+    local_gb_used: int
+    running_vms: int
+    disk_available_least: int | None
+    capabilities: Any
+    supported_instances: Any
+    traits: Any
+    metrics: Any
+    failed_builds: int
+    uptime: str | None
+    pci_stats: Any
+    numa_topology: str | None
+    numa_changed: int | None
+
+
+class ConsoleAuthTokensRow(TypedDict):
+    token_hash: str
+    instance_uuid: str
+    console_type: str
+    instance_host: str
+    host: str | None
+    port: int
+    tls_port: int | None
+    internal_access_path: str | None
+    created_at: datetime.datetime
+    expires_at: datetime.datetime
+
+
+class DefaultSecurityGroupsRow(TypedDict):
+    project_id: str
+    security_group_id: str
+
+
+class FlavorProjectsRow(TypedDict):
+    flavor_id: str
+    project_id: str
+
+
+class FlavorsRow(TypedDict):
+    id: int
+    flavor_id: str
+    name: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    memory_mb: int
+    vcpus: int
+    root_gb: int
+    ephemeral_gb: int
+    swap: int
+    rxtx_factor: float
+    is_public: bool
+    disabled: bool
+    description: str | None
+    extra_specs: Any
+
+
+class GroupLocksRow(TypedDict):
+    group_uuid: str
+
+
+class HostMaintenanceServersRow(TypedDict):
+    maintenance_id: int
+    instance_uuid: str
+    direction: str
+    state: str
+    migration_id: int | None
+    dest: str | None
+    reason: str | None
+    updated_at: datetime.datetime
+
+
+class HostMaintenancesRow(TypedDict):
+    id: int
+    uuid: str
+    host: str
+    aggregate_id: int
+    status: str
+    message: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    stopped_at: datetime.datetime | None
+    next_look: datetime.datetime | None
+    project_id: str | None
+    user_id: str | None
+
+
+class HostMappingsRow(TypedDict):
+    host: str
+    cell_uuid: str
+
+
+class IdempotencyKeysRow(TypedDict):
+    project_id: str
+    key_hash: str
+    request_hash: str
+    created_at: datetime.datetime
+    tried_at: datetime.datetime
+    answer: str | None
+
+
+class IdentityApplicationCredentialsRow(TypedDict):
+    id: str
+    user_id: str
+    project_id: str
+    name: str
+    description: str | None
+    secret_hash: str
+    role_ids: Any
+    unrestricted: bool
+    expires_at: datetime.datetime | None
+    created_at: datetime.datetime
+
+
+class IdentityAssignmentsRow(TypedDict):
+    user_id: str
+    target_type: str
+    target_id: str
+    role_id: str
+
+
+class IdentityCredentialsRow(TypedDict):
+    id: str
+    user_id: str
+    type: str
+    sealed_blob: str
+    project_id: str | None
+    created_at: datetime.datetime
+
+
+class IdentityPasswordsRow(TypedDict):
+    id: int
+    user_id: str
+    password_hash: str
+
+
+class IdentityProjectsRow(TypedDict):
+    id: str
+    domain_id: str
+    name: str
+    description: str
+    enabled: bool
+    tags: Any
+    created_at: datetime.datetime
+
+
+class IdentityRevokedTokensRow(TypedDict):
+    audit_id: str
+    forget_at: datetime.datetime
+
+
+class IdentityRolesRow(TypedDict):
+    id: str
+    name: str
+    description: str | None
+    created_at: datetime.datetime
+
+
+class IdentityUsersRow(TypedDict):
+    id: str
+    domain_id: str
+    name: str
+    description: str | None
+    email: str | None
+    enabled: bool
+    default_project_id: str | None
+    password_hash: str | None
+    tokens_void_until: datetime.datetime | None
+    options: Any
+    totp_step: int | None
+    created_at: datetime.datetime
+
+
+class ImageCacheTasksRow(TypedDict):
+    id: int
+    host: str
+    image_id: str
+    request_id: str
+    project_id: str | None
+    user_id: str | None
+    created_at: datetime.datetime
+    deadline: datetime.datetime
+    state: str
+    reason: str | None
+    finished_at: datetime.datetime | None
+
+
+class ImageMembersRow(TypedDict):
+    image_id: str
+    member: str
+    status: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class ImagePropertiesRow(TypedDict):
+    id: int
+    image_id: str
+    name: str
+    value: str | None
+
+
+class ImageTagsRow(TypedDict):
+    id: int
+    image_id: str
+    value: str
+
+
+class ImageTombstonesRow(TypedDict):
+    id: str
+    deleted_at: datetime.datetime
+
+
+class ImagesRow(TypedDict):
+    id: str
+    name: str | None
+    status: str
+    visibility: str
+    owner: str | None
+    protected: bool
+    os_hidden: bool
+    disk_format: str | None
+    container_format: str | None
+    min_disk: int
+    min_ram: int
+    size: int | None
+    reserved: int
+    virtual_size: int | None
+    checksum: str | None
+    os_hash_algo: str | None
+    os_hash_value: str | None
+    data_id: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class InstanceActionEventsRow(TypedDict):
+    id: int
+    action_id: int
+    event: str
+    started_at: datetime.datetime
+    finished_at: datetime.datetime | None
+    result: str | None
+    details: str | None
+    traceback: str | None
+    host: str | None
+
+
+class InstanceActionsRow(TypedDict):
+    id: int
+    instance_uuid: str
+    action: str
+    request_id: str
+    project_id: str | None
+    user_id: str | None
+    started_at: datetime.datetime
+    updated_at: datetime.datetime
+    finished_at: datetime.datetime | None
+    message: str | None
+    owner: str | None
+    deadline: datetime.datetime | None
+    arguments: Any
+
+
+class InstanceCategoriesRow(TypedDict):
+    id: int
+    uuid: str
+    name: str
+    description: str | None
+    image_id: str | None
+    flavor_id: str | None
+    requirements: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+    deleted: int
+
+
+class InstanceMappingsRow(TypedDict):
+    instance_uuid: str
+    cell_uuid: str
+    project_id: str
+    user_id: str
+    vcpus: int
+    memory_mb: int
+    created_at: datetime.datetime
+    server_group_id: str | None
+    queued_for_delete: bool
+    category: str
+    move_id: str | None
+
+
+class InstancesRow(TypedDict):
+    id: int
+    uuid: str
+    project_id: str
+    user_id: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    launched_at: datetime.datetime | None
+    terminated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    progress: int
+    locked: bool
+    locked_by: str | None
+    locked_reason: str | None
+    host: str | None
+    node: str | None
+    availability_zone: str | None
+    pinned_availability_zone: str | None
+    display_name: str
+    description: str | None
+    hostname: str
+    reservation_id: str
+    launch_index: int
+    image_id: str | None
+    kernel_id: str | None
+    ramdisk_id: str | None
+    root_device_name: str | None
+    key_name: str | None
+    key_data: str | None
+    user_data: str | None
+    config_drive: bool
+    access_ip_v4: str | None
+    access_ip_v6: str | None
+    disk_config: str
+    trusted_certs: Any
+    scheduler_hints: Any
+    metadata: Any
+    tags: str
+    flavor_id: str
+    flavor: Any
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    image_properties: Any
+    network_info: Any
+    security_groups: Any
+    volumes: Any
+    system_metadata: Any
+    fault: Any
+    server_group_id: str | None
+    category: str
+    numa_topology: str | None
+    cell_move: str | None
+
+
+class InstancesHistoryRow(TypedDict):
+    id: int
+    uuid: str
+    project_id: str
+    user_id: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    launched_at: datetime.datetime | None
+    terminated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    progress: int
+    locked: bool
+    locked_by: str | None
+    locked_reason: str | None
+    host: str | None
+    node: str | None
+    availability_zone: str | None
+    pinned_availability_zone: str | None
+    display_name: str
+    description: str | None
+    hostname: str
+    reservation_id: str
+    launch_index: int
+    image_id: str | None
+    kernel_id: str | None
+    ramdisk_id: str | None
+    root_device_name: str | None
+    key_name: str | None
+    key_data: str | None
+    user_data: str | None
+    config_drive: bool
+    access_ip_v4: str | None
+    access_ip_v6: str | None
+    disk_config: str
+    trusted_certs: Any
+    scheduler_hints: Any
+    metadata: Any
+    tags: str
+    flavor_id: str
+    flavor: Any
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    image_properties: Any
+    network_info: Any
+    security_groups: Any
+    volumes: Any
+    system_metadata: Any
+    fault: Any
+    server_group_id: str | None
+    category: str
+    numa_topology: str | None
+    cell_move: str | None
+
+
+class JoinTokensRow(TypedDict):
+    id: str
+    secret: str
+    expires_at: datetime.datetime
+
+
+class KeyPairsRow(TypedDict):
+    id: int
+    user_id: str
+    name: str
+    type: str
+    fingerprint: str
+    public_key: str
+    created_at: datetime.datetime
+
+
+class MessageKeysRow(TypedDict):
+    id: str
+    host: str
+    public: str
+    private: str | None
+    state: str
+    created_at: datetime.datetime
+    ends_at: datetime.datetime | None
+
+
+class MetadataKeysRow(TypedDict):
+    id: int
+    key: str
+    created_at: datetime.datetime
+
+
+class MigrationsRow(TypedDict):
+    id: int
+    uuid: str
+    instance_uuid: str
+    project_id: str
+    user_id: str
+    migration_type: str
+    status: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    request_id: str | None
+    arguments: Any
+    swapped: bool
+    source_compute: str | None
+    source_node: str | None
+    dest_compute: str | None
+    dest_node: str | None
+    dest_host: str | None
+    old_flavor: Any
+    new_flavor: Any
+    memory_total_bytes: int | None
+    memory_processed_bytes: int | None
+    memory_remaining_bytes: int | None
+    disk_total_bytes: int | None
+    disk_processed_bytes: int | None
+    disk_remaining_bytes: int | None
+    held_host: str | None
+    held_node: str | None
+    held_vcpus: int
+    held_memory_mb: int
+    held_local_gb: int
+    held_numa_topology: str | None
+
+
+class NetworksRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    is_default: bool
+    admin_state_up: bool
+    bridge: str
+    mtu: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class PciDevicesRow(TypedDict):
+    id: int
+    host: str
+    node: str
+    address: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    vendor_id: str
+    product_id: str
+    dev_type: str
+    numa_node: int | None
+    parent_addr: str | None
+    devname: str | None
+    tags: Any
+    status: str
+    instance_uuid: str | None
+    request_id: str | None
+    held: bool
+
+
+class PortSecurityGroupsRow(TypedDict):
+    port_id: str
+    security_group_id: str
+
+
+class PortsRow(TypedDict):
+    id: str
+    project_id: str
+    network_id: str
+    name: str
+    mac_address: str
+    admin_state_up: bool
+    status: str
+    device_id: str
+    device_owner: str
+    host: str
+    migrating_to: str
+    position: int
+    tag: str | None
+    made_for_server: bool
+    attached_by: str | None
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class QuotaClassesRow(TypedDict):
+    class_name: str
+    resource: str
+    hard_limit: int
+
+
+class QuotaLocksRow(TypedDict):
+    project_id: str
+
+
+class QuotasRow(TypedDict):
+    project_id: str
+    user_id: str
+    resource: str
+    hard_limit: int
+
+
+class RateLimitsRow(TypedDict):
+    owner: str
+    name: str
+    full_at: int
+
+
+class RequestSpecsRow(TypedDict):
+    instance_uuid: str
+    spec: Any
+
+
+class SecurityGroupRulesRow(TypedDict):
+    id: str
+    project_id: str
+    security_group_id: str
+    direction: str
+    ethertype: str
+    protocol: str | None
+    port_range_min: int | None
+    port_range_max: int | None
+    remote_ip_prefix: str | None
+    remote_group_id: str | None
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class SecurityGroupsRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class ServerGroupsRow(TypedDict):
+    id: int
+    uuid: str
+    project_id: str
+    user_id: str
+    name: str
+    policy: str
+    rules: Any
+    metadata: Any
+    created_at: datetime.datetime
+
+
+class ServicesRow(TypedDict):
+    id: int
+    uuid: str
+    host: str
+    binary: str
+    topic: str
+    availability_zone: str
+    version: int
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    last_seen_at: datetime.datetime | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    identity: str | None
+    aggregates: Any
+
+
+class ShareMappingsRow(TypedDict):
+    id: int
+    uuid: str
+    instance_uuid: str
+    share_id: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    status: str
+    tag: str
+    export_location: str | None
+    protocol: str | None
+
+
+class SubnetsRow(TypedDict):
+    id: str
+    project_id: str
+    network_id: str
+    name: str
+    cidr: str
+    ip_version: int
+    gateway_ip: str | None
+    enable_dhcp: bool
+    allocation_pools: Any
+    dns_nameservers: Any
+    host_routes: Any
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
+class TaskLogRow(TypedDict):
+    host: str
+    period_beginning: datetime.datetime
+    period_ending: datetime.datetime
+    state: str
+    updated_at: datetime.datetime
+    task_items: int
+    errors: int
+    message: str
+
+
+class VolumeAttachmentsRow(TypedDict):
+    id: str
+    volume_id: str
+    instance_uuid: str
+    project_id: str
+    status: str
+    device: str | None
+    connector: Any
+    created_at: datetime.datetime
+    attached_at: datetime.datetime | None
+
+
+class VolumeSnapshotsRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class VolumesRow(TypedDict):
+    id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    multiattach: bool
+    volume_type: str
+    availability_zone: str
+    image_id: str | None
+    snapshot_id: str | None
+    source_volume_id: str | None
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
