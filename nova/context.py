@@ -1,7 +1,10 @@
 """Who asks: identity, roles and request id of one request, as it travels through every service."""
+from __future__ import annotations
+
 import copy
 import datetime
 import enum
+from typing import Any
 import uuid
 
 from oslo_context import context
@@ -26,7 +29,7 @@ ALL_PROJECTS = Projects.ALL
 NO_PROJECT = Projects.NONE         # what everybody may see, where there is such a thing
 
 
-def one_project(project_id):
+def one_project(project_id: Projects | str) -> bool:
     """Whether a query is for the rows of one project; False for ALL_PROJECTS.
 
     :raises TypeError: it is neither: somebody has not said whose rows he wants
@@ -38,7 +41,7 @@ def one_project(project_id):
     raise TypeError(f'The id of a project or ALL_PROJECTS is wanted here, not {project_id!r}.')
 
 
-def the_project(project_id):
+def the_project(project_id: Any) -> str:
     """The id of a project, where no other value may be.
 
     :raises TypeError: it is none
@@ -48,7 +51,7 @@ def the_project(project_id):
     return project_id
 
 
-def covers(project_id, owner):
+def covers(project_id: Any, owner: str | None) -> bool:
     """Whether the rows of a project, or of ALL_PROJECTS, are those of this owner, too.
 
     :raises TypeError: as one_project
@@ -56,7 +59,7 @@ def covers(project_id, owner):
     return not one_project(project_id) or owner == project_id
 
 
-def new_request_id():
+def new_request_id() -> str:
     return 'req-' + str(uuid.uuid4())
 
 
@@ -77,40 +80,41 @@ class RequestContext(context.RequestContext):
 
     observer = credential_id = image_grant = sender_host = signed_by = None
 
-    def __init__(self, *, remote_address=None, service_roles=None, token_expires_at=None, **kwargs):
+    def __init__(self, *, remote_address: str | None = None, service_roles: list[str] | None = None,
+                 token_expires_at: datetime.datetime | None = None, **kwargs: Any) -> None:
         super().__init__(service_roles=service_roles or [], **kwargs)
         self.remote_address, self.token_expires_at = remote_address, token_expires_at
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, str | None]:
         values = super().to_dict()
         values['remote_address'] = self.remote_address
         values['token_expires_at'] = self.token_expires_at and self.token_expires_at.isoformat()
         return values
 
     @classmethod
-    def from_dict(cls, values, **kwargs):
+    def from_dict(cls, values: dict[str, str | None], **kwargs: Any) -> RequestContext:
         end = values.get('token_expires_at')
         return super().from_dict(values, remote_address=values.get('remote_address'),
                                  token_expires_at=end and datetime.datetime.fromisoformat(end), **kwargs)
 
-    def granted(self, image_grant):
+    def granted(self, image_grant: str | None) -> RequestContext:
         """The same context with the image grant of a task."""
         made = copy.copy(self)
         made.image_grant = image_grant
         return made
 
-    def token_has_run_out(self):
+    def token_has_run_out(self) -> bool:
         """Whether the token, which was good when the request came in, has come to its end since."""
         return self.token_expires_at is not None and utils.utcnow() >= self.token_expires_at
 
-    def require_project(self):
+    def require_project(self) -> None:
         """:raises ProjectNeeded: the token is scoped to a domain, to the system, or to nothing"""
         if not self.project_id:
             scope = 'the system' if self.system_scope else 'a domain' if self.domain_id else 'nothing'
             raise exception.ProjectNeeded(scope=scope)
 
     @property
-    def sees(self):
+    def sees(self) -> Projects | str:
         """Whose things the caller sees: ALL_PROJECTS for administrators, else the id of his project.
 
         :raises ProjectNeeded: he has none
@@ -120,18 +124,18 @@ class RequestContext(context.RequestContext):
         self.require_project()
         return self.project_id
 
-    def may_write(self):
+    def may_write(self) -> bool:
         """Whether the caller's roles allow more than reading in the project of the token."""
         return bool(self.is_admin or self.project_id and WRITERS & {role.lower() for role in self.roles or ()})
 
 
-def admin_context(request_id=None):
+def admin_context(request_id: str | None = None) -> RequestContext:
     """The system itself: periodic tasks, start-up, reconcilers."""
     return RequestContext(is_admin=True, roles=['admin'], overwrite=False,
                           request_id=request_id or new_request_id())
 
 
-def of_host(sent, project_id, user_id):
+def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -> RequestContext:
     """What is left of a context that a compute host has sent: no role, no right of the system.
 
     :param project_id, user_id: who has asked, as far as it is known otherwise
@@ -142,7 +146,7 @@ def of_host(sent, project_id, user_id):
     return made
 
 
-def on_behalf_of(row):
+def on_behalf_of(row: dict[str, Any]) -> RequestContext:
     """The system, for whom a row names: ``project_id``, ``user_id`` and, where it has one, ``request_id``."""
     ctx = admin_context(row.get('request_id'))
     ctx.project_id, ctx.user_id = row['project_id'], row['user_id']

@@ -19,12 +19,18 @@ exception stays in the log.
     ├── Unavailable 503         another part of the system does not answer
     └── InsufficientStorage 507 no room for images and snapshots
 """
+from __future__ import annotations
+
+from typing import Any
+
+from collections.abc import Callable
+
 
 
 MAX_FACT = 500        # characters of a text that a sentence repeats: it may be anything that a client sent
 
 
-def _short(value):
+def _short(value: Any) -> Any:
     return value[:MAX_FACT] + '…' if isinstance(value, str) and len(value) > MAX_FACT else value
 
 
@@ -38,15 +44,15 @@ class NovaException(Exception):
     code = 500
     template = 'The service could not complete the request.'
 
-    def __init__(self, message=None, **kwargs):
+    def __init__(self, message: str | None = None, **kwargs: Any) -> None:
         self.kwargs = kwargs
         super().__init__(message or self.template % {name: _short(value) for name, value in kwargs.items()})
 
     @property
-    def message(self):
+    def message(self) -> Any:
         return self.args[0]
 
-    def message_in(self, translate):
+    def message_in(self, translate: Callable[..., Any]) -> str:
         """The sentence with ``translate`` applied to its template; one that was given as a text is translated whole."""
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
@@ -77,7 +83,7 @@ class FactorsMissing(Unauthorized):
     :param rules: lists of methods, each of which would do
     """
 
-    def __init__(self, *, sealed, receipt, user, rules):
+    def __init__(self, *, sealed: str, receipt: Any, user: dict[str, Any], rules: list[list[str]]) -> None:
         super().__init__()
         self.sealed, self.receipt, self.user, self.rules = sealed, receipt, user, rules
 

@@ -11,9 +11,13 @@ function comes first in both. Plugins are loaded at the first call, once a proce
 A hook that fails is logged and changes nothing, unless it raises ``exception.FatalHookException``: that fails the
 call. What stands around these functions is an internal interface; notifications are the stable one.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import functools
 import logging
 import threading
+from typing import Any
 
 from nova import exception
 
@@ -25,14 +29,14 @@ _plugins = {}                # name of the hook: its objects
 _lock = threading.Lock()
 
 
-def add_hook(name, pass_function=False):
+def add_hook(name: str, pass_function: bool = False) -> Callable[..., Any]:
     """A decorator: run the hooks of this name before and after the function.
 
     :param pass_function: give the function to the hooks as the first argument
     """
-    def decorate(function):
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def hooked(*args, **kwargs):
+        def hooked(*args: Any, **kwargs: Any) -> Any:
             plugins = _plugins.get(name)
             if plugins is None:
                 plugins = _load(name)
@@ -50,13 +54,13 @@ def add_hook(name, pass_function=False):
     return decorate
 
 
-def reset():
+def reset() -> None:
     """Forget what was loaded."""
     with _lock:
         _plugins.clear()
 
 
-def _load(name):
+def _load(name: str) -> tuple[Any, ...]:
     """The objects of a name. One that cannot be loaded is logged and left out."""
     from stevedore import hook
 
@@ -68,11 +72,11 @@ def _load(name):
         return _plugins[name]
 
 
-def _not_loaded(name, _manager, entry_point, error):
+def _not_loaded(name: str, _manager: Any, entry_point: Any, error: Any) -> None:
     LOG.error('Hook %s: %s cannot be loaded.', name, entry_point.value, exc_info=error)
 
 
-def _run(name, plugin, when, args, kwargs):
+def _run(name: str, plugin: Any, when: str, args: tuple[Any, ...], kwargs: dict[str, int]) -> None:
     function = getattr(plugin, when, None)
     if function is None:
         return

@@ -7,10 +7,13 @@ What a user reads of an error is put into the language of the request once, in `
 ``nova.exception`` and texts marked with ``_()``. Catalogs are in ``nova/locale``; ``tools/messages.py`` extracts,
 updates and compiles them. The log stays English: one language to search in.
 """
+from __future__ import annotations
+
 import functools
 import gettext
 import os
 import pathlib
+from typing import Any
 
 import oslo_i18n
 
@@ -30,25 +33,25 @@ _LE = _translators.log_error
 _LC = _translators.log_critical
 
 
-def enable_lazy(enable=True):
+def enable_lazy(enable: bool = True) -> None:
     """Keep what ``_()`` marks translatable until it is known who reads it."""
     oslo_i18n.enable_lazy(enable)
 
 
-def get_available_languages():
+def get_available_languages() -> list[str]:
     """Languages with a catalog, and that of the code."""
     return oslo_i18n.get_available_languages(DOMAIN)
 
 
 @functools.cache
-def languages():
+def languages() -> dict[str, str]:
     """{name as clients write it, in small letters: name of a catalog}"""
     found = {path.parents[1].name for path in LOCALES.glob(f'*/LC_MESSAGES/{DOMAIN}.mo')}
     return {name.replace('_', '-').lower(): name for name in found} | {DEFAULT: DEFAULT}
 
 
 @functools.lru_cache(maxsize=256)
-def best_language(accept):
+def best_language(accept: str) -> str:
     """The language that an Accept-Language header (RFC 9110) likes best of those there are; the code's otherwise."""
     wanted = []
     for place, item in enumerate((accept or '')[:1000].split(',')):
@@ -69,11 +72,11 @@ def best_language(accept):
 
 
 @functools.cache
-def _catalog(language):
+def _catalog(language: str) -> Any:
     return gettext.translation(DOMAIN, LOCALES, [language], fallback=True)
 
 
-def translate(text, language):
+def translate(text: Any, language: str) -> str:
     """A text in a language; itself where no catalog has it."""
     if language == DEFAULT or not text:
         return str(text)

@@ -1,8 +1,12 @@
 """May they: rules evaluated by oslo.policy, with a configuration of our own, remembered for a short while."""
+from __future__ import annotations
+
 import logging
 import threading
 import time
+from typing import Any, TYPE_CHECKING
 
+from oslo_config.cfg import ConfigOpts
 from oslo_policy import policy as oslo_policy
 
 from nova import exception
@@ -10,13 +14,16 @@ from nova import policies
 from nova.policies import explain
 from nova.policies import files
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
 LOG = logging.getLogger(__name__)
 
 REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by callers that asked before
 MAX_REMEMBERED = 20000    # answers
 
 
-def list_rules():
+def list_rules() -> list[Any]:
     """For oslo.policy's sample generator: every rule with its default, its meaning and its operations."""
     return [*(oslo_policy.RuleDefault(name, check, description)
               for name, check, description in policies.BASE_RULES),
@@ -34,7 +41,7 @@ class Policy:
     :raises InvalidInput: a policy file is none
     """
 
-    def __init__(self, conf):
+    def __init__(self, conf: ConfigOpts) -> None:
         self._conf = conf
         self._enforcer = oslo_policy.Enforcer(conf, use_conf=False)
         self._answers, self._forget_at = {}, 0
@@ -42,7 +49,7 @@ class Policy:
         self._seen = files.signature(conf)
         self._use(files.rules(conf))
 
-    def allows(self, context, rule, target):
+    def allows(self, context: RequestContext, rule: str, target: dict[str, str | None]) -> bool:
         """Whether the caller passes a rule for a resource.
 
         :param target: {'project_id', 'user_id'} of the resource (what rules compare with); may be empty
@@ -58,12 +65,12 @@ class Policy:
             found = answers[key] = bool(self._enforcer.enforce(rule, _present(target), _values(context)))
         return found
 
-    def authorize(self, context, rule, target):
+    def authorize(self, context: RequestContext, rule: str, target: dict[str, Any]) -> None:
         """:raises PolicyDenied: the caller does not pass the rule"""
         if not self.allows(context, rule, target):
             raise exception.PolicyDenied(rule=rule)
 
-    def is_admin(self, context):
+    def is_admin(self, context: RequestContext) -> bool:
         """Whether the caller is an administrator: decided once, when a request enters.
 
         Administrators act in a project: who administers a domain, or the system of the identity service, does not
@@ -71,25 +78,25 @@ class Policy:
         """
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
-    def explain(self, context, rule, target):
+    def explain(self, context: RequestContext, rule: str, target: dict[str, str]) -> tuple[files.Rule, explain.Step]:
         """(the files.Rule in force, the explain.Step of its check) for a rule that ``knows`` knows."""
         values, target = _values(context), _present(target)
 
-        def ask(check):
+        def ask(check: Any) -> bool:
             return self._enforcer.enforce(check, target, dict(values))
         return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, target, values, ask)
 
-    def forget(self):
+    def forget(self) -> None:
         """Evaluate every rule anew from now on, by the files as they are now."""
         with self._lock:
             self._forget_at = time.monotonic() + REMEMBERED_S
             self._take_up()
             self._answers = {}
 
-    def knows(self, rule):
+    def knows(self, rule: str) -> bool:
         return rule in self.rules
 
-    def _take_up(self):
+    def _take_up(self) -> None:
         """Read the files when they are others than before."""
         try:
             seen = files.signature(self._conf)
@@ -101,7 +108,7 @@ class Policy:
         except (exception.InvalidInput, OSError) as error:
             LOG.error('The policy files are not taken up, the rules of before go on: %s', error)
 
-    def _use(self, rules):
+    def _use(self, rules: dict[str, files.Rule]) -> None:
         self.rules = rules
         self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
         referred = {name for rule in rules.values() for name in files.references(rule.check)}
@@ -110,11 +117,11 @@ class Policy:
                 LOG.warning('The policy file %s has the rule %s, which nothing asks.', rule.source, name)
 
 
-def _values(context):
+def _values(context: RequestContext) -> dict[str, Any]:
     """What rules may compare with, of a caller."""
     return _present({**context.to_policy_values(), 'is_admin': bool(context.is_admin)})
 
 
-def _present(values):
+def _present(values: dict[str, str | None]) -> dict[str, Any]:
     """Without what is absent: rules compare texts, and 'None' would equal 'None'. A check that names it fails."""
     return {name: value for name, value in values.items() if value is not None and value != ''}

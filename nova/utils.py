@@ -1,33 +1,38 @@
 """Small pure helpers that several rooms need."""
+from __future__ import annotations
+
+from collections.abc import Iterator
 import contextlib
 import datetime
 import hashlib
+from threading import Event
 import time
+from typing import Any
 
 import orjson
 
 
-def utcnow():
+def utcnow() -> datetime.datetime:
     """Now in UTC, without a zone, without microseconds' loss: the form in which the databases hold times."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
-def from_timestamp(seconds):
+def from_timestamp(seconds: float) -> datetime.datetime:
     """The naive UTC datetime of seconds since the epoch."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
 
 
-def end_of_second(moment):
+def end_of_second(moment: datetime.datetime) -> datetime.datetime:
     """The last moment that is shown as this one: answers name times in whole seconds, and clients ask with those."""
     return moment if moment.microsecond else moment.replace(microsecond=999999)
 
 
-def isotime(moment):
+def isotime(moment: datetime.datetime | None) -> str | None:
     """``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the form of the compute API."""
     return None if moment is None else moment.isoformat(timespec='seconds') + 'Z'
 
 
-def change_number():
+def change_number() -> int:
     """Microseconds since the epoch: the number that a changed row carries, so that readers find what is new.
 
     Clocks differ and commits become visible out of order, so readers look back over an overlapping window.
@@ -36,7 +41,7 @@ def change_number():
 
 
 @contextlib.contextmanager
-def taken(event):
+def taken(event: Event) -> Iterator[bool]:
     """A block for what is to be done when a threading.Event was set; gets whether it was since the block before.
 
     One that is set meanwhile is told now or the next time, and one that the block could do nothing about, because it
@@ -53,14 +58,14 @@ def taken(event):
         raise
 
 
-def host_id(host, project_id):
+def host_id(host: str | None, project_id: str) -> str:
     """The opaque name of a host in the eyes of one project; '' without a host."""
     return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''
 
 
-def dump_json(value):
+def dump_json(value: dict[str, Any] | list[Any]) -> str:
     return orjson.dumps(value).decode()
 
 
-def load_json(text):
+def load_json(text: str) -> dict[str, Any] | list[Any]:
     return orjson.loads(text)

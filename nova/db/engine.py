@@ -3,7 +3,10 @@
     with cell.writer() as conn:
         instances.update(conn, uuid, {'task_state': None}, expect={'task_state': ['spawning']})
 """
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable, Iterator
 import contextlib
 import contextvars
 import functools
@@ -14,6 +17,7 @@ import socket
 import sqlite3
 import threading
 import time
+from typing import Any
 import weakref
 
 import sqlalchemy as sa
@@ -48,7 +52,7 @@ _joining = contextvars.ContextVar('nova_joining', default=None)
 
 
 @contextlib.contextmanager
-def joining(function):
+def joining(function: Any) -> Iterator[None]:
     """Let ``function(conn, database)`` be called in each write transaction of this thread, right before it commits.
 
     :param function: None: nothing is called
@@ -75,7 +79,8 @@ class Database:
     :raises InvalidInput: the URL is none, or its driver is not installed
     """
 
-    def __init__(self, url, *, pool_size=10, max_overflow=40, name='database', wait=True):
+    def __init__(self, url: Any, *, pool_size: int = 10, max_overflow: int = 40, name: str = 'database',
+                 wait: bool = True) -> None:
         self.name = name
         try:
             self.url = sa.make_url(url)
@@ -99,14 +104,14 @@ class Database:
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
     @contextlib.contextmanager
-    def reader(self):
+    def reader(self) -> Iterator[Any]:
         """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own."""
         with self._connection('BEGIN') as conn:
             yield conn
         self._ended['read'].inc()
 
     @contextlib.contextmanager
-    def writer(self):
+    def writer(self) -> Iterator[Any]:
         """A connection in a transaction: committed at the end of the block, rolled back when it raises.
 
         Each of its statements sees what was committed before it, so that what is read behind a lock is what the one
@@ -126,7 +131,7 @@ class Database:
         self._ended['write'].inc()
 
     @contextlib.contextmanager
-    def _connection(self, begin):
+    def _connection(self, begin: Any) -> Iterator[Any]:
         """A connection for one transaction; what its block has not committed is rolled back.
 
         Those of SQLite are kept: no server closes them, and taking one out of the pool costs as much as a query.
@@ -152,7 +157,7 @@ class Database:
             raise
         self._idle.append(conn)
 
-    def run(self, function, *args, **kwargs):
+    def run(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock, or its connection before
         the commit; return its result.
 
@@ -179,32 +184,32 @@ class Database:
                 metrics.DB_RETRIES.labels(self.name).inc()
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
 
-    def _note_broken(self, _connection, _record, error):
+    def _note_broken(self, _connection: _SqliteConnection, _record: Any, error: Any) -> None:
         if error is not None:
             self._broken.set()
 
-    def broke_off(self):
+    def broke_off(self) -> Any:
         """A block (``utils.taken``) that gets whether connections broke: who committed at that moment told nobody."""
         return utils.taken(self._broken)
 
-    def ping(self):
+    def ping(self) -> None:
         """Ask the server something; an error when it is away."""
         with self.reader() as conn:
             conn.execute(sa.select(1))
 
-    def connections(self):
+    def connections(self) -> dict[tuple[str, str], int]:
         """{(name, state): number}, without asking the database."""
         idle, out = len(self._idle), self.engine.pool.checkedout()
         return {(self.name, 'in_use'): out - idle, (self.name, 'idle'): self.engine.pool.checkedin() + idle}
 
-    def dispose(self):
+    def dispose(self) -> None:
         metrics.DB_CONNECTIONS.forget(self)
         while self._idle:
             self._idle.pop().close()
         self.engine.dispose()
 
 
-def _tell_no_values(engine):
+def _tell_no_values(engine: Any) -> None:
     """Neither the values of a statement nor what a server says of them is told to logs or callers: some are secrets.
 
     oslo.db logs some errors when it reads them: it does so after the values are gone.
@@ -215,7 +220,7 @@ def _tell_no_values(engine):
     sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _server_engine(url, pool_size, max_overflow, wait):
+def _server_engine(url: Any, pool_size: int, max_overflow: int, wait: bool) -> sa.Engine:
     mysql = url.get_backend_name() in ('mysql', 'mariadb')
     if mysql:
         url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
@@ -237,13 +242,13 @@ _LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
     ('tcp_user_timeout', 'TCP_USER_TIMEOUT'))}
 
 
-def _prepare_postgresql(connection, _record):
+def _prepare_postgresql(connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f'SET idle_in_transaction_session_timeout = {IDLE_S * 1000}')
     connection.commit()
 
 
-def _prepare_mysql(connection, _record):
+def _prepare_mysql(connection: Any, _record: Any) -> None:
     """PyMySQL keeps its sockets alive already. MySQL, unlike MariaDB, waits for an idle transaction for ever."""
     if 'MariaDB' in connection.get_server_info():
         with connection.cursor() as cursor:
@@ -254,7 +259,7 @@ def _prepare_mysql(connection, _record):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _frugal(engine):
+def _frugal(engine: sa.Engine) -> Callable[..., Any]:
     """Save a server's engine the round trips that most transactions do not need: the question whether a connection
     lives that has just been used, and the rollback behind a commit.
 
@@ -267,16 +272,16 @@ def _frugal(engine):
     used, committed = weakref.WeakKeyDictionary(), weakref.WeakSet()
     ping, rollback = engine.dialect.do_ping, engine.dialect.do_rollback
 
-    def do_ping(connection):
+    def do_ping(connection: Any) -> Any:
         return time.monotonic() - used.get(connection, float('-inf')) < TRUSTED_S or ping(connection)
 
-    def do_rollback(connection):
+    def do_rollback(connection: Any) -> None:
         # the pool hands over its own object, which has the driver's
         if getattr(connection, 'dbapi_connection', connection) not in committed:
             rollback(connection)
 
     @sa.event.listens_for(engine, 'checkin')
-    def remember(connection, _record):
+    def remember(connection: Any, _record: Any) -> None:
         if connection is not None:                         # None: it was invalidated
             committed.discard(connection)
             used[connection] = time.monotonic()
@@ -287,7 +292,7 @@ def _frugal(engine):
 _AFTER = 'nova_after'            # in the info of a connection: functions to call once its transaction is committed
 
 
-def after_commit(conn, function):
+def after_commit(conn: sa.Connection, function: Any) -> None:
     """Call ``function()`` when the transaction of a writer() has been committed; never when it is not."""
     conn.info.setdefault(_AFTER, []).append(function)
 
@@ -295,7 +300,7 @@ def after_commit(conn, function):
 _BEGIN = 'nova_begin'            # in the info of an SQLite connection: the statement of its next begin
 
 
-def _begin(connection):
+def _begin(connection: Any) -> None:
     """What begins a transaction of SQLite, outside of those of reader() and writer() nothing."""
     statement = connection.info.pop(_BEGIN, None)
     if statement is not None:
@@ -305,21 +310,21 @@ def _begin(connection):
 class _SqliteConnection(sqlite3.Connection):
     """Knows its cursors: one that was not read to its end keeps its moment, also for the transactions after its own."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._cursors = []
 
-    def cursor(self, *args, **kwargs):
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:
         cursor = super().cursor(*args, **kwargs)
         self._cursors.append(cursor)
         return cursor
 
-    def close_cursors(self):
+    def close_cursors(self) -> None:
         while self._cursors:
             self._cursors.pop().close()
 
 
-def _sqlite_engine(url, pool_size, max_overflow):
+def _sqlite_engine(url: Any, pool_size: int, max_overflow: int) -> Any:
     """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot.
 
     Connections are kept: oslo.db's own engine opens one per transaction, which takes longer than most queries.
@@ -330,13 +335,13 @@ def _sqlite_engine(url, pool_size, max_overflow):
     engine.dialect.do_begin = _begin
 
     @sa.event.listens_for(engine, 'do_connect')
-    def make(_dialect, _record, arguments, _options):
+    def make(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
         with contextlib.suppress(OSError):                 # it is there, or SQLite says what is wrong
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 
     @sa.event.listens_for(engine, 'connect')
-    def configure(dbapi_connection, _record):
+    def configure(dbapi_connection: Any, _record: Any) -> None:
         dbapi_connection.isolation_level = None
         cursor = dbapi_connection.cursor()
         cursor.execute('PRAGMA journal_mode=WAL')
@@ -346,20 +351,20 @@ def _sqlite_engine(url, pool_size, max_overflow):
         cursor.close()
 
     @sa.event.listens_for(engine, 'checkin')
-    def forget(dbapi_connection, _record):
+    def forget(dbapi_connection: Any, _record: Any) -> None:
         if dbapi_connection is not None:                   # None: it was invalidated
             dbapi_connection.close_cursors()
     return engine
 
 
 @functools.cache
-def insert_of(dialect):
+def insert_of(dialect: Any) -> Any:
     """The INSERT construct of a dialect, with its ways to meet an existing row."""
     module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
-def lock_row(conn, table, key):
+def lock_row(conn: sa.Connection, table: Any, key: Any) -> None:
     """Lock the row of a table whose columns are its key alone, until the transaction ends; it is made when missing.
 
     One statement that locks exclusively: a shared lock first would end in deadlocks. SQLite has one writer anyway.
@@ -374,7 +379,7 @@ def lock_row(conn, table, key):
                  insert.on_conflict_do_update(index_elements=list(key), set_=same))
 
 
-def insert_ignore(conn, table, values):
+def insert_ignore(conn: sa.Connection, table: Any, values: Any) -> Any:
     """INSERT that leaves an existing row of the same key alone, on any of the three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':
@@ -382,7 +387,7 @@ def insert_ignore(conn, table, values):
     return conn.execute(statement.on_conflict_do_nothing())
 
 
-def insert_many_ignore(conn, table, rows):
+def insert_many_ignore(conn: sa.Connection, table: Any, rows: Any) -> None:
     """The same for many rows with the same columns; how many there were before is not known."""
     statement = insert_of(conn.dialect.name)(table)
     if conn.dialect.name == 'mysql':

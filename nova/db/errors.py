@@ -4,7 +4,10 @@ oslo.db knows most of them, and looks here for these, which it would take for a 
 
 And what of a driver's text may be told: servers quote the values that they do not like, which may be passwords.
 """
+from __future__ import annotations
+
 import re
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -26,11 +29,11 @@ REFUSED = r'(?s).*\((1040|1044|1045|1129|1130|1203|1226|1698), '
 @exc_filters.filters('sqlite', sa.exc.OperationalError, r'.*database (table )?is locked')
 @exc_filters.filters('postgresql', sa.exc.OperationalError,
                      r'(?s).*(canceling statement due to lock timeout|could not serialize access)')
-def _run_again(error, match, engine_name, is_disconnect):
+def _run_again(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
     raise db_exc.DBDeadlock(error)
 
 
-def _away(error, match, engine_name, is_disconnect):
+def _away(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
     raise db_exc.DBConnectionError(error)
 
 
@@ -41,7 +44,7 @@ for _dialect in ('mysql', 'postgresql', 'sqlite'):
         exc_filters.filters(_dialect, _kind, READ_ONLY)(_away)
 
 
-def reason(error):
+def reason(error: Any) -> str:
     """What the database says, in one line, without the statement and its values: SQLAlchemy puts them behind it."""
     return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]
 
@@ -62,7 +65,7 @@ _POSTGRESQL_KEY = re.compile(r'(DETAIL: +Key \(.*?\)=\().*(\) (?:already exists|
 _QUOTE = re.compile('["\'`«»„“”‘’「]')                # a server speaks the language that it was set up for
 
 
-def conceal(context):
+def conceal(context: Any) -> None:
     """Take the values out of the text of a driver's error, before anybody has seen it: SQLAlchemy's event handle_error.
 
     What oslo.db reads from it stays: the number, the kind, the names of tables, columns and keys.
@@ -81,14 +84,14 @@ def conceal(context):
     wrapped.args = (f'({kind.__module__}.{kind.__name__}) {error}', *wrapped.args[1:])
 
 
-def _mysql(code, text):
+def _mysql(code: int, text: str) -> str:
     if code in _MYSQL_NAMES or code in _MYSQL_CLIENT:
         return text
     found = _MYSQL_DUPLICATE.match(text)
     return f"{found[1]}'{HIDDEN}'{found[2]}" if found else _cut(text)
 
 
-def _postgresql(state, operational, text):
+def _postgresql(state: Any, operational: Any, text: str) -> Any:
     if state is None and operational:                # of libpq: the connection
         return text
     first = text.partition('\n')[0]
@@ -98,7 +101,7 @@ def _postgresql(state, operational, text):
     return f'{first}\n{found[1]}{HIDDEN}{found[2]}\n' if found else first
 
 
-def _cut(text):
+def _cut(text: str) -> Any:
     """A text up to what it quotes."""
     found = _QUOTE.search(text)
     return text[:found.start()] + HIDDEN if found else text

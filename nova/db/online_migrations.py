@@ -4,10 +4,13 @@ The conductors do it by themselves, in the background, and ``nova-manage db onli
 migration that is done finds nothing more; it stays in ROWS until no release that may be upgraded from needs it. Two
 of them at the same time do no harm: what was converted already is left alone.
 """
+from __future__ import annotations
+
 import dataclasses
 import logging
 import time
 import typing
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -16,6 +19,9 @@ from nova.db.cells import rows as cell_rows
 from nova.db.tables.api import host_mappings
 from nova.db.tables.api import instance_mappings
 from nova.db.tables.api import request_specs as specs
+
+if TYPE_CHECKING:
+    from nova.db.cells.cells import Cell, Cells
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +44,7 @@ class Migration:
 
 # ---- hosts that reported before hosts were mapped to cells
 
-def unmapped_hosts(api_db, cells, limit):
+def unmapped_hosts(api_db: engine.Database, cells: Cells, limit: int | None) -> list[tuple[str, str]]:
     """[(host, cell uuid)] of compute hosts whose cell the API database does not know; None: no limit."""
     with api_db.reader() as conn:
         known = cell_rows.cells_of_hosts(conn)
@@ -46,23 +52,23 @@ def unmapped_hosts(api_db, cells, limit):
     return [(host, cell.uuid) for cell, hosts in answers for host in hosts if host not in known][:limit]
 
 
-def _compute_hosts(cell):
+def _compute_hosts(cell: Cell) -> dict[str, str]:
     with cell.db.reader() as conn:
         return cell_rows.reporting(conn, by_service=True)
 
 
-def _map_hosts(api_db, cells, found):
+def _map_hosts(api_db: engine.Database, cells: Cells, found: list[tuple[str, str]]) -> int:
     api_db.run(_insert_mappings, [{'host': host, 'cell_uuid': cell_uuid} for host, cell_uuid in found])
     return len(found)
 
 
-def _insert_mappings(conn, rows):
+def _insert_mappings(conn: sa.Connection, rows: list[dict[str, str]]) -> None:
     engine.insert_many_ignore(conn, host_mappings, rows)
 
 
 # ---- request specs that are older than instance categories
 
-def _specs_without_category(api_db, cells, limit):
+def _specs_without_category(api_db: engine.Database, cells: Cells, limit: int) -> list[Any]:
     """[(instance uuid, category)]"""
     with api_db.reader() as conn:
         return list(conn.execute(
@@ -71,11 +77,11 @@ def _specs_without_category(api_db, cells, limit):
             .where(sa.cast(specs.c.spec, sa.Text).not_like('%"category"%')).limit(limit)))
 
 
-def _give_categories(api_db, cells, found):
+def _give_categories(api_db: engine.Database, cells: Cells, found: list[Any]) -> int:
     return api_db.run(_store_categories, {uuid: category for uuid, category in found})
 
 
-def _store_categories(conn, categories):
+def _store_categories(conn: sa.Connection, categories: dict[str, str]) -> int:
     rows = conn.execute(sa.select(specs).where(specs.c.instance_uuid.in_(categories)).with_for_update()).all()
     for row in rows:
         row.spec['nova_object.data']['category'] = categories[row.instance_uuid]
@@ -91,14 +97,14 @@ ROWS = (
 )
 
 
-def run_batch(migration, api_db, cells, limit=None):
+def run_batch(migration: Migration, api_db: engine.Database, cells: Cells, limit: int | None = None) -> tuple[int, int]:
     """(found, converted) of one batch of one migration; ``limit`` rows of it, BATCH unless given."""
     limit = BATCH if limit is None else limit
     found = migration.find(api_db, cells, limit)
     return len(found), migration.convert(api_db, cells, found) if found else 0
 
 
-def unfinished(api_db, cells):
+def unfinished(api_db: engine.Database, cells: Cells) -> list[str]:
     """Names of the migrations that have something to convert."""
     return [migration.name for migration in ROWS if migration.find(api_db, cells, 1)]
 
@@ -110,12 +116,12 @@ class Background:
     :param cells: db.cells.Cells
     """
 
-    def __init__(self, api_db, cells):
+    def __init__(self, api_db: Any, cells: Cells) -> None:
         self._api_db, self._cells = api_db, cells
         self.counts = {migration.name: 0 for migration in ROWS}
         self._rests_until = {}
 
-    def run(self):
+    def run(self) -> None:
         now = time.monotonic()
         for migration in ROWS:
             if self._rests_until.get(migration.name, 0) > now:

@@ -7,16 +7,23 @@ They only add (EXPAND): the code of the release before runs on a schema that is 
 tightens is a line of its own, ``<branch>_contract_<number>`` (CONTRACT), applied by a command when no older service
 lives any more. The number of a database's newest contraction is its generation: code that does not know it is refused.
 """
+from __future__ import annotations
+
+from collections.abc import Iterator
 import contextlib
 import importlib
 import logging
 import os
 import pathlib
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import exception
 from nova.db.placement import categories
+
+if TYPE_CHECKING:
+    from nova.db.engine import Database
 
 LOG = logging.getLogger(__name__)
 
@@ -38,29 +45,29 @@ BRANCHES = {
 ROWS = {'api': categories.ensure}
 
 
-def metadata(branch):
+def metadata(branch: str) -> Any:
     """The tables of a branch, as the code has them."""
     modules = [importlib.import_module(f'nova.db.tables.{name}') for name in BRANCHES[branch][0]]
     return modules[0].metadata
 
 
-def head(branch, phase=EXPAND):
+def head(branch: str, phase: str = EXPAND) -> str | None:
     """The newest revision of a branch; None where it has none."""
     prefix = _prefix(branch, phase)
     return max((name.removesuffix('.py') for name in os.listdir(directory(branch, phase))
                 if name.startswith(prefix)), default=None)
 
 
-def directory(branch, phase=EXPAND):
+def directory(branch: str, phase: str = EXPAND) -> pathlib.Path:
     """Where the revisions of a branch are."""
     return DIRECTORY / (branch if phase == EXPAND else f'{branch}_contract')
 
 
-def _prefix(branch, phase):
+def _prefix(branch: str, phase: str) -> str:
     return f'{branch}_' if phase == EXPAND else f'{branch}_contract_'
 
 
-def _number(branch, phase, revision):
+def _number(branch: str, phase: str, revision: str | None) -> int | None:
     """The place of a revision in its line, 0 for None; None when it is none of this line's."""
     if revision is None:
         return 0
@@ -68,31 +75,31 @@ def _number(branch, phase, revision):
     return int(number) if number.isascii() and number.isdigit() else None
 
 
-def version(db, phase=EXPAND):
+def version(db: Database, phase: str = EXPAND) -> str | None:
     """The revision at which a database is, None when it has none."""
     with db.reader() as conn:
         return _version(conn, phase)
 
 
-def _version(conn, phase=EXPAND):
+def _version(conn: sa.Connection, phase: str = EXPAND) -> str | None:
     if not sa.inspect(conn).has_table(phase):
         return None
     return conn.exec_driver_sql(f'SELECT version_num FROM {phase}').scalar()
 
 
-def is_behind(db, branch, phase=EXPAND):
+def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
     """Whether this code has revisions that the database lacks; False also where it has newer ones."""
     found = _number(branch, phase, version(db, phase))
     return found is not None and found < _number(branch, phase, head(branch, phase))
 
 
-def sync(db, branch):
+def sync(db: Database, branch: str) -> None:
     """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel."""
     if _upgrade(db, branch, EXPAND):
         LOG.info('The %s database is at revision %s', branch, head(branch))
 
 
-def contract(db, branch):
+def contract(db: Database, branch: str) -> bool:
     """Drop and tighten what only older code needed; True when something was done.
 
     The caller has seen to it that no such code runs.
@@ -100,7 +107,7 @@ def contract(db, branch):
     return _upgrade(db, branch, CONTRACT)
 
 
-def _upgrade(db, branch, phase):
+def _upgrade(db: Database, branch: str, phase: str) -> bool:
     if not is_behind(db, branch, phase):
         return False
     from alembic import command
@@ -114,7 +121,7 @@ def _upgrade(db, branch, phase):
     return True
 
 
-def check(db, branch):
+def check(db: Database, branch: str) -> None:
     """
     :raises DatabaseNotReady: the database lacks revisions of this code, or newer code has contracted it
     """
@@ -130,7 +137,7 @@ def check(db, branch):
         raise exception.DatabaseTooNew(branch=name, found=contracted, known=known or 'none')
 
 
-def config(branch, conn, phase=EXPAND):
+def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:
     """What alembic's commands take."""
     from alembic.config import Config
 
@@ -142,7 +149,7 @@ def config(branch, conn, phase=EXPAND):
     return made
 
 
-def differences(db, branch):
+def differences(db: Database, branch: str) -> list[tuple[str, Any]]:
     """What alembic finds different between a database and the tables of the code: a list, empty when nothing."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
@@ -152,12 +159,12 @@ def differences(db, branch):
         return compare_metadata(context, metadata(branch))
 
 
-def _is_ours(name, kind, parents):
+def _is_ours(name: Any, kind: str, parents: dict[str, Any]) -> bool:
     return kind != 'table' or name != CONTRACT
 
 
 @contextlib.contextmanager
-def _alone(conn):
+def _alone(conn: sa.Connection) -> Iterator[None]:
     """One migration at a time; SQLite's write transaction is such a lock by itself.
 
     :raises Unavailable: another one takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits for it)

@@ -8,49 +8,52 @@ as a constant with ``sa.bindparam`` where they are others.
 
 Values compared with are never None, and those written are plain ones, no expressions.
 """
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 import sqlalchemy as sa
 
 insert = functools.cache(sa.insert)           # of a table; the rows are the parameters
 
 
-def equal(table, names):
+def equal(table: sa.Table, names: tuple[str, ...]) -> Any:
     """The condition that these columns equal the parameters that ``keys`` makes."""
     return sa.and_(sa.true(), *(table.c[name] == sa.bindparam(_key(name)) for name in names))
 
 
-def keys(match):
+def keys(match: dict[str, Any]) -> dict[str, Any]:
     """Parameters of a statement for {column: value}; not named as columns, because an UPDATE sets those."""
     return {_key(name): value for name, value in match.items()}
 
 
-def _key(name):
+def _key(name: str) -> str:
     return 'key_' + name
 
 
 @functools.cache
-def _select(table, names, order):
+def _select(table: sa.Table, names: tuple[str, ...], order: tuple[str, ...]) -> sa.Select[Any]:
     return sa.select(table).where(equal(table, names)).order_by(*(table.c[name] for name in order))
 
 
 @functools.cache
-def _update(table, names):
+def _update(table: sa.Table, names: tuple[str, ...]) -> Any:
     return sa.update(table).where(equal(table, names))
 
 
 @functools.cache
-def _delete(table, names):
+def _delete(table: sa.Table, names: tuple[str]) -> Any:
     return sa.delete(table).where(equal(table, names))
 
 
-def dicts(result):
+def dicts(result: Any) -> list[dict[Any, Any]]:
     """All rows of a result as dicts; for many of them several times as fast as its mappings."""
     names = tuple(result.keys())
     return [dict(zip(names, row)) for row in result.all()]
 
 
-def rows(conn, table, order=(), **match):
+def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **match: Any) -> list[dict[str, Any]]:
     """The rows whose columns equal ``match``, as dicts.
 
     :param order: names of the columns that they are sorted by, a tuple
@@ -58,17 +61,17 @@ def rows(conn, table, order=(), **match):
     return dicts(conn.execute(_select(table, tuple(match), order), keys(match)))
 
 
-def first(conn, table, **match):
+def first(conn: sa.Connection, table: sa.Table, **match: Any) -> dict[Any, Any] | None:
     """One row whose columns equal ``match`` as a dict, None when there is none."""
     row = conn.execute(_select(table, tuple(match), ()), keys(match)).mappings().first()
     return None if row is None else dict(row)
 
 
-def update(conn, table, values, **match):
+def update(conn: sa.Connection, table: sa.Table, values: dict[str, Any], **match: Any) -> int:
     """UPDATE the rows whose columns equal ``match``; their number."""
     return conn.execute(_update(table, tuple(match)), {**values, **keys(match)}).rowcount
 
 
-def delete(conn, table, **match):
+def delete(conn: sa.Connection, table: sa.Table, **match: Any) -> int:
     """DELETE the rows whose columns equal ``match``; their number."""
     return conn.execute(_delete(table, tuple(match)), keys(match)).rowcount

@@ -1,5 +1,8 @@
 """Column types that behave alike on SQLite, MariaDB and PostgreSQL."""
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -18,10 +21,11 @@ class Json(sa.types.TypeDecorator):
     impl = LongText
     cache_ok = True
 
-    def process_bind_param(self, value, dialect):
+    def process_bind_param(self, value: dict[str, Any] | list[Any] | None, dialect: Any) -> str | None:
         return None if value is None else utils.dump_json(value)
 
-    def process_result_value(self, value, dialect):
+    def process_result_value(self, value: str | None,
+                             dialect: Any) -> dict[str, Any] | list[dict[str, Any] | str] | None:
         return None if value is None else utils.load_json(value)
 
 
@@ -30,7 +34,7 @@ class Shared(Json):
 
     cache_ok = True
 
-    def process_result_value(self, value, dialect):
+    def process_result_value(self, value: str | None, dialect: Any) -> dict[str, Any] | list[list[str]] | None:
         return None if value is None else _shared(value)
 
 
@@ -39,7 +43,7 @@ class SharedList(Json):
 
     cache_ok = True
 
-    def process_result_value(self, value, dialect):
+    def process_result_value(self, value: str | None, dialect: Any) -> list[dict[str, Any] | str]:
         return _EMPTY if value is None else _shared(value)
 
 

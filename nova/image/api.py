@@ -4,8 +4,12 @@ An image is a dict: 'id', 'name', 'status', 'visibility', 'owner', 'protected', 
 'min_disk', 'disk_format', 'container_format', 'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'created_at'
 and 'updated_at' (naive UTC datetimes), 'properties' ({name: text}) and 'tags' ([text]).
 """
+from __future__ import annotations
+
+from collections.abc import Iterator
 import contextlib
 import os
+from typing import Any, TYPE_CHECKING
 import uuid
 
 from nova import exception
@@ -17,6 +21,9 @@ from nova.image.inspector import inspect_file
 from nova.image.inspector import verify
 from nova.runtime import disk_space
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
 AMAZON = ('aki', 'ari', 'ami')
 GIB = 2 ** 30
 
@@ -24,11 +31,12 @@ GIB = 2 ** 30
 class Images:
     """The interface. ``ctx`` is who asks: what it may not see raises ImageNotFound."""
 
-    def show(self, ctx, image_id):
+    def show(self, ctx: RequestContext, image_id: str) -> Any:
         """One image; raises ImageNotFound."""
         raise NotImplementedError
 
-    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
+    def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
+             marker: str | None = None, sort: str | None = None) -> Any:
         """Images, newest first.
 
         :param filters: {name: value} in the words of the Image API; a list of values repeats the name
@@ -39,26 +47,27 @@ class Images:
         """
         raise NotImplementedError
 
-    def create(self, ctx, values):
+    def create(self, ctx: RequestContext, values: Any) -> Any:
         """Add an image without data (status queued) and return it; 'properties' and 'tags' as in an image."""
         raise NotImplementedError
 
-    def update(self, ctx, image_id, values, purge_props=False):
+    def update(self, ctx: RequestContext, image_id: str, values: Any, purge_props: bool = False) -> Any:
         """Change an image and return it; properties are added to the present ones, or replace them all."""
         raise NotImplementedError
 
-    def delete(self, ctx, image_id):
+    def delete(self, ctx: RequestContext, image_id: str) -> Any:
         """Remove the image; raises ImageNotFound, Forbidden (protected, or not the caller's)."""
         raise NotImplementedError
 
-    def download(self, ctx, image_id, path):
+    def download(self, ctx: RequestContext, image_id: str, path: Any) -> Any:
         """Write the data to ``path`` (mode 0600), all of it or none; checksum and headers are verified.
 
         :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
         """
         raise NotImplementedError
 
-    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+    def upload(self, ctx: RequestContext, image_id: str, path: Any, disk_format: str,
+               container_format: Any = None) -> Any:
         """Make a file the data of a queued image.
 
         :param container_format: None is bare, or the disk format for aki, ari and ami
@@ -69,7 +78,7 @@ class Images:
         raise NotImplementedError
 
 
-    def grant(self, grant):
+    def grant(self, grant: grants.Grant) -> str:
         """A grants.Grant as text, for a task of a compute."""
         return grants.dump(grant)
 
@@ -77,34 +86,36 @@ class Images:
 class EmbeddedImages(Images):
     """Images of this deployment's own store (nova.image.embedded.service.Store)."""
 
-    def __init__(self, store):
+    def __init__(self, store: Any) -> None:
         self.store = store
 
-    def show(self, ctx, image_id):
+    def show(self, ctx: RequestContext, image_id: str) -> dict[str, str | None]:
         return _public(self.store.show(ctx, image_id))
 
-    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
+    def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
+             marker: str | None = None, sort: str | None = None) -> list[dict[str, str]]:
         wanted = search.parse(query_pairs(filters, limit, marker, sort))
         return [_public(row) for row in self.store.page(ctx, wanted)]
 
-    def create(self, ctx, values):
+    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, str | None]:
         columns = {name: value for name, value in values.items() if name not in ('properties', 'tags')}
         return _public(self.store.create(ctx, columns, values.get('properties'), values.get('tags') or ()))
 
-    def update(self, ctx, image_id, values, purge_props=False):
+    def update(self, ctx: RequestContext, image_id: str | None, values: dict[str, Any],
+               purge_props: bool = False) -> dict[str, str | None]:
         columns = {name: value for name, value in values.items() if name not in ('properties', 'tags')}
 
-        def change(image):
+        def change(image: dict[Any, str | None]) -> tuple[dict[str, str], dict[str, str], list[str]]:
             properties = values.get('properties')
             if properties is None or not purge_props:
                 properties = {**image['properties'], **(properties or {})}
             return columns, properties, values.get('tags', image['tags'])
         return _public(self.store.update(ctx, image_id, change))
 
-    def delete(self, ctx, image_id):
+    def delete(self, ctx: RequestContext, image_id: str | None) -> None:
         self.store.delete(ctx, image_id)
 
-    def download(self, ctx, image_id, path):
+    def download(self, ctx: RequestContext, image_id: str | None, path: str) -> None:
         image, source = self.store.open(ctx, image_id)
         if source is None:
             raise exception.ImageInactive(image_id=image_id)
@@ -112,14 +123,15 @@ class EmbeddedImages(Images):
             files.copy(source, target)
             files.verify_download(temporary, image, self.store.max_virtual_size)
 
-    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+    def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
+               container_format: Any = None) -> None:
         set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
             self.store.upload(ctx, image_id, files.chunks_of(file), os.fstat(file.fileno()).st_size,
                               disk_space.used_bytes(path))
 
 
-    def grant(self, grant):
+    def grant(self, grant: grants.Grant) -> str:
         return self.store.sign(grant)
 
 
@@ -129,35 +141,37 @@ class BoundImages:
     :param images: an Images, or a grants.GrantedImages
     """
 
-    def __init__(self, images, ctx):
+    def __init__(self, images: Any, ctx: RequestContext) -> None:
         self._images, self._ctx = images, ctx
 
-    def show(self, image_id):
+    def show(self, image_id: str) -> dict[str, str]:
         return self._images.show(self._ctx, image_id)
 
-    def download(self, image_id, path):
+    def download(self, image_id: str, path: str) -> None:
         self._images.download(self._ctx, image_id, path)
 
-    def upload(self, image_id, path, disk_format):
+    def upload(self, image_id: str, path: str, disk_format: str) -> None:
         self._images.upload(self._ctx, image_id, path, disk_format)
 
-    def update(self, image_id, values):
+    def update(self, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, str]:
         return self._images.update(self._ctx, image_id, values)
 
-    def delete(self, image_id):
+    def delete(self, image_id: str) -> None:
         self._images.delete(self._ctx, image_id)
 
 
 # ---- shared by both homes ----------------------------------------------------
 
-def query_pairs(filters, limit, marker, sort):
+def query_pairs(filters: dict[str, Any] | None, limit: int | None, marker: str | None,
+                sort: str | None) -> list[tuple[str, str]]:
     """[(name, text)] for the words of the Image API."""
     wanted = {**(filters or {}), 'limit': limit, 'marker': marker, 'sort': sort}
     return [(name, str(value)) for name, values in wanted.items()
             for value in (values if isinstance(values, (list, tuple)) else [values]) if value is not None]
 
 
-def set_formats(images, ctx, image_id, disk_format, container_format):
+def set_formats(images: EmbeddedImages, ctx: RequestContext, image_id: str, disk_format: str,
+                container_format: Any) -> None:
     """Give a queued image the formats of the data that is about to come."""
     container_format = container_format or (disk_format if disk_format in AMAZON else 'bare')
     wanted = {'disk_format': disk_format, 'container_format': container_format}
@@ -166,13 +180,13 @@ def set_formats(images, ctx, image_id, disk_format, container_format):
         images.update(ctx, image_id, wanted)
 
 
-def verify_file(path, disk_format, image_id, max_virtual_size):
+def verify_file(path: str, disk_format: str, image_id: str, max_virtual_size: int) -> None:
     """Raise ImageUnacceptable unless the file is safe to open as ``disk_format``."""
     verify(inspect_file(path), disk_format, max_virtual_size, image_id)
 
 
 @contextlib.contextmanager
-def complete_file(path):
+def complete_file(path: str) -> Iterator[tuple[str, Any]]:
     """(temporary path, file open for writing) that becomes ``path`` when the block ends without an error."""
     temporary = f'{path}.{uuid.uuid4().hex}.part'
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -186,7 +200,7 @@ def complete_file(path):
         raise
 
 
-def _public(row):
+def _public(row: dict[Any, str | None]) -> dict[str, str | None]:
     image = {name: row[name] for name in fields.FIELDS if name in row}
     image['properties'], image['tags'] = row['properties'], row['tags']
     return image

@@ -1,6 +1,9 @@
 """The fields of an image, one row each: what they hold, who may set them and what the schema says."""
+from __future__ import annotations
+
 import dataclasses
 import functools
+from typing import Any
 import uuid
 
 from nova import exception
@@ -74,16 +77,16 @@ NEW = {'name': None, 'visibility': 'shared', 'protected': False, 'os_hidden': Fa
        'container_format': None, 'min_disk': 0, 'min_ram': 0}
 
 
-def is_text(value, longest):
+def is_text(value: str, longest: int) -> bool:
     """A string that every database can hold."""
     return isinstance(value, str) and len(value) <= longest and '\0' not in value and not _surrogate(value)
 
 
-def _surrogate(value):
+def _surrogate(value: str) -> bool:
     return not value.isascii() and any('\ud800' <= character <= '\udfff' for character in value)
 
 
-def is_uuid(value):
+def is_uuid(value: str) -> bool:
     """Whether a string is a UUID in its canonical form."""
     try:
         return str(uuid.UUID(value)) == value.lower()
@@ -92,12 +95,12 @@ def is_uuid(value):
 
 
 @functools.cache
-def _validator(name):
+def _validator(name: str) -> Any:
     schema = FIELDS[name].schema if name in FIELDS else IMAGE_REFERENCE if name in REFERENCES else PROPERTY
     return json_schema.Validator(schema)
 
 
-def check(name, value):
+def check(name: str, value: Any) -> None:
     """Raise BadRequest unless the value fits the field or property."""
     if name not in FIELDS and (not name or not is_text(name, 255)):
         raise exception.BadRequest('A property name must have 1 to 255 characters.')
@@ -108,7 +111,7 @@ def check(name, value):
         raise exception.BadRequest(f'The value of {name} is not valid.')
 
 
-def check_settable(name, when):
+def check_settable(name: str, when: str) -> None:
     """Raise Forbidden when a user may not set the field ``when`` ('create' or 'update')."""
     field = FIELDS.get(name)
     if name in RESERVED:
@@ -117,7 +120,7 @@ def check_settable(name, when):
         raise exception.Forbidden(f"Attribute '{name}' is read-only.")
 
 
-def split(flat):
+def split(flat: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """({column: value}, {property: value}) of an image's flat form."""
     columns = {name: value for name, value in flat.items() if name in FIELDS}
     return columns, {name: value for name, value in flat.items() if name not in FIELDS}

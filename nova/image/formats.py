@@ -3,9 +3,16 @@
 A parser is a generator: it yields (offset, length) and is sent those bytes, in ascending order of offsets beyond the
 first 64 KiB. It fills the report. The layouts are those of the published format descriptions.
 """
+from __future__ import annotations
+
+from collections.abc import Iterator
 import re
 import struct
+from typing import Any, TYPE_CHECKING
 import uuid
+
+if TYPE_CHECKING:
+    from nova.image.inspector import Report
 
 SECTOR = 512
 
@@ -14,7 +21,7 @@ class Malformed(Exception):
     """The header contradicts itself or the format's description."""
 
 
-def _read(offset, length):
+def _read(offset: int, length: int) -> Any:
     data = yield offset, length
     if len(data) < length:
         raise Malformed('its header is cut off')
@@ -30,7 +37,7 @@ QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
 
-def qcow2(report):
+def qcow2(report: Report) -> Iterator[tuple[int, int]]:
     header = yield from _read(0, 72)
     (version, backing_offset, backing_size, cluster_bits, size,
      encryption) = struct.unpack_from('>IQIIQI', header, 4)
@@ -58,7 +65,7 @@ def qcow2(report):
     yield from _qcow2_extensions(report, first, end)
 
 
-def _qcow2_extensions(report, offset, end):
+def _qcow2_extensions(report: Report, offset: int, end: int) -> Iterator[tuple[int, int]]:
     for _count in range(QCOW2_EXTENSIONS_MAX):
         if offset + 8 > end:
             return
@@ -89,7 +96,7 @@ VMDK_LINE = re.compile(rb'[ \t]*([A-Za-z]\w*)[ \t]*=[ \t]*"?([^"\r]*)"?')
 VMDK_EXTENT = re.compile(rb'[ \t]*(?:RW|RDONLY|NOACCESS)\s+\d+\s+(\S+)(?:\s+"([^"]*)")?', re.I)
 
 
-def vmdk(report):
+def vmdk(report: Report) -> Iterator[tuple[int, int] | None]:
     header = yield from _read(0, SECTOR)
     version, _flags, capacity, _grain, place, length = struct.unpack_from('<IIQQQQ', header, 4)
     if version not in (1, 2, 3):
@@ -109,7 +116,7 @@ def vmdk(report):
         report.findings.append('its VMDK descriptor goes on after its end')
 
 
-def _vmdk_descriptor(report, text):
+def _vmdk_descriptor(report: Report, text: bytes) -> None:
     values, extents = {}, []
     words = {word: text.lower().count(word) for word in VMDK_WORDS}
     for line in text.split(b'\n'):
@@ -132,7 +139,7 @@ def _vmdk_descriptor(report, text):
         report.findings.append('its VMDK extent names a path')
 
 
-def vmdk_tail(report, head, tail):
+def vmdk_tail(report: Report, head: bytes, tail: bytes) -> None:
     """A stream-optimized file whose header points to its end has a second header there, which counts."""
     if len(head) < SECTOR or struct.unpack_from('<Q', head, 56)[0] != VMDK_GD_AT_END:
         return
@@ -141,12 +148,12 @@ def vmdk_tail(report, head, tail):
         raise Malformed('its VMDK footer does not agree with its header')
 
 
-def cowd(report):
+def cowd(report: Report) -> Iterator[None]:
     raise Malformed('its VMDK type is COWD, whose extents lie in other files')
     yield
 
 
-def vmdk_descriptor(report):
+def vmdk_descriptor(report: Report) -> Iterator[None]:
     raise Malformed('it is a VMDK descriptor, whose extents lie in other files')
     yield
 
@@ -156,7 +163,7 @@ def vmdk_descriptor(report):
 VHD_FIXED, VHD_DYNAMIC, VHD_DIFFERENCING = 2, 3, 4
 
 
-def _vhd_footer(report, footer):
+def _vhd_footer(report: Report, footer: bytes) -> int:
     size, kind = struct.unpack_from('>Q4xI', footer, 48)
     report.virtual_size = size
     if kind == VHD_DIFFERENCING:
@@ -166,13 +173,13 @@ def _vhd_footer(report, footer):
     return kind
 
 
-def vhd(report):
+def vhd(report: Report) -> Iterator[tuple[int, int]]:
     footer = yield from _read(0, SECTOR)
     if _vhd_footer(report, footer) != VHD_DYNAMIC:
         raise Malformed('its VHD header is not that of a dynamic disk')
 
 
-def vhd_tail(report, head, tail):
+def vhd_tail(report: Report, head: bytes, tail: bytes) -> None:
     at_end = next((tail[-back:] for back in (512, 511) if tail[-back:-back + 8] == b'conectix'), None)
     if at_end is None:
         raise Malformed('its VHD footer is missing')
@@ -192,7 +199,7 @@ VHDX_PARENT = uuid.UUID('a8d35f2d-b30b-454d-abf7-d3d84834ab0c').bytes_le
 KIB = 1024
 
 
-def vhdx(report):
+def vhdx(report: Report) -> Iterator[tuple[int, int]]:
     for place in (64 * KIB, 128 * KIB):
         header = yield from _read(place, 80)
         if header.startswith(b'head') and header[48:64] != bytes(16):
@@ -214,7 +221,7 @@ def vhdx(report):
     yield from _vhdx_metadata(report, offset, metadata)
 
 
-def _vhdx_metadata_region(table):
+def _vhdx_metadata_region(table: bytes) -> int:
     count = struct.unpack_from('<I', table, 8)[0]
     if count > 2047:
         raise Malformed('its VHDX region table is not valid')
@@ -225,7 +232,7 @@ def _vhdx_metadata_region(table):
     return places[0]
 
 
-def _vhdx_metadata(report, offset, metadata):
+def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Iterator[tuple[int, int]]:
     count = struct.unpack_from('<H', metadata, 10)[0]
     if not metadata.startswith(b'metadata') or count > 2047:
         raise Malformed('its VHDX metadata is not valid')
@@ -252,7 +259,7 @@ def _vhdx_metadata(report, offset, metadata):
 VDI_NORMAL, VDI_STATIC = 1, 2
 
 
-def vdi(report):
+def vdi(report: Report) -> Iterator[tuple[int, int]]:
     header = yield from _read(0, SECTOR)
     kind = struct.unpack_from('<I', header, 76)[0]
     report.virtual_size = struct.unpack_from('<Q', header, 368)[0]
@@ -260,7 +267,7 @@ def vdi(report):
         report.findings.append('it has a parent file')
 
 
-def qed(report):
+def qed(report: Report) -> Iterator[tuple[int, int]]:
     header = yield from _read(0, 64)
     features, = struct.unpack_from('<Q', header, 16)
     report.virtual_size = struct.unpack_from('<Q', header, 48)[0]

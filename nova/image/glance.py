@@ -1,11 +1,20 @@
 """Images of an Image service (Glance v2) over HTTP."""
+from __future__ import annotations
+
+from collections.abc import Collection
 import datetime
+from typing import Any, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.image import api
 from nova.image import fields
 from nova.image.embedded import files
 from nova.runtime import rest_client
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
 PAGE = 1000
@@ -21,23 +30,25 @@ class GlanceImages(api.Images):
     :param conf: uses [glance] (see nova.runtime.rest_client) and [image]/max_virtual_size
     """
 
-    def __init__(self, conf):
+    def __init__(self, conf: ConfigOpts) -> None:
         self.max_virtual_size = conf.image.max_virtual_size * api.GIB
         self._service = rest_client.Service(conf, 'glance', SERVICE_TYPE, 'Image', ERRORS)
         self._prefix = None
 
-    def show(self, ctx, image_id):
+    def show(self, ctx: RequestContext, image_id: str | None) -> dict[str, str | None]:
         return _image(self._call(ctx, 'GET', f'/images/{_id(image_id)}', image_id).json())
 
-    def list(self, ctx, filters=None, limit=None, marker=None, sort=None):
+    def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
+             marker: str | None = None, sort: str | None = None) -> list[dict[str, str]]:
         params = api.query_pairs(filters, limit, marker, sort)
         body = self._call(ctx, 'GET', '/images', params=params).json()
         return [_image(image) for image in body['images']]
 
-    def create(self, ctx, values):
+    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, str | None]:
         return _image(self._call(ctx, 'POST', '/images', json=_flat(values)).json())
 
-    def update(self, ctx, image_id, values, purge_props=False):
+    def update(self, ctx: RequestContext, image_id: str | None, values: dict[str, Any],
+               purge_props: bool = False) -> dict[str, str | None]:
         patch = [{'op': 'add', 'path': _pointer(name), 'value': value} for name, value in _flat(values).items()]
         if purge_props and values.get('properties') is not None:
             present = self.show(ctx, image_id)['properties']
@@ -47,10 +58,10 @@ class GlanceImages(api.Images):
         return _image(self._call(ctx, 'PATCH', f'/images/{_id(image_id)}', image_id, json=patch,
                                  headers={'Content-Type': PATCH_TYPE}).json())
 
-    def delete(self, ctx, image_id):
+    def delete(self, ctx: RequestContext, image_id: str | None) -> None:
         self._call(ctx, 'DELETE', f'/images/{_id(image_id)}', image_id)
 
-    def download(self, ctx, image_id, path):
+    def download(self, ctx: RequestContext, image_id: str | None, path: str) -> None:
         image = self.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
@@ -67,14 +78,16 @@ class GlanceImages(api.Images):
             target.flush()
             files.verify_download(temporary, image, self.max_virtual_size)
 
-    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+    def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
+               container_format: Any = None) -> None:
         api.verify_file(path, disk_format, image_id, self.max_virtual_size)
         api.set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
             self._call(ctx, 'PUT', f'/images/{_id(image_id)}/file', image_id, data=file,
                        headers={'Content-Type': 'application/octet-stream'})
 
-    def _call(self, ctx, method, path, image_id=None, headers=(), **kwargs):
+    def _call(self, ctx: RequestContext, method: str, path: str, image_id: str | None = None,
+              headers: Collection[Any] = (), **kwargs: Any) -> Any:
         response = self._service.request(ctx, method, lambda: self._root() + path,
                                          {'Accept': '*/*', **dict(headers)}, **kwargs)
         if response.status_code < 400:
@@ -84,30 +97,30 @@ class GlanceImages(api.Images):
             raise exception.ImageNotFound(image_id=image_id)
         raise self._service.refusal(ctx, response.status_code)
 
-    def _root(self):
+    def _root(self) -> str:
         """The service's address may or may not name the version already."""
         if self._prefix is None:
             self._prefix = '' if self._service.endpoint().endswith('/v2') else '/v2'
         return self._prefix
 
 
-def _id(image_id):
+def _id(image_id: str | None) -> str:
     """Only ids may become part of an address."""
     if not fields.is_uuid(image_id):
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
     return image_id
 
 
-def _pointer(name):
+def _pointer(name: str) -> str:
     return '/' + name.replace('~', '~0').replace('/', '~1')
 
 
-def _flat(values):
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in values.items() if name != 'properties'},
             **(values.get('properties') or {})}
 
 
-def _image(body):
+def _image(body: dict[str, str | None]) -> dict[str, str | None]:
     columns, properties = fields.split(body)
     image = {name: columns.get(name) for name in fields.FIELDS if name not in fields.LINKS}
     for name in TIMES:

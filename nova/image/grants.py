@@ -8,16 +8,21 @@ what it does not name does not exist, whoever the user is.
 The embedded store signs the grants and checks the signature. Nothing checks it in front of another image service; there
 the client below holds to it, see doc/source/adr/0012-image-grants.rst.
 """
+from __future__ import annotations
+
 import base64
 import binascii
+from collections.abc import Callable, Collection
 import dataclasses
 import hmac
 import json
 import os
 import time
+from typing import Any
 
 from nova import context
 from nova import exception
+
 
 KEY_BYTES = 32
 BACKUP = 'backup'                       # image_type of the images that a rotation removes
@@ -41,34 +46,35 @@ class Grant:
     rotate: bool = False
     expires: float = 0
 
-    def may(self, image_id, write=False):
+    def may(self, image_id: str, write: bool = False) -> bool:
         """Whether it names the image."""
         ident = str(image_id).lower()
         return ident in self.write or not write and ident in self.read
 
-    def has_backup(self, image):
+    def has_backup(self, image: dict[Any, str]) -> bool:
         """Whether a rotation may remove this image, if it belongs to whom the new one belongs to."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
                 and properties.get('instance_uuid') == self.server)
 
 
-def make(server, host, lifetime_s, read=(), write=(), rotate=False):
+def make(server: str, host: str, lifetime_s: float, read: Collection[Any] = (), write: Collection[Any] = (),
+         rotate: bool = False) -> Grant:
     """A Grant that ends in so many seconds; ids that are None or empty are left out."""
     return Grant(server, host, _ids(read), _ids(write), rotate, time.time() + lifetime_s)
 
 
-def _ids(given):
+def _ids(given: list[str | None] | tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ident.lower() for ident in given if ident))
 
 
-def dump(grant, key=None):
+def dump(grant: Grant, key: bytes | None = None) -> str:
     """The grant as text, with a signature where there is a key."""
     body = base64.urlsafe_b64encode(json.dumps(dataclasses.asdict(grant), separators=(',', ':')).encode())
     return f'{body.decode()}.{_signature(body, key)}'
 
 
-def load(text, key=None):
+def load(text: str, key: bytes | None = None) -> Grant:
     """The Grant of a text.
 
     :param key: that it must be signed with; None: who has sent it is trusted
@@ -87,16 +93,16 @@ def load(text, key=None):
     return grant
 
 
-def _signature(body, key):
+def _signature(body: bytes, key: bytes | None) -> str:
     return '' if key is None else hmac.digest(key, body, 'sha256').hex()
 
 
-def new_key():
+def new_key() -> bytes:
     """A key for ``dump`` and ``load``."""
     return os.urandom(KEY_BYTES)
 
 
-def holder(ctx, text, token=True):
+def holder(ctx: context.RequestContext, text: str | None, token: bool = True) -> context.RequestContext:
     """The context of who has a grant and nothing else: no project, no role, no administrator.
 
     :param ctx: of the request that is worked on
@@ -120,25 +126,26 @@ class GrantedImages:
     :param images: nova.image.api.Images
     """
 
-    def __init__(self, images):
+    def __init__(self, images: Any) -> None:
         self._images = images
 
-    def show(self, ctx, image_id):
+    def show(self, ctx: context.RequestContext, image_id: str) -> dict[str, str | None]:
         return self._ask(ctx, image_id, False, lambda who: self._images.show(who, image_id))
 
-    def download(self, ctx, image_id, path):
+    def download(self, ctx: context.RequestContext, image_id: str, path: str) -> None:
         self._ask(ctx, image_id, False, lambda who: self._images.download(who, image_id, path))
 
-    def upload(self, ctx, image_id, path, disk_format):
+    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str) -> None:
         self._ask(ctx, image_id, True, lambda who: self._images.upload(who, image_id, path, disk_format))
 
-    def update(self, ctx, image_id, values):
+    def update(self, ctx: context.RequestContext, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, str]:
         return self._ask(ctx, image_id, True, lambda who: self._images.update(who, image_id, values))
 
-    def delete(self, ctx, image_id):
+    def delete(self, ctx: context.RequestContext, image_id: str) -> None:
         self._ask(ctx, image_id, True, lambda who: self._images.delete(who, image_id))
 
-    def backups(self, ctx, filters, marker=None):
+    def backups(self, ctx: context.RequestContext, filters: dict[str, str],
+                marker: str | None = None) -> list[dict[str, str]]:
         """A page of the backups of the server, the newest first.
 
         :param filters: as Images.list takes them
@@ -151,7 +158,8 @@ class GrantedImages:
         return _with_token(ctx, lambda who: self._images.list(who, filters, marker=marker,
                                                               sort='created_at:desc,id:desc'))
 
-    def _ask(self, ctx, image_id, write, function):
+    def _ask(self, ctx: context.RequestContext, image_id: str, write: bool,
+             function: Callable[..., Any]) -> bool | dict[str, str | None] | None:
         grant = _grant_of(ctx)
         if grant is None:
             if not ctx.auth_token:               # a conductor of an older release, and nobody's token
@@ -162,12 +170,12 @@ class GrantedImages:
         return _with_token(ctx, function, grant is not None and grant.may(image_id, write=True))
 
 
-def _grant_of(ctx):
+def _grant_of(ctx: context.RequestContext) -> Grant | None:
     """The Grant of a context; None: it has none, because who has sent the task gives none yet."""
     return None if ctx.image_grant is None else load(ctx.image_grant)
 
 
-def _with_token(ctx, function, copy=False):
+def _with_token(ctx: context.RequestContext, function: Callable[..., Any], copy: bool = False) -> Any:
     """Ask with the user's token; with the service's own when that has ended.
 
     :param copy: the image is a copy of the server: it belongs to who asked for it, maybe an administrator, and not to

@@ -10,8 +10,11 @@ input says.
         inspector.feed(chunk)
     verify(inspector.finish(), 'qcow2', max_virtual_size)
 """
+from __future__ import annotations
+
 import dataclasses
 import os
+from pathlib import Path
 
 from nova import exception
 from nova.image import formats
@@ -83,13 +86,13 @@ class Report:
 class Inspector:
     """Fed with the bytes in order; ``report`` tells at any time what is known so far."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.report = Report()
         self._head, self._tail = bytearray(), b''
         self._parser, self._started = None, False
         self._window, self._steps = None, 0              # (offset, length, bytes so far)
 
-    def feed(self, chunk):
+    def feed(self, chunk: bytes) -> None:
         """Take the next bytes; ``report.findings`` grows as soon as something is known to be wrong."""
         position = self.report.size
         self.report.size += len(chunk)
@@ -100,7 +103,7 @@ class Inspector:
             self._start()
         self._fill(position, chunk)
 
-    def finish(self):
+    def finish(self) -> Report:
         """No more bytes come: the full Report."""
         if not self._started:
             self._start()
@@ -111,7 +114,7 @@ class Inspector:
             self.report.virtual_size = self.report.size
         return self.report
 
-    def _start(self):
+    def _start(self) -> None:
         self._started = True
         matches = _matches(bytes(self._head))
         self._recognised(matches)
@@ -120,7 +123,7 @@ class Inspector:
             self._parser = parser(self.report)
             self._answer(None)
 
-    def _recognised(self, matches):
+    def _recognised(self, matches: list[str]) -> None:
         report = self.report
         report.matches = tuple(dict.fromkeys(report.matches + tuple(matches)))
         containers = [match for match in report.matches if match not in CONTENTS]
@@ -130,7 +133,7 @@ class Inspector:
             names = ' and '.join(sorted({*containers, *tables}))
             report.findings.append(f'its data can be read as more than one format ({names})')
 
-    def _fill(self, position, chunk):
+    def _fill(self, position: int, chunk: bytes) -> None:
         while self._window:
             offset, length, data = self._window
             start = offset + len(data) - position
@@ -142,7 +145,7 @@ class Inspector:
                 return
             self._answer(bytes(data))
 
-    def _answer(self, data):
+    def _answer(self, data: bytes | None) -> None:
         """Give the parser what it asked for, until it asks for bytes that are not here yet."""
         self._window = None
         try:
@@ -161,11 +164,11 @@ class Inspector:
         except formats.Malformed as error:
             self._malformed(str(error))
 
-    def _malformed(self, reason):
+    def _malformed(self, reason: str) -> None:
         self._window = None
         self.report.findings.append(reason)
 
-    def _inspect_tail(self):
+    def _inspect_tail(self) -> None:
         tail, report = self._tail, self.report
         found = [name for name, back, magic in TRAILERS
                  if len(tail) >= back and tail[len(tail) - back:].startswith(magic)]
@@ -179,7 +182,7 @@ class Inspector:
                 report.findings.append(str(error))
 
 
-def _matches(head):
+def _matches(head: bytes) -> list[str]:
     """The formats whose signature is in the first 64 KiB, containers first."""
     found = [name for name, offset, magic in SIGNATURES if head.startswith(magic, offset)]
     if head.startswith(b'QFI\xfb'):
@@ -191,7 +194,7 @@ def _matches(head):
     return sorted(set(found), key=lambda name: (name in CONTENTS, name))
 
 
-def _is_descriptor(head):
+def _is_descriptor(head: bytes) -> bool:
     """A VMDK descriptor is a text: comments and blank lines, then its version."""
     for line in head.split(b'\n'):
         line = line.strip()
@@ -200,12 +203,12 @@ def _is_descriptor(head):
     return False
 
 
-def _partitioned(table):
+def _partitioned(table: bytes) -> bool:
     entries = [table[index:index + 16] for index in range(0, 64, 16)]
     return all(entry[0] in (0, 0x80) for entry in entries) and any(entry[4] for entry in entries)
 
 
-def inspect_file(path):
+def inspect_file(path: Path | str) -> Report:
     """The Report of a file, reading only its headers.
 
     :raises OSError: the file cannot be read
@@ -224,7 +227,7 @@ def inspect_file(path):
         return inspector.finish()
 
 
-def refusal(report, disk_format, max_virtual_size=None):
+def refusal(report: Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
     """Why an image declared as ``disk_format`` must not be used: a sentence, or None when it may.
 
     Early in an upload the report may still be incomplete; what it finds wrong then stays wrong.
@@ -241,7 +244,7 @@ def refusal(report, disk_format, max_virtual_size=None):
     return None
 
 
-def verify(report, disk_format, max_virtual_size=None, image_id=''):
+def verify(report: Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '') -> None:
     """Raise ImageUnacceptable unless the image is what it is declared as and refers to nothing outside.
 
     :param report: a complete Report

@@ -2,6 +2,14 @@
 
 It reads the embedded network service's rows. Errors are those of a request for a server.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
+
 from nova import exception
 from nova.db.networks import networks
 from nova.db.networks import ports
@@ -12,6 +20,11 @@ from nova.network import ipam
 from nova.network import security
 from nova.network import selection
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.engine import Database
+    from nova.db.tables.rows import NetworksRow, PortsRow, SecurityGroupRulesRow, SecurityGroupsRow, SubnetsRow
+
 
 class API:
     """The facade over the embedded network service.
@@ -20,11 +33,12 @@ class API:
     :param conf: the configuration
     """
 
-    def __init__(self, api_db, conf):
+    def __init__(self, api_db: Database, conf: ConfigOpts) -> None:
         self.api_db = api_db
         self.groups = groups.Groups(conf, api_db)
 
-    def validate_networks(self, context, requested, count=1):
+    def validate_networks(self, context: RequestContext, requested: list[dict[str, str | None]] | str | None,
+                          count: int = 1) -> None:
         """Check the networks of a request for ``count`` servers of the caller's project.
 
         What is true now may change until the servers are built, which checks again.
@@ -53,7 +67,8 @@ class API:
                 except exception.InvalidInput as error:
                     raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
-    def _check(self, conn, project_id, usable, given, request, count):
+    def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
+               given: dict[str, PortsRow], request: dict[str, str | None], count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
             raise exception.InvalidInput(reason='a port or a fixed IP serves one server only.')
         if request.get('port_id'):
@@ -67,7 +82,8 @@ class API:
         if request.get('fixed_ip'):
             ipam.check_free(conn, subnets, request['fixed_ip'])
 
-    def check_attach(self, project_id, server_networks, request):
+    def check_attach(self, project_id: str, server_networks: set[str],
+                     request: dict[str, str | None]) -> dict[str, str | None]:
         """Complete and check a request for one more port of a server of a project.
 
         What is true now may change until the port is attached, which checks again.
@@ -91,7 +107,7 @@ class API:
             self._check(conn, project_id, usable, given, request, 1)
         return request
 
-    def check_security_groups(self, context, names):
+    def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         """Names of the groups of the caller's project that names or ids mean, as servers show them.
 
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
@@ -105,13 +121,14 @@ class API:
         known = {row['id']: row['name'] for row in rows}
         return list(dict.fromkeys(known.get(name, name) for name in names))
 
-    def security_groups_for(self, context, instance_uuids):
+    def security_groups_for(self, context: RequestContext,
+                            instance_uuids: list[str]) -> dict[str, list[SecurityGroupsRow]]:
         """{instance uuid: [{'id', 'name', 'description', 'project_id', …}]} of servers with ports, by
         name."""
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
 
-    def add_security_group(self, project_id, instance_uuid, name):
+    def add_security_group(self, project_id: str, instance_uuid: str, name: str) -> list[str]:
         """Put all ports of a server into a group of the project; hosts whose filters change.
 
         :param name: name or id of the group
@@ -120,7 +137,7 @@ class API:
         """
         return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.join)
 
-    def remove_security_group(self, project_id, instance_uuid, name):
+    def remove_security_group(self, project_id: str, instance_uuid: str, name: str) -> list[str]:
         """Take all ports of a server out of a group; hosts whose filters change.
 
         :raises SecurityGroupNotFound: there is none, or no port of the server is in it
@@ -129,7 +146,8 @@ class API:
         return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.leave)
 
     @staticmethod
-    def _change_groups(conn, project_id, instance_uuid, name, change):
+    def _change_groups(conn: Connection, project_id: str, instance_uuid: str, name: str,
+                       change: Callable[..., Any]) -> list[str]:
         group_id, = security.pick(
             security_groups.of_project(conn, project_id), [name],
             security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None)
@@ -142,7 +160,8 @@ class API:
             raise exception.SecurityGroupNotFound(security_group_id=name)
         return security_groups.hosts_to_tell(conn, idents, group_id)
 
-    def security_group_rules(self, context, group_ids):
+    def security_group_rules(self, context: RequestContext,
+                             group_ids: list[str]) -> dict[str, list[SecurityGroupRulesRow]]:
         """{group id: [rule row]}"""
         found = {ident: [] for ident in group_ids}
         with self.api_db.reader() as conn:
@@ -150,19 +169,19 @@ class API:
                 found[rule['security_group_id']].append(rule)
         return found
 
-    def security_groups_by_id(self, group_ids):
+    def security_groups_by_id(self, group_ids: set[str]) -> dict[str, SecurityGroupsRow]:
         """{id: row} of groups, whose they may be."""
         with self.api_db.reader() as conn:
             return {row['id']: row for row in networks.many(conn, t.security_groups, group_ids)}
 
-    def list_networks(self, context):
+    def list_networks(self, context: RequestContext) -> list[NetworksRow]:
         """Rows of the networks that the caller may see, by name."""
         with self.api_db.reader() as conn:
             return networks.page(
                 conn, t.networks, networks.visible(context), [('name', 'asc'), ('id', 'asc')], None, None
             )
 
-    def show_network(self, context, ident):
+    def show_network(self, context: RequestContext, ident: str) -> NetworksRow:
         """One row.
 
         :raises NetworkNotFound: none, or another project's
@@ -174,7 +193,7 @@ class API:
             raise exception.NetworkNotFound(network_id=ident)
         return rows[0]
 
-    def subnets_of(self, network_ids):
+    def subnets_of(self, network_ids: list[str]) -> dict[str, list[SubnetsRow]]:
         """{network id: [subnet row]}, the first made first."""
         found = {ident: [] for ident in network_ids}
         with self.api_db.reader() as conn:
@@ -182,7 +201,7 @@ class API:
                 found[row['network_id']].append(row)
         return {ident: sorted(rows, key=lambda row: (row['created_at'], row['id'])) for ident, rows in found.items()}
 
-    def ports_of(self, context, instance_uuid):
+    def ports_of(self, context: RequestContext, instance_uuid: str) -> list[dict[Any, str]]:
         """Rows of a server's ports, in its order, each with 'fixed_ips' [{'subnet_id', 'ip_address'}]."""
         with self.api_db.reader() as conn:
             rows = ports.of_device(conn, instance_uuid)

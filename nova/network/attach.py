@@ -1,5 +1,11 @@
 """Ports of servers that are there already: given to one, looked up, taken back, each exactly once."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
 import uuid
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
@@ -12,6 +18,10 @@ from nova.network import quotas
 from nova.network import security
 from nova.network import selection
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
+    from nova.objects.instance import Instance
+
 
 class Attachments:
     """The part of the network service's manager that works on one port; mixed into it.
@@ -20,14 +30,16 @@ class Attachments:
     can be taken back without touching what another one did.
     """
 
-    def attach_port(self, context, instance, request, attached_by, host):
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: dict[str, str | None],
+                    attached_by: str, host: str) -> dict[str, str]:
         """See interface.py."""
         found = self.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
         if host == self.host:
             self._refresh()
         return found
 
-    def _attach(self, conn, instance, request, attached_by, host):
+    def _attach(self, conn: Connection, instance: Instance, request: dict[str, str | None], attached_by: str,
+                host: str) -> dict[str, str]:
         project_id = instance.project_id
         port = ports.lock_many(conn, [request['port_id']]).get(request['port_id'])
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
@@ -49,7 +61,8 @@ class Attachments:
         security_groups.bind(conn, [(port['id'], group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, port)
 
-    def find_port(self, context, instance_uuid, port_id, attached_by):
+    def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
+                  attached_by: str | None) -> dict[str, str] | None:
         with self.api_db.reader() as conn:
             port = ports.of_ids(conn, [port_id]).get(port_id)
             if port is None or port['device_id'] != instance_uuid:
@@ -58,11 +71,13 @@ class Attachments:
                 return None
             return self._vif_of(conn, port)
 
-    def detach_port(self, context, instance_uuid, port_id, attached_by, host):
+    def detach_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
+                    attached_by: str | None, host: str) -> None:
         if self.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
             self._refresh()
 
-    def add_address(self, context, instance_uuid, network_id, known, host):
+    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
+                    host: str) -> None:
         """See interface.py.
 
         :param known: the server's addresses before
@@ -70,7 +85,7 @@ class Attachments:
         self.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id, frozenset(known))
         self._refresh()
 
-    def _add_address(self, conn, instance_uuid, network_id, known):
+    def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:
         usable = networks.usable(conn, nova_context.ALL_PROJECTS, {network_id}, lock=True)
         inside = [port for port in ports.of_device(conn, instance_uuid) if port['network_id'] == network_id]
         if not inside:
@@ -80,25 +95,26 @@ class Attachments:
         if known.issuperset(entry['ip_address'] for entry in held):
             claim(conn, self.conf, *usable[network_id], port_id, None)
 
-    def remove_address(self, context, instance_uuid, address, host):
-        def remove(conn):
+    def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str, host: str) -> None:
+        def remove(conn: Connection) -> None:
             for port in ports.of_device(conn, instance_uuid):
                 networks.release_some(conn, port['id'], [address])
         self.api_db.run(remove)
         self._refresh()
 
-    def _vif_of(self, conn, port):
+    def _vif_of(self, conn: Connection, port: dict[str, Any]) -> dict[str, str]:
         return self._vifs(conn, [port])[0]
 
 
-def new_port(project_id, network_id, binding):
+def new_port(project_id: str, network_id: str, binding: dict[str, str]) -> dict[str, str]:
     """The row of a port made for a server."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network_id, 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
             **binding}
 
 
-def claim(conn, conf, network, subnets, port_id, address):
+def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow], port_id: str,
+          address: Any) -> list[dict[str, str]]:
     """Addresses for a new port: the one asked for, or any; [{'subnet_id', 'ip_address'}].
 
     :raises NetworkRequestInvalid: no guest can have the address
@@ -112,7 +128,8 @@ def claim(conn, conf, network, subnets, port_id, address):
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
 
-def bind(conn, port, request, project_id, binding):
+def bind(conn: Connection, port: PortsRow | None, request: dict[str, str | None], project_id: str,
+         binding: dict[str, str]) -> PortsRow:
     """The port that a user made, given to the server."""
     if port is None or port['project_id'] != project_id:
         raise exception.PortNotFound(port_id=request['port_id'])

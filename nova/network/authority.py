@@ -3,26 +3,33 @@
 See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. Where the server is and
 whose it is stand in the cell's database, one SELECT: what the message says of its project counts for nothing.
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nova.db.servers import ownership
 from nova.rpc import admission
 from nova.rpc.admission import here
 from nova.rpc.admission import here_or_gone
 from nova.rpc.admission import own_host
 
+if TYPE_CHECKING:
+    from nova.db.engine import Database
 
-def _own_project(call):
+
+def _own_project(call: admission.Call) -> None:
     """The networks, groups and ports that may be used are those of the server's own project."""
     here(call)
     call.arguments['instance'].project_id = call.server.project_id
 
 
-def _own_request(call):
+def _own_request(call: admission.Call) -> None:
     """A port is attached in the name of the request that the message serves."""
     if call.arguments.get('attached_by') != call.request_id:
         call.refuse('it attaches a port in the name of another request')
 
 
-def _plumbs(call):
+def _plumbs(call: admission.Call) -> None:
     """Ports come to the caller with the server, or go back to the host that an evacuation has taken it from."""
     here(call)
     host = call.arguments.get('host')
@@ -31,13 +38,13 @@ def _plumbs(call):
         call.refuse(f'it speaks for host {host}')
 
 
-def _is_about_to_come(call):
+def _is_about_to_come(call: admission.Call) -> None:
     """The caller is the destination of a move of the server that goes on."""
     if call.server is None or not any(move['dest_compute'] == call.host for move in call.server.moves):
         call.not_here()
 
 
-def _own_ports(call):
+def _own_ports(call: admission.Call) -> None:
     """All ports of a server of the caller; of any other those that are on the caller: the statement has its name.
 
     Most servers' ports are where the server is, so that the statement alone decides: see deallocate_for_instance.
@@ -63,12 +70,12 @@ RIGHTS = {
 }
 
 
-def admission_of(cell_db):
+def admission_of(cell_db: Database) -> admission.Admission:
     """The rpc.admission.Admission of a network service.
 
     :param cell_db: Database of the cell whose hosts it serves
     """
-    def read(call, _kind):
+    def read(call: admission.Call, _kind: str) -> ownership.Server:
         with cell_db.reader() as conn:
             return ownership.server(conn, call.uuid)
     return admission.Admission('network', RIGHTS, read)

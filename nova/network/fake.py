@@ -1,4 +1,12 @@
 """The network driver of a host that is left alone: tests, and users without root."""
+from __future__ import annotations
+
+from typing import Any
+
+from collections.abc import Callable
+
+from oslo_config.cfg import ConfigOpts
+
 
 
 class FakeDriver:
@@ -7,14 +15,14 @@ class FakeDriver:
     :param conf: the configuration
     """
 
-    def __init__(self, conf):
+    def __init__(self, conf: ConfigOpts) -> None:
         self.conf = conf
 
-    def start(self):
+    def start(self) -> None:
         """Look at what this host can do; raises NetworkPlumbingError when something needed is missing."""
 
-    def refresh(self, load):
+    def refresh(self, load: Callable[..., Any]) -> None:
         """Make the host's bridges, DHCP and filters as ``load()``, a HostState, says."""
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Remove all that was set up."""

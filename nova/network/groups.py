@@ -1,5 +1,11 @@
 """Security groups as the compute API knew them: with rules for incoming packets alone."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
 import uuid
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
@@ -8,6 +14,10 @@ from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import quotas
 from nova.network import security
+
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+    from nova.db.tables.rows import SecurityGroupsRow
 
 _COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
             'remote_ip_prefix', 'remote_group_id')
@@ -20,10 +30,10 @@ class Groups:
     :param api_db: the API database
     """
 
-    def __init__(self, conf, api_db):
+    def __init__(self, conf: ConfigOpts, api_db: Database) -> None:
         self.conf, self.api_db = conf, api_db
 
-    def list(self, project_id):
+    def list(self, project_id: str) -> list[SecurityGroupsRow]:
         """Rows by name; a project that looks finds its default group."""
         condition = t.security_groups.c.id.is_not(None)
         if nova_context.one_project(project_id):
@@ -32,11 +42,11 @@ class Groups:
         with self.api_db.reader() as conn:
             return networks.page(conn, t.security_groups, condition, [('name', 'asc'), ('id', 'asc')], None, None)
 
-    def show(self, project_id, ident):
+    def show(self, project_id: nova_context.Projects | str, ident: str) -> Any:
         with self.api_db.reader() as conn:
             return _get(conn, project_id, ident)
 
-    def create(self, project_id, name, description):
+    def create(self, project_id: str, name: str, description: str) -> SecurityGroupsRow:
         """The row.
 
         :raises BadRequest: the name is that of the default group
@@ -44,7 +54,7 @@ class Groups:
         """
         return self.api_db.run(self._create, project_id, name, description)
 
-    def _create(self, conn, project_id, name, description):
+    def _create(self, conn: Connection, project_id: str, name: str, description: str) -> SecurityGroupsRow:
         if name == security_groups.DEFAULT:
             raise exception.BadRequest('Every project has its group default already.')
         quotas.check(conn, self.conf, 'security_group', project_id)
@@ -54,7 +64,7 @@ class Groups:
         networks.insert(conn, t.security_group_rules, security_groups.egress_rules(ident, project_id))
         return networks.get(conn, t.security_groups, ident)
 
-    def update(self, project_id, ident, name, description):
+    def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Any:
         """The row as it is then.
 
         :raises BadRequest: it is the default group and gets another name, or its name
@@ -62,19 +72,20 @@ class Groups:
         return self.api_db.run(self._update, project_id, ident, name, description)
 
     @staticmethod
-    def _update(conn, project_id, ident, name, description):
+    def _update(conn: Connection, project_id: nova_context.Projects | str, ident: str, name: str,
+                description: str) -> Any:
         row = _get(conn, project_id, ident)
         if name != row['name'] and security_groups.DEFAULT in (name, row['name']):
             raise exception.BadRequest('The group default keeps its name, and no other one has it.')
         networks.update(conn, t.security_groups, ident, {'name': name, 'description': description})
         return networks.get(conn, t.security_groups, ident)
 
-    def delete(self, project_id, ident):
+    def delete(self, project_id: nova_context.Projects | str, ident: str) -> None:
         """:raises BadRequest: a port is in it, or it is the default one"""
         self.api_db.run(self._delete, project_id, ident)
 
     @staticmethod
-    def _delete(conn, project_id, ident):
+    def _delete(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> None:
         networks.lock(conn, t.security_groups, ident)
         _get(conn, project_id, ident)
         if security_groups.in_use(conn, ident):
@@ -83,7 +94,7 @@ class Groups:
             raise exception.BadRequest('The group default is not deleted.')
         security_groups.remove(conn, ident)
 
-    def add_rule(self, project_id, rule):
+    def add_rule(self, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """The row of a rule for incoming packets, and the hosts whose filters follow.
 
         :param rule: {'security_group_id', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
@@ -92,7 +103,7 @@ class Groups:
         """
         return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})
 
-    def _add_rule(self, conn, project_id, rule):
+    def _add_rule(self, conn: Connection, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         group = networks.lock(conn, t.security_groups, rule['security_group_id'])
         if group is not None and nova_context.covers(project_id, group['project_id']):
             quotas.check(conn, self.conf, 'security_group_rule', group['project_id'])
@@ -107,7 +118,7 @@ class Groups:
         networks.insert(conn, t.security_group_rules, [row])
         return row, security_groups.hosts_with(conn, group['id'])
 
-    def remove_rule(self, project_id, ident):
+    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> Any:
         """The hosts whose filters follow.
 
         :raises SecurityGroupRuleNotFound:
@@ -115,7 +126,7 @@ class Groups:
         return self.api_db.run(self._remove_rule, project_id, ident)
 
     @staticmethod
-    def _remove_rule(conn, project_id, ident):
+    def _remove_rule(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> Any:
         row = networks.get(conn, t.security_group_rules, ident)
         if row is None or row['direction'] != 'ingress' or not nova_context.covers(
                 project_id, row['project_id']):
@@ -124,7 +135,7 @@ class Groups:
         return security_groups.hosts_with(conn, row['security_group_id'])
 
 
-def _get(conn, project_id, ident):
+def _get(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> SecurityGroupsRow:
     """A group that the project has.
 
     :raises SecurityGroupNotFound: there is none, or it is another project's

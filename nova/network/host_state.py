@@ -1,5 +1,11 @@
 """What one host's plumbing is made from: plain data, read from the database in one moment."""
+from __future__ import annotations
+
+from collections.abc import Callable
 import dataclasses
+from typing import Any
+
+from sqlalchemy import Connection
 
 from nova.db.networks import networks
 from nova.db.networks import ports
@@ -50,7 +56,7 @@ class HostState:
     members: dict
 
 
-def load(conn, host, devname):
+def load(conn: Connection, host: str, devname: Callable[..., Any]) -> HostState:
     """The HostState of a host, in seven statements.
 
     :param devname: port id -> name of its device

@@ -4,22 +4,30 @@ An address that was released rests before another port gets it, so that no guest
 lease
 or ARP entry; when nothing else is left, the one that rested longest is taken.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import datetime
 import functools
 import ipaddress
 import os
 import random
+from typing import Any, TYPE_CHECKING
 
 from oslo_db import exception as db_exc
+from sqlalchemy import Connection
 
 from nova import exception
 from nova import utils
 from nova.db.networks import networks
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import SubnetsRow
+
 WINDOW = 256            # addresses looked at in one statement
 
 
-def parse_cidr(text, strict=True):
+def parse_cidr(text: str, strict: bool = True) -> ipaddress.IPv4Network:
     """An IPv4 network, or InvalidInput: no room for a guest, not an address, host bits set while ``strict``."""
     try:
         network = ipaddress.ip_network(text, strict)
@@ -34,7 +42,7 @@ def parse_cidr(text, strict=True):
     return network
 
 
-def default_pools(network, gateway):
+def default_pools(network: ipaddress.IPv4Network, gateway: ipaddress.IPv4Address | None) -> list[dict[str, str]]:
     """[{'start', 'end'}]: every host address but the gateway's."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address) - 1
     if gateway is None or not first <= int(gateway) <= last:
@@ -45,18 +53,18 @@ def default_pools(network, gateway):
             for low, high in spans if low <= high]
 
 
-def spans(subnet):
+def spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
     """[(first, last)] of a subnet's pools, as integers."""
     return [(int(ipaddress.ip_address(pool['start'])), int(ipaddress.ip_address(pool['end'])))
             for pool in subnet['allocation_pools']]
 
 
-def quarantine(lease_time):
+def quarantine(lease_time: int) -> datetime.datetime:
     """The moment before which an address must have been released to be given out again."""
     return utils.utcnow() - datetime.timedelta(seconds=lease_time)
 
 
-def take(conn, subnet, count, rested_before):
+def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime) -> list[tuple[int, bool]]:
     """``count`` free addresses of a subnet: [(number, rests)]; fewer when there are no more.
 
     :param rests: True when the address has a row already, which must be taken over
@@ -77,7 +85,8 @@ def take(conn, subnet, count, rested_before):
     return chosen
 
 
-def _free(conn, subnet_id, low, high, count, rested_before):
+def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
+          rested_before: datetime.datetime) -> list[tuple[int, bool]]:
     chosen = []
     while low <= high and len(chosen) < count:
         rows = networks.numbers(conn, subnet_id, low, high, WINDOW)
@@ -93,7 +102,7 @@ def _free(conn, subnet_id, low, high, count, rested_before):
     return chosen
 
 
-def check_fixed(subnets, address):
+def check_fixed(subnets: list[SubnetsRow], address: str) -> SubnetsRow:
     """The subnet of a network that an address asked for belongs to.
 
     :raises InvalidInput: not an address, or none of a guest there
@@ -113,7 +122,7 @@ def check_fixed(subnets, address):
     raise exception.InvalidInput(reason=f'IP address {address} is not in a subnet of the network.')
 
 
-def check_free(conn, subnets, address):
+def check_free(conn: Connection, subnets: list[SubnetsRow], address: str) -> tuple[SubnetsRow, None]:
     """(subnet, row or None) of an address asked for.
 
     :raises InvalidInput: it is none of a guest there
@@ -127,7 +136,8 @@ def check_free(conn, subnets, address):
     return subnet, known[0] if known else None
 
 
-def claim(conn, network_id, subnets, port_id, wanted, rested_before):
+def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
+          rested_before: datetime.datetime) -> list[dict[str, str]]:
     """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
 
     :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of the first
@@ -162,7 +172,8 @@ def claim(conn, network_id, subnets, port_id, wanted, rested_before):
     return given
 
 
-def _any_of(conn, network_id, subnets, rows, rested_before):
+def _any_of(conn: Connection, network_id: str, subnets: list[SubnetsRow], rows: list[Any],
+            rested_before: datetime.datetime) -> tuple[SubnetsRow, int, bool]:
     taken = {row['number'] for row in rows}
     for subnet in subnets:
         for number, rests in take(conn, subnet, len(taken) + 1, rested_before):
@@ -171,16 +182,16 @@ def _any_of(conn, network_id, subnets, rows, rested_before):
     raise exception.NoMoreFixedIps(network_id=network_id)
 
 
-def new_mac():
+def new_mac() -> str:
     """A random unicast address of the range that OpenStack clouds use."""
     return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # random, which others seed, repeats itself
 
 
-def arbitrated(function):
+def arbitrated(function: Callable[..., Any]) -> Callable[..., Any]:
     """A transaction that is run again when the database refuses a key: a MAC or an address that another one
     took."""
     @functools.wraps(function)
-    def inner(conn, *args, **kwargs):
+    def inner(conn: Connection, *args: Any, **kwargs: Any) -> dict[str, str] | list[dict[str, str]] | None:
         try:
             return function(conn, *args, **kwargs)
         except db_exc.DBDuplicateEntry as error:

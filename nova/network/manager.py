@@ -1,11 +1,18 @@
 """The network service of one host: gives servers their ports and keeps the host's plumbing as the database
 says."""
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable
 import datetime
 import functools
 import logging
 import threading
 import time
+from typing import Any, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
@@ -24,6 +31,12 @@ from nova.network import security
 from nova.network import selection
 from nova.objects import network_info
 
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+    from nova.db.tables.rows import NetworksRow, SubnetsRow
+    from nova.network.fake import FakeDriver
+    from nova.objects.instance import Instance
+
 LOG = logging.getLogger(__name__)
 
 AUDIT_AGE_S = 120       # ports younger than this may belong to a server whose row is not visible yet
@@ -38,30 +51,33 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     :param cell_db: Database of the cell whose hosts it serves: says where servers are; None: no host asks
     """
 
-    def __init__(self, conf, api_db, host, driver, cell_db=None):
+    def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: FakeDriver,
+                 cell_db: Database | None = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._cell_db = cell_db
         self._refresh = Combined(functools.partial(driver.refresh, self._load))
         self._given = collections.deque()            # (when, uuid of a server that got ports), oldest first
 
-    def start(self):
+    def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database; guests go on
         undisturbed."""
         self.driver.start()
         self._refresh()
 
-    def sync(self):
+    def sync(self) -> None:
         """Periodic: mends what somebody else changed on the host, and forgets addresses that rested."""
         self._refresh()
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
 
-    def _load(self):
+    def _load(self) -> Any:
         with self.api_db.reader() as conn:
             return host_state.load(conn, self.host, network_info.devname)
 
     # ---- rows of the interface -------------------------------------------------------
 
-    def allocate_for_instance(self, context, instance, requested_networks, security_groups, host):
+    def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
+                              requested_networks: list[dict[str, str | None]] | str | None,
+                              security_groups: list[str] | None, host: str) -> list[dict[str, str]]:
         """Ports, addresses and plumbing for a server -> list of VIFs; the same ones when asked again.
 
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
@@ -81,7 +97,8 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
                 self._refresh()
         return vifs
 
-    def deallocate_for_instance(self, context, instance_uuid, host):
+    def deallocate_for_instance(self, context: nova_context.RequestContext, instance_uuid: str,
+                                host: str | None) -> None:
         """Give back ports and addresses; nothing happens when there are none.
 
         :param host: None: all of them; else those that no other host has got meanwhile
@@ -91,7 +108,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         if self.api_db.run(ports.give_back, [instance_uuid], host, may):
             self._refresh()
 
-    def _of_caller(self, rows, instance_uuid, caller):
+    def _of_caller(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
         """Those of a server's ports that a compute host may give back: all of one that is there, else those that are.
 
         Where the server is, is only asked when a port is elsewhere.
@@ -103,9 +120,10 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
                 return [row for row in rows if row.host == caller]
         return rows
 
-    def setup_for_instance(self, context, instance, host):
+    def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance,
+                           host: str) -> list[dict[str, str]]:
         """Plumbing of a server that exists -> list of VIFs as they are now."""
-        def move(conn):
+        def move(conn: Connection) -> list[dict[str, str]]:
             rows = ports.of_device(conn, instance.uuid)
             if any(row['host'] != host or row['migrating_to'] == host for row in rows):
                 ports.move(conn, instance.uuid, host)
@@ -116,19 +134,19 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             self._refresh()
         return vifs
 
-    def leave_host(self, context, instance_uuid, host):
+    def leave_host(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
         """The server has left its host and is on none; ports and addresses stay its own."""
         self.api_db.run(ports.leave, instance_uuid, host)
         if host == self.host:
             self._refresh()
 
-    def refresh_security(self, context, port_ids):
+    def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Groups or rules changed: load the filters of this host anew."""
         self._refresh()
 
     # ---- periodic -------------------------------------------------------------------
 
-    def given_before(self):
+    def given_before(self) -> set[str]:
         """Uuids of the servers that this service gave ports to some time ago; each is named once.
 
         A message that came late, or twice, may have been for one that was gone: ``audit`` tells.
@@ -138,7 +156,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             found.add(self._given.popleft()[1])
         return found
 
-    def audit(self, live_instances, among=None):
+    def audit(self, live_instances: list[str] | set[str], among: set[str] | None = None) -> list[str]:
         """Give back the ports of servers that no longer exist; return their uuids.
 
         :param live_instances: uuids of all servers, read after the call was decided on
@@ -158,7 +176,8 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
 
     # ---- allocation -----------------------------------------------------------------
 
-    def _allocate(self, conn, instance, requests, group_names, host):
+    def _allocate(self, conn: Connection, instance: Instance, requests: list[dict[str, str | None]] | None,
+                  group_names: list[str] | None, host: str) -> list[dict[str, str]]:
         project_id = instance.project_id
         wanted = None if requests is None else {r['network_id'] for r in requests if r['network_id']}
         existing = {}
@@ -196,19 +215,19 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         fixed.update(networks.addresses_of(conn, given))
         return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], [])) for port in rows]
 
-    def binding(self, instance, host):
+    def binding(self, instance: Instance, host: str) -> dict[str, str]:
         """Columns of a port that is the server's."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
 
-    def _vifs(self, conn, rows):
+    def _vifs(self, conn: Connection, rows: list[dict[str, Any]]) -> list[dict[str, str]]:
         """VIFs of ports as the database has them."""
         known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
         return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
 
 
-def _refuse_left(conn, instance_uuid, host):
+def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
     """A host that a build was taken from asks late: the ports stay with the one that builds now."""
     spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
     if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
@@ -218,12 +237,12 @@ def _refuse_left(conn, instance_uuid, host):
 class Combined:
     """Runs a function once for all the callers that wait: a run that begins after a call covers it."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._running, self._count = threading.Lock(), threading.Lock()
         self._asked = self._done = 0
 
-    def __call__(self):
+    def __call__(self) -> None:
         with self._count:
             self._asked += 1
             ticket = self._asked
@@ -236,7 +255,8 @@ class Combined:
             self._done = covers
 
 
-def vif(conf, port, network, subnets, fixed):
+def vif(conf: ConfigOpts, port: dict[str, Any], network: NetworksRow, subnets: list[SubnetsRow],
+        fixed: list[dict[str, str]]) -> dict[str, str]:
     """One entry of a server's network information (nova/objects/network_info.py)."""
     by_subnet = {}
     for entry in fixed:
@@ -263,14 +283,14 @@ def vif(conf, port, network, subnets, fixed):
     }
 
 
-def _subnet(conf, subnet, ips):
+def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]]) -> dict[str, Any]:
     gateway = subnet['gateway_ip']
     return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
             'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
             'dhcp_server': gateway if subnet['enable_dhcp'] else None}
 
 
-def name_servers(conf, subnet):
+def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
     """The name servers that guests of a subnet (a row) are told."""
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
             or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))

@@ -1,13 +1,23 @@
 """Plumbing of a server at the host that it is about to move to, while it runs elsewhere."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
 from nova.db.networks import ports
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
 
 
 class Migrations:
     """The part of the network service's manager for servers that move; mixed into it."""
 
-    def prepare_for_instance(self, context, instance, host):
+    def prepare_for_instance(self, context: RequestContext, instance: Instance, host: str) -> list[dict[str, str]]:
         """See interface.py."""
-        def prepare(conn):
+        def prepare(conn: Connection) -> list[dict[str, str]]:
             ports.expect(conn, instance.uuid, host)
             return self._vifs(conn, ports.of_device(conn, instance.uuid))
         vifs = self.api_db.run(prepare)
@@ -15,10 +25,10 @@ class Migrations:
             self._refresh()
         return vifs
 
-    def unprepare_for_instance(self, context, instance_uuid, host):
+    def unprepare_for_instance(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         if self.api_db.run(ports.forget_expected, instance_uuid, host) and host == self.host:
             self._refresh()
 
-    def network_info(self, context, instance_uuid):
+    def network_info(self, context: RequestContext, instance_uuid: str) -> list[dict[str, str]]:
         with self.api_db.reader() as conn:
             return self._vifs(conn, ports.of_device(conn, instance_uuid))

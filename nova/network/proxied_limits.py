@@ -2,6 +2,11 @@
 
 The network service sets and enforces them: the compute API shows them, and cannot change them.
 """
+from __future__ import annotations
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
+
 from nova.network import quotas
 
 # key of the compute API -> name in [network] quota
@@ -9,7 +14,7 @@ NAMES = {'fixed_ips': None, 'floating_ips': 'floatingip', 'security_groups': 'se
          'security_group_rules': 'security_group_rule'}
 
 
-def limit(conf, key):
+def limit(conf: ConfigOpts, key: str) -> int:
     """The limit of a project; -1: no limit, 0: the network service does not offer it."""
     name = NAMES[key]
     if name is not None and name not in quotas.COUNTED:
@@ -17,12 +22,12 @@ def limit(conf, key):
     return quotas.limit(conf, name)
 
 
-def limits(conf):
+def limits(conf: ConfigOpts) -> dict[str, int]:
     """{key: limit}."""
     return {key: limit(conf, key) for key in NAMES}
 
 
-def usage(conn, project_id):
+def usage(conn: Connection, project_id: str) -> dict[str, int]:
     """{key: number in use} of a project."""
     return {key: quotas.used(conn, name or 'port', project_id) if name in (None, *quotas.COUNTED) else 0
             for key, name in NAMES.items()}

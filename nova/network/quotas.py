@@ -1,4 +1,7 @@
 """How many networks, ports, groups and rules a project may have."""
+from __future__ import annotations
+
+from oslo_config.cfg import ConfigOpts
 import sqlalchemy as sa
 
 from nova import exception
@@ -9,18 +12,18 @@ COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'securit
            'security_group_rule': t.security_group_rules}
 
 
-def limit(conf, name):
+def limit(conf: ConfigOpts, name: str | None) -> int:
     """What [network] quota allows a project; -1: no limit."""
     return conf.network.quota.get(name, -1)
 
 
-def used(conn, name, project_id):
+def used(conn: sa.Connection, name: str, project_id: str) -> int:
     table = COUNTED[name]
     return conn.execute(sa.select(sa.func.count()).select_from(table).where(
         table.c.project_id == project_id)).scalar()
 
 
-def check(conn, conf, name, project_id, adding=1):
+def check(conn: sa.Connection, conf: ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
     """Refuse what would exceed the quota; the project's other requests wait until the transaction ends.
 
     Call it before the transaction reads anything without a lock: a database may show later reads that moment.

@@ -1,8 +1,16 @@
 """Security groups: which ones a request means, and which rules make sense."""
+from __future__ import annotations
+
 import ipaddress
+from typing import Any, TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from nova import exception
 from nova.db.networks import security_groups
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import SecurityGroupsRow
 
 PROTOCOLS = {
     'ah': 51,
@@ -30,7 +38,7 @@ ALIASES = {'ipv6-icmp': 'icmpv6', 'any': None, '-1': None, '': None}
 ETHERTYPES = {'ipv4': 'IPv4', 'ipv6': 'IPv6'}
 
 
-def resolve(conn, project_id, names, known_default=None):
+def resolve(conn: Connection, project_id: str, names: list[str] | None, known_default: str | None = None) -> list[str]:
     """Ids of a project's groups for names or ids; the default group for None or none.
 
     :param known_default: id of the project's default group, None: not known
@@ -45,7 +53,7 @@ def resolve(conn, project_id, names, known_default=None):
     return pick(security_groups.of_project(conn, project_id), names, default)
 
 
-def pick(rows, names, default=None):
+def pick(rows: list[SecurityGroupsRow], names: list[str], default: str | None = None) -> list[str]:
     """Ids of the groups (rows of one project) that names or ids mean, each once, in order."""
     by_id, by_name = {row['id'] for row in rows}, {}
     for row in rows:
@@ -62,7 +70,7 @@ def pick(rows, names, default=None):
     return list(found)
 
 
-def protocol(value):
+def protocol(value: int | str | None) -> str | None:
     """The stored form of a protocol: a name, a number as text, or None for any.
 
     :raises InvalidInput: neither a known name nor 0 to 255
@@ -77,7 +85,7 @@ def protocol(value):
     return names.get(int(text), str(int(text)))
 
 
-def parse_prefix(text):
+def parse_prefix(text: str) -> Any:
     """An address with its prefix length; a bare address has the longest one.
 
     :raises ValueError: it is none
@@ -87,12 +95,12 @@ def parse_prefix(text):
     return ipaddress.ip_interface(text)
 
 
-def normalized(text):
+def normalized(text: str | None) -> str | None:
     """The range that a rule's remote_ip_prefix means: 10.2.3.0/24 for 10.2.3.124/24; None for None."""
     return text and str(parse_prefix(text).network)
 
 
-def check_rule(rule):
+def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
     """The rule with its fields in stored form.
 
     :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix
@@ -121,7 +129,7 @@ def check_rule(rule):
     return rule
 
 
-def _check_ports(rule):
+def _check_ports(rule: dict[str, Any]) -> None:
     low, high = rule['port_range_min'], rule['port_range_max']
     if low is None and high is None:
         return

@@ -1,8 +1,15 @@
 """What a request for a server may mean by its networks."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova import exception
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import NetworksRow, SubnetsRow
 
-def normalized(requests):
+
+def normalized(requests: list[dict[str, str | None]] | None) -> list[dict[str, str | None]] | None:
     """The networks of a RequestSpec with every key, None for 'auto'."""
     if requests is None or requests == 'auto':
         return None
@@ -12,7 +19,7 @@ def normalized(requests):
     ]
 
 
-def choose(usable):
+def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, str | None]]:
     """Requests for a server that names no network: the default network, else the only one there is, else
     none.
 
@@ -26,7 +33,8 @@ def choose(usable):
     return normalized([{'network_id': network['id']} for network in chosen])
 
 
-def usable_network(usable, network_id, project_id):
+def usable_network(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None,
+                   project_id: str) -> tuple[NetworksRow, list[SubnetsRow]]:
     """(network, subnets) that the project may make ports in.
 
     :raises NetworkNotFound: none, or another project's

@@ -1,7 +1,11 @@
 """The first network of a deployment, and where its metadata listener stands."""
+from __future__ import annotations
+
 import ipaddress
+from typing import TYPE_CHECKING
 import uuid
 
+from oslo_config.cfg import ConfigOpts
 import sqlalchemy as sa
 
 from nova import exception
@@ -9,12 +13,15 @@ from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network import ipam
 
+if TYPE_CHECKING:
+    from nova.db.engine import Database
 
-def bootstrap(conf, api_db):
+
+def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
     """Make the default network, shared by all, once; return its id."""
     options = conf.network
 
-    def make(conn):
+    def make(conn: sa.Connection) -> str:
         found = conn.execute(sa.select(t.networks.c.id).where(t.networks.c.is_default).limit(1)).scalar()
         if found:
             return found
@@ -57,7 +64,7 @@ def bootstrap(conf, api_db):
     return api_db.run(make)
 
 
-def metadata_address(conf, api_db):
+def metadata_address(conf: ConfigOpts, api_db: Database) -> tuple[str, int]:
     """(address, port) that requests to 169.254.169.254 are sent to; the metadata server listens there."""
     if conf.network.metadata_host:
         return conf.network.metadata_host, conf.metadata.port

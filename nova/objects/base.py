@@ -6,30 +6,38 @@ columns carry the same names. Listings are not built of objects.
 A new field raises the object's minor version and stands in ``ADDED``; receivers must do without it, because older
 services do not send it. rpc/versions.py says which services know which version.
 """
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from oslo_utils import versionutils
 from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.objects.migration import Migration
 
 
 class _JsonType(fields.FieldType):
     """Any JSON value, carried as it is."""
 
     @staticmethod
-    def coerce(obj, attr, value):
+    def coerce(obj: Any, attr: str, value: Any) -> Any:
         return value
 
 
 class JsonField(fields.AutoTypedField):
     AUTO_TYPE = _JsonType()
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(nullable=True, **kwargs)        # null is a JSON value
 
 
 class _UtcType(fields.DateTime):
     """A naive UTC datetime, as the databases hold it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(tzinfo_aware=False)
 
 
@@ -44,7 +52,7 @@ class NovaObject(base.VersionedObject):
     # {version: names of the fields that came with it}: what a receiver of an older version does not get
     ADDED = {}
 
-    def obj_make_compatible(self, primitive, target_version):
+    def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
         super().obj_make_compatible(primitive, target_version)
         target = versionutils.convert_version_to_tuple(target_version)
         for version, names in self.ADDED.items():
@@ -53,17 +61,17 @@ class NovaObject(base.VersionedObject):
                     primitive.pop(name, None)
 
     @classmethod
-    def from_row(cls, row):
+    def from_row(cls, row: dict[str, Any]) -> Instance | Migration:
         """An object of every field that the row (a mapping) has."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
 
-    def obj_what_changed(self):
+    def obj_what_changed(self) -> set[str]:
         """Names of the fields that were set. No field of ours holds an object, whose own changes would count, too;
         looking for one in every field, twice a message, was half the cost of sending.
         """
         return set(self._changed_fields)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """{field: value} of the fields that are set."""
         return {name: getattr(self, name) for name in self.fields if self.obj_attr_is_set(name)}
 

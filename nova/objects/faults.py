@@ -1,5 +1,8 @@
 """The fault of a server: what its owner may read of an error, and what administrators see."""
+from __future__ import annotations
+
 import traceback
+from typing import Any
 
 from nova import exception
 from nova import utils
@@ -8,7 +11,7 @@ _READABLE = (exception.NoValidHost,)      # server errors whose sentences are ma
 _ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
-def fault(error, message=None, details=''):
+def fault(error: Any, message: str | None = None, details: str = '') -> dict[str, Any]:
     """{'code', 'message', 'details', 'created'} of an exception, as ``instances.fault`` holds it.
 
     :param message: sentence for the owner, when the error's own one does not say it
@@ -23,7 +26,7 @@ def fault(error, message=None, details=''):
             'details': '\n'.join(str(part) for part in told if part), 'created': utils.isotime(utils.utcnow())}
 
 
-def trace(error):
+def trace(error: Any) -> str:
     """The traceback of an exception as text, with those of its causes.
 
     Without the carets under a part of the line, for which Python parses the source: its parser is not safe against

@@ -1,4 +1,6 @@
 """A server, as it travels between services: the columns of its row."""
+from __future__ import annotations
+
 from oslo_versionedobjects import fields
 
 from nova.objects import base
@@ -65,10 +67,10 @@ class Instance(base.NovaObject):
     }
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name of its guest at the hypervisor (``OS-EXT-SRV-ATTR:instance_name``)."""
         return 'instance-' + self.uuid
 
-    def devices(self):
+    def devices(self) -> list[pci.Device]:
         """[pci.Device] that it has on its host, as of the beginning of a task."""
         return pci.load_devices(self.pci_devices or ()) if self.obj_attr_is_set('pci_devices') else []

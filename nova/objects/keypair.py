@@ -1,4 +1,6 @@
 """Key pairs: making them, and what is to be known of a public key that a user brings."""
+from __future__ import annotations
+
 import base64
 import binascii
 import collections
@@ -7,6 +9,7 @@ import hashlib
 import os
 import re
 import threading
+from typing import Any
 
 from cryptography import exceptions as crypto_errors
 from cryptography import x509
@@ -26,7 +29,7 @@ _MIN_RSA_BITS = 1024
 _PRINCIPAL = x509.ObjectIdentifier('1.3.6.1.4.1.311.20.2.3')       # user principal name
 
 
-def fingerprint(public_key, type_='ssh'):
+def fingerprint(public_key: str, type_: str = 'ssh') -> str:
     """The fingerprint of a public key: MD5 of an SSH key, SHA-1 of a certificate, in pairs of hex digits.
 
     :raises KeypairInvalid: it is no key of this type
@@ -42,7 +45,7 @@ class Generator:
     :param of_one: requests of one user among all of them at most
     """
 
-    def __init__(self, at_once: int = max(1, (os.cpu_count() or 1) // 2), waiting: int = 8, of_one: int = 4):
+    def __init__(self, at_once: int = max(1, (os.cpu_count() or 1) // 2), waiting: int = 8, of_one: int = 4) -> None:
         self._most, self._of_one = at_once + waiting, of_one
         self._slots, self._lock = threading.Semaphore(at_once), threading.Lock()
         self._users: collections.Counter[str] = collections.Counter()
@@ -66,7 +69,7 @@ class Generator:
                     del self._users[user_id]
 
 
-def generate(type_, user_id):
+def generate(type_: str, user_id: str) -> tuple[str, str, str]:
     """(private key, public key, fingerprint) of a new pair, as texts."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
@@ -81,7 +84,7 @@ def generate(type_, user_id):
     return private, public, fingerprint(public, type_)
 
 
-def _ssh_fingerprint(public_key):
+def _ssh_fingerprint(public_key: str) -> str:
     parts = public_key.strip().split(None, 2)
     if len(parts) < 2 or '\n' in public_key.strip() or not _SSH_TYPE.match(parts[0]):
         raise exception.KeypairInvalid(reason='it is not a public key in OpenSSH format.')
@@ -98,7 +101,7 @@ def _ssh_fingerprint(public_key):
     return ':'.join(re.findall('..', digest))
 
 
-def _load_ssh(text):
+def _load_ssh(text: bytes) -> None:
     try:
         key = serialization.load_ssh_public_key(text)
     except (ValueError, NotImplementedError, crypto_errors.UnsupportedAlgorithm):      # a compressed point
@@ -107,7 +110,7 @@ def _load_ssh(text):
         raise exception.KeypairInvalid(reason=f'an RSA key must have {_MIN_RSA_BITS} bits at least.')
 
 
-def _certificate_fingerprint(text):
+def _certificate_fingerprint(text: str) -> str:
     try:
         certificate = x509.load_pem_x509_certificate(text.encode())
     except ValueError:
@@ -116,13 +119,13 @@ def _certificate_fingerprint(text):
     return ':'.join(re.findall('..', digest))
 
 
-def _utf8_string(text):
+def _utf8_string(text: str) -> bytes:
     """The DER form of a text of at most 255 bytes."""
     data = text.encode()[:255]
     return b'\x0c' + (b'' if len(data) < 128 else b'\x81') + bytes([len(data)]) + data
 
 
-def _self_signed(key, user_id):
+def _self_signed(key: Any, user_id: str) -> str:
     """A client certificate whose principal name a Windows guest maps to one of its accounts."""
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, user_id[:64] or 'user')])
     now = datetime.datetime.now(datetime.UTC)

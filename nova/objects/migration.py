@@ -1,4 +1,6 @@
 """A move of a server, as it travels between services: the columns of its row that a compute needs."""
+from __future__ import annotations
+
 from oslo_versionedobjects import fields
 
 from nova.objects import base
@@ -31,6 +33,6 @@ class Migration(base.NovaObject):
     }
 
     @property
-    def same_host(self):
+    def same_host(self) -> bool:
         """Whether the server stays on its host."""
         return self.source_compute == self.dest_compute

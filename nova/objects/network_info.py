@@ -5,17 +5,18 @@
     subnet = {'id', 'cidr', 'version': 4 or 6, 'gateway': address or None, 'dns': [address],
               'ips': [{'address', 'type': 'fixed', 'floating_ips': []}], 'routes': [], 'dhcp_server': address}
 """
+from __future__ import annotations
 
 
 PREFIX = 'tap'
 
 
-def devname(port_id):
+def devname(port_id: str) -> str:
     """Name of the port's tap device: at most 14 characters fit beside the kernel's terminator."""
     return PREFIX + port_id[:11]
 
 
-def fixed_ips(vif):
+def fixed_ips(vif: dict[str, str]) -> list[tuple[str, int]]:
     """[(address, version)] of one VIF."""
     return [
         (ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']

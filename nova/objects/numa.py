@@ -4,9 +4,12 @@ Both are stored, and travel, as JSON of the form ``{"nova_object.name": …, "no
 default value is stored only where a reader of that form expects it. ``load`` takes text or decoded JSON, also with
 the version and namespace that other writers add.
 """
+from __future__ import annotations
+
 import dataclasses
 import functools
 import re
+from typing import Any
 
 from nova import utils
 
@@ -31,7 +34,7 @@ class Pages:
     reserved: int = 0
 
     @property
-    def free(self):
+    def free(self) -> int:
         return self.total - self.used - self.reserved
 
 
@@ -63,12 +66,12 @@ class HostCell:
     distances: dict = dataclasses.field(default_factory=dict)
 
     @property
-    def cpus(self):
+    def cpus(self) -> frozenset[int]:
         """All CPUs that guests may have."""
         return self.cpuset | (self.pcpuset or frozenset())
 
     @property
-    def pinnable(self):
+    def pinnable(self) -> frozenset[int]:
         """CPUs for pinning, whether taken or not."""
         return self.cpuset if self.pcpuset is None else self.pcpuset
 
@@ -77,7 +80,7 @@ class HostCell:
 class HostTopology:
     cells: tuple
 
-    def cell(self, number):
+    def cell(self, number: int | None) -> HostCell | None:
         """The HostCell of that id; None when there is none."""
         return next((cell for cell in self.cells if cell.id == number), None)
 
@@ -106,7 +109,7 @@ class GuestCell:
     reserved_cpus: frozenset = frozenset()
 
     @property
-    def shared(self):
+    def shared(self) -> frozenset[int]:
         """The vCPUs that are not pinned."""
         return self.cpuset - self.pcpuset
 
@@ -130,17 +133,17 @@ class GuestTopology:
 
 # ---- their stored form -------------------------------------------------------
 
-def dump_host(topology):
+def dump_host(topology: HostTopology) -> dict[str, Any]:
     """A HostTopology as JSON values."""
     return _object('NUMATopology', {'cells': [_host_cell(cell) for cell in topology.cells]})
 
 
-def load_host(stored):
+def load_host(stored: dict[str, Any] | str) -> HostTopology:
     """The HostTopology of text or JSON values."""
     return HostTopology(tuple(_load_host_cell(_data(cell)) for cell in _data(_decoded(stored))['cells']))
 
 
-def cell_texts(stored):
+def cell_texts(stored: str) -> list[str]:
     """The parts of a stored HostTopology that are its cells, each for load_cell(); nothing is parsed if it need not."""
     if stored.startswith(_BEGIN) and stored.endswith(_END):
         cells = stored[len(_BEGIN):-len(_END)]
@@ -148,22 +151,22 @@ def cell_texts(stored):
     return [utils.dump_json(cell) for cell in _data(_decoded(stored))['cells']]
 
 
-def load_cell(text):
+def load_cell(text: str) -> HostCell:
     """The HostCell of one of cell_texts()."""
     return _load_host_cell(_data(utils.load_json(text)))
 
 
-def text_of_host(topology):
+def text_of_host(topology: HostTopology) -> str:
     """A HostTopology as it is stored; None for None."""
     return None if topology is None else utils.dump_json(dump_host(topology))
 
 
-def text_of_guest(topology):
+def text_of_guest(topology: GuestTopology | None) -> str | None:
     """A GuestTopology as it is stored; None for None."""
     return None if topology is None else utils.dump_json(dump_guest(topology))
 
 
-def dump_guest(topology):
+def dump_guest(topology: GuestTopology) -> dict[str, Any]:
     """A GuestTopology as JSON values."""
     data = {'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}
     if topology.cpu_policy != 'shared':
@@ -176,7 +179,7 @@ def dump_guest(topology):
     return _object('InstanceNUMATopology', data)
 
 
-def load_guest(stored):
+def load_guest(stored: str) -> GuestTopology:
     """The GuestTopology of text or JSON values."""
     data = _data(_decoded(stored))
     return GuestTopology(
@@ -186,12 +189,12 @@ def load_guest(stored):
         emulator_threads_policy=data.get('emulator_threads_policy'), realtime=frozenset(data.get('realtime') or ()))
 
 
-def dedicated(stored):
+def dedicated(stored: str | None) -> frozenset[int]:
     """The vCPUs of a stored GuestTopology, or of None, that have a CPU each to themselves."""
     return frozenset() if stored is None else frozenset().union(*(cell.pcpuset for cell in load_guest(stored).cells))
 
 
-def shown(topology, placed=True):
+def shown(topology: GuestTopology, placed: bool = True) -> dict[str, list[dict[str, Any]] | None]:
     """A GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78).
 
     :param placed: it is on a host now; else what it had of one before is not told
@@ -202,7 +205,7 @@ def shown(topology, placed=True):
             'pagesize_kb': size if isinstance(size, int) else None}
 
 
-def _shown_cell(cell, placed):
+def _shown_cell(cell: GuestCell, placed: bool) -> dict[str, Any]:
     found = {'vcpu_set': sorted(cell.cpuset), 'siblings': _sibling_vcpus(cell) if placed else [],
              'memory_mb': cell.memory}
     if placed:
@@ -211,26 +214,26 @@ def _shown_cell(cell, placed):
     return found
 
 
-def _sibling_vcpus(cell):
+def _sibling_vcpus(cell: GuestCell) -> list[list[int]]:
     """Lists of the cell's vCPUs that are threads of one core of the guest."""
     threads = (cell.cpu_topology or {}).get('threads', 1)
     vcpus = sorted(cell.cpuset)
     return [vcpus[first:first + threads] for first in range(0, len(vcpus), threads)] if threads > 1 else []
 
 
-def _object(name, data):
+def _object(name: str, data: dict[str, Any]) -> dict[str, Any]:
     return {NAME: name, DATA: data}
 
 
-def _data(value):
+def _data(value: dict[str, Any]) -> dict[str, Any]:
     return value[DATA]
 
 
-def _decoded(stored):
+def _decoded(stored: dict[str, Any] | str) -> dict[str, Any]:
     return utils.load_json(stored) if isinstance(stored, (str, bytes)) else stored
 
 
-def _host_cell(cell):
+def _host_cell(cell: HostCell) -> dict[str, Any]:
     pages = [{'total': pages.total, 'used': pages.used, 'size_kb': pages.size_kb,
               **({'reserved': pages.reserved} if pages.reserved else {})} for pages in cell.mempages]
     data = {'cpu_usage': cell.cpu_usage, 'memory_usage': cell.memory_usage, 'cpuset': sorted(cell.cpuset),
@@ -246,12 +249,12 @@ def _host_cell(cell):
 
 
 @functools.lru_cache(maxsize=1024)
-def _siblings(groups):
+def _siblings(groups: tuple[tuple[int, ...], ...]) -> tuple[frozenset[int], ...]:
     """The same for all hosts with the same hardware."""
     return tuple(sorted(map(frozenset, groups), key=min))
 
 
-def _load_host_cell(data):
+def _load_host_cell(data: dict[str, Any]) -> HostCell:
     pcpuset = data.get('pcpuset')
     return HostCell(
         id=data['id'], cpuset=frozenset(data['cpuset']), memory=data['memory'], cpu_usage=data['cpu_usage'],
@@ -263,7 +266,7 @@ def _load_host_cell(data):
         distances={int(number): distance for number, distance in (data.get('distances') or {}).items()})
 
 
-def _guest_cell(cell):
+def _guest_cell(cell: GuestCell) -> dict[str, Any]:
     topology = cell.cpu_topology and _object('VirtCPUTopology', dict(cell.cpu_topology))
     pinning = cell.cpu_pinning and {str(vcpu): cpu for vcpu, cpu in sorted(cell.cpu_pinning.items())}
     data = {'cpu_topology': topology, 'pagesize': cell.pagesize, 'cpuset': sorted(cell.cpuset),
@@ -275,7 +278,7 @@ def _guest_cell(cell):
     return _object('InstanceNUMACell', data)
 
 
-def _load_guest_cell(data):
+def _load_guest_cell(data: dict[str, Any]) -> GuestCell:
     topology, pinning = data.get('cpu_topology'), data.get('cpu_pinning_raw')
     return GuestCell(
         id=data['id'], cpuset=frozenset(data['cpuset']), memory=data['memory'],

@@ -1,5 +1,8 @@
 """PCI devices that guests may have, pools of them, and what a guest asks for, as data."""
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
 HELD = (CLAIMED, REMOVED)            # a guest has it
@@ -61,23 +64,23 @@ class Request:
     request_id: str | None = None
 
 
-def dump(values):
+def dump(values: list[Any] | tuple[Any, ...]) -> list[dict[str, Any]]:
     """Devices, pools or requests as JSON values."""
     return [dataclasses.asdict(value) for value in values]
 
 
-def load_devices(values):
+def load_devices(values: list[dict[str, str]] | tuple[Any, ...]) -> list[Device]:
     return [Device(**value) for value in values]
 
 
-def load_pools(values):
+def load_pools(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Pool]:
     return [Pool(**value) for value in values]
 
 
-def load_requests(values):
+def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Request]:
     return [Request(**dict(value, spec=tuple(value['spec']))) for value in values]
 
 
-def asked(flavor):
+def asked(flavor: dict[str, Any]) -> tuple[Any, ...]:
     """(Request, …) of what a server keeps of its flavor: the aliases as they were defined when it got the flavor."""
     return tuple(load_requests((flavor or {}).get('pci_requests') or ()))

@@ -1,4 +1,6 @@
 """What was asked for: everything that is needed to place and build one server, again if need be."""
+from __future__ import annotations
+
 from oslo_versionedobjects import fields
 
 from nova.objects import base
@@ -44,7 +46,7 @@ class RequestSpec(base.NovaObject):
     }
 
     @property
-    def category_name(self):
+    def category_name(self) -> str | None:
         """The instance category, None in a spec that is older than categories."""
         return self.category if self.obj_attr_is_set('category') else None
 

@@ -2,21 +2,28 @@
 
 A share is a dict: 'id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
 """
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova import exception
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
 
 
 class Shares:
     """The interface. ``ctx`` is who asks: what it may not see raises ShareNotFound."""
 
-    def get(self, ctx, share_id):
+    def get(self, ctx: RequestContext, share_id: str) -> Any:
         """One share; raises ShareNotFound."""
         raise NotImplementedError
 
-    def allow(self, ctx, share_id, host):
+    def allow(self, ctx: RequestContext, share_id: str, host: str) -> Any:
         """Let a host mount the share; does nothing when it may."""
         raise NotImplementedError
 
-    def deny(self, ctx, share_id, host):
+    def deny(self, ctx: RequestContext, share_id: str, host: str) -> Any:
         """Take that back."""
         raise NotImplementedError
 
@@ -24,5 +31,5 @@ class Shares:
 class NoShares(Shares):
     """A deployment without a Shared File Systems service: every share is unknown."""
 
-    def get(self, ctx, share_id):
+    def get(self, ctx: RequestContext, share_id: str) -> None:
         raise exception.ShareNotFound(share_id=share_id)

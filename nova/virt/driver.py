@@ -4,11 +4,19 @@ A driver inherits ``ComputeDriver`` and the mixins it can do. Its capabilities a
 and method cannot disagree. Every method is idempotent: called again after a crash it finishes what was begun.
 A driver knows no database and no RPC; it is handed what it needs.
 """
+from __future__ import annotations
+
 import dataclasses
 import os
 import typing
+from typing import Any, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
 
 from nova.virt import monitors
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
 
 
 @dataclasses.dataclass
@@ -35,7 +43,7 @@ class NodeResources:
     pci_devices: list = dataclasses.field(default_factory=list)
 
 
-def uptime():
+def uptime() -> str:
     """How long this machine runs, one line in the form that uptime(1) prints; NodeResources.uptime."""
     with open('/proc/uptime') as file:
         minutes = int(float(file.read().split()[0])) // 60
@@ -49,13 +57,13 @@ class ImageSource(typing.Protocol):
     ``context`` is the one that the driver's method was called with: it says which images may be had.
     """
 
-    def show(self, context, image_id) -> dict:
+    def show(self, context: RequestContext, image_id: str) -> dict:
         """{'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
 
-    def download(self, context, image_id, path) -> None:
+    def download(self, context: RequestContext, image_id: str, path: Any) -> None:
         """Write the image's bytes to ``path``, checksum verified; raises ImageNotFound, ImageUnacceptable."""
 
-    def upload(self, context, image_id, path, disk_format) -> None:
+    def upload(self, context: RequestContext, image_id: str, path: Any, disk_format: str) -> None:
         """Upload the file as the data of an image that exists and is queued."""
 
 
@@ -92,12 +100,12 @@ class ComputeDriver:
 
     real_guests = True
 
-    def __init__(self, conf, host, images, inspect_image=None):
+    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None) -> None:
         self.conf, self.host, self.images, self.inspect_image = conf, host, images, inspect_image
         self.on_event = lambda uuid, power_state: None
 
     @classmethod
-    def capabilities(cls):
+    def capabilities(cls) -> Any:
         """{feature: bool} of every mixin there is."""
         return {mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}
 
@@ -106,62 +114,62 @@ class ComputeDriver:
         """Sentences: why guests that break out are not kept from each other on this host; after ``init_host``."""
         return []
 
-    def init_host(self):
+    def init_host(self) -> Any:
         """Connect, check that guests can run here, clean what a crash left that belongs to nobody."""
         raise NotImplementedError
 
-    def watch(self, callback):
+    def watch(self, callback: Any) -> None:
         """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
         self.on_event = callback
 
-    def stop(self):
+    def stop(self) -> None:
         """Let go of the hypervisor; guests go on."""
 
-    def resources(self):
+    def resources(self) -> Any:
         """[NodeResources] of this host, as they are now."""
         raise NotImplementedError
 
-    def guests(self):
+    def guests(self) -> Any:
         """{instance uuid: power state} of every guest of ours on this host."""
         raise NotImplementedError
 
-    def power_state(self, instance):
+    def power_state(self, instance: Any) -> Any:
         """One of states' power states; raises GuestNotFound."""
         raise NotImplementedError
 
-    def spawn(self, context, instance, request: SpawnRequest):
+    def spawn(self, context: RequestContext, instance: Any, request: SpawnRequest) -> Any:
         """Make its disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
         raise NotImplementedError
 
-    def destroy(self, context, instance, network_info, keep_disks=False):
+    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False) -> Any:
         """Stop the guest and remove all that belongs to it; no error when nothing is there."""
         raise NotImplementedError
 
-    def cpu_flags(self, node):
+    def cpu_flags(self, node: Any) -> Any:
         """Flags of the processors of a NodeResources."""
         return node.cpu_info.get('features', [])
 
-    def host_cpu_stats(self):
+    def host_cpu_stats(self) -> Any:
         """What monitors.local_cpu_stats gives, of this host."""
         return monitors.local_cpu_stats()
 
-    def has_disks(self, instance):
+    def has_disks(self, instance: Any) -> bool:
         """Whether this host reaches the disks of a server of another host, on storage that they share."""
         return False
 
-    def power_on(self, context, instance, network_info):
+    def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Start the guest, defining it again when it is gone."""
         raise NotImplementedError
 
-    def power_off(self, instance, timeout=0):
+    def power_off(self, instance: Any, timeout: int = 0) -> Any:
         """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off."""
         raise NotImplementedError
 
-    def reboot(self, context, instance, network_info, hard):
+    def reboot(self, context: RequestContext, instance: Any, network_info: Any, hard: Any) -> Any:
         """Soft: through the guest's system, hard when that does not work; hard: power cycle."""
         raise NotImplementedError
 
-    def console_output(self, instance):
+    def console_output(self, instance: Any) -> Any:
         """The bytes that its serial console printed, at most the last 100 KiB."""
         raise NotImplementedError
 
@@ -171,28 +179,28 @@ class ComputeDriver:
 class Pause:
     feature = 'pause'
 
-    def pause(self, instance):
+    def pause(self, instance: Any) -> Any:
         raise NotImplementedError
 
-    def unpause(self, instance):
+    def unpause(self, instance: Any) -> Any:
         raise NotImplementedError
 
 
 class Suspend:
     feature = 'suspend'
 
-    def suspend(self, instance):
+    def suspend(self, instance: Any) -> Any:
         """Memory to disk, guest off."""
         raise NotImplementedError
 
-    def resume(self, context, instance, network_info):
+    def resume(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         raise NotImplementedError
 
 
 class Snapshot:
     feature = 'snapshot'
 
-    def snapshot(self, context, instance, image_id, progress):
+    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any) -> Any:
         """Upload the root disk as the data of ``image_id``; ``progress(task_state)`` tells where it is."""
         raise NotImplementedError
 
@@ -200,7 +208,8 @@ class Snapshot:
 class Rescue:
     feature = 'rescue'
 
-    def rescue(self, context, instance, network_info, image, admin_password, block_devices):
+    def rescue(self, context: RequestContext, instance: Any, network_info: Any, image: Any, admin_password: str,
+               block_devices: Any) -> Any:
         """Start the guest from a disk made of ``image``, with its own root disk beside; again: the same.
 
         :param image: dict as ImageSource.show gives it
@@ -208,7 +217,7 @@ class Rescue:
         """
         raise NotImplementedError
 
-    def unrescue(self, context, instance, network_info):
+    def unrescue(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Start the guest from its own disks again, and remove the rescue disk."""
         raise NotImplementedError
 
@@ -229,19 +238,19 @@ class Volumes:
 
     feature = 'volumes'
 
-    def volume_connector(self):
+    def volume_connector(self) -> Any:
         """What a block storage must know of this host: {'host', 'ip', 'initiator', …}."""
         raise NotImplementedError
 
-    def attach_volume(self, context, instance, device):
+    def attach_volume(self, context: RequestContext, instance: Any, device: Any) -> Any:
         """Give a guest a disk; it may be off."""
         raise NotImplementedError
 
-    def detach_volume(self, context, instance, device):
+    def detach_volume(self, context: RequestContext, instance: Any, device: Any) -> Any:
         """Take it away; no error when there is no such disk, or no guest."""
         raise NotImplementedError
 
-    def swap_volume(self, context, instance, old, new):
+    def swap_volume(self, context: RequestContext, instance: Any, old: Any, new: Any) -> Any:
         """Copy what is on one volume to another while the guest runs, and let it use that."""
         raise NotImplementedError
 
@@ -251,11 +260,11 @@ class Shares:
 
     feature = 'shares'
 
-    def attach_share(self, context, instance, share):
+    def attach_share(self, context: RequestContext, instance: Any, share: Any) -> Any:
         """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol'}."""
         raise NotImplementedError
 
-    def detach_share(self, context, instance, share):
+    def detach_share(self, context: RequestContext, instance: Any, share: Any) -> Any:
         """Take it away: {'share_id'}; no error when it is not there."""
         raise NotImplementedError
 
@@ -263,7 +272,7 @@ class Shares:
 class Password:
     feature = 'password'
 
-    def set_admin_password(self, instance, password):
+    def set_admin_password(self, instance: Any, password: str) -> Any:
         """Change the administrator's password inside the guest; raises VirtError when nobody there does it."""
         raise NotImplementedError
 
@@ -271,7 +280,7 @@ class Password:
 class CrashDump:
     feature = 'crash_dump'
 
-    def trigger_crash_dump(self, instance):
+    def trigger_crash_dump(self, instance: Any) -> Any:
         """Make the guest's kernel crash and dump its memory, as a non-maskable interrupt does."""
         raise NotImplementedError
 
@@ -279,7 +288,7 @@ class CrashDump:
 class Diagnostics:
     feature = 'diagnostics'
 
-    def diagnostics(self, instance):
+    def diagnostics(self, instance: Any) -> Any:
         """What a running guest uses, by the names of the compute API's diagnostics (2.48), all of them:
 
         ``hypervisor``, ``hypervisor_os``, ``uptime`` (s); ``cpu_details`` [{'id', 'time' (ns), 'utilisation' (%)}];
@@ -292,11 +301,11 @@ class Diagnostics:
 class Interfaces:
     feature = 'interfaces'
 
-    def attach_interface(self, context, instance, vif):
+    def attach_interface(self, context: RequestContext, instance: Any, vif: Any) -> Any:
         """Plug a VIF (nova/objects/network_info.py) into the guest, running or not; nothing when it is there."""
         raise NotImplementedError
 
-    def detach_interface(self, context, instance, vif):
+    def detach_interface(self, context: RequestContext, instance: Any, vif: Any) -> Any:
         """Unplug it; nothing when neither it nor the guest is there. Raises VirtError when the guest holds it."""
         raise NotImplementedError
 
@@ -304,7 +313,7 @@ class Interfaces:
 class Consoles:
     feature = 'consoles'
 
-    def console(self, instance, kind):
+    def console(self, instance: Any, kind: Any) -> Any:
         """Where a proxy reaches a console of a guest.
 
         :param kind: 'vnc', 'spice', 'serial' or 'mks'
@@ -323,18 +332,20 @@ class Resize:
 
     feature = 'resize'
 
-    def accept_guest(self, context, instance, flavor):
+    def accept_guest(self, context: RequestContext, instance: Any, flavor: Any) -> Any:
         """Look whether this host, the destination, can take the guest; raises VirtError when not."""
         raise NotImplementedError
 
-    def send_guest(self, context, instance, dest_host, network_info, timeout):
+    def send_guest(self, context: RequestContext, instance: Any, dest_host: Any, network_info: Any,
+                   timeout: Any) -> Any:
         """Stop the guest, as power_off does, and put it aside, out of ``guests()``.
 
         :returns: what ``finish_migration`` needs of it elsewhere, JSON-able
         """
         raise NotImplementedError
 
-    def finish_migration(self, context, instance, guest, request: SpawnRequest, power_on):
+    def finish_migration(self, context: RequestContext, instance: Any, guest: Any, request: SpawnRequest,
+                         power_on: bool) -> Any:
         """Make the guest here, with the instance's flavor as it is now.
 
         :param guest: what ``send_guest`` gave
@@ -342,22 +353,23 @@ class Resize:
         """
         raise NotImplementedError
 
-    def drop_migrated(self, context, instance, network_info):
+    def drop_migrated(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Remove what ``finish_migration`` made; what this host keeps as a source stays. No error without it."""
         raise NotImplementedError
 
-    def finish_revert_migration(self, context, instance, network_info, block_devices, power_on):
+    def finish_revert_migration(self, context: RequestContext, instance: Any, network_info: Any, block_devices: Any,
+                                power_on: bool) -> Any:
         """Take the guest back that was put aside; raises GuestNotFound.
 
         :param block_devices: its volumes, as in SpawnRequest
         """
         raise NotImplementedError
 
-    def confirm_migration(self, context, instance, network_info):
+    def confirm_migration(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Remove for ever what was put aside; no error when nothing is there."""
         raise NotImplementedError
 
-    def kept_guests(self):
+    def kept_guests(self) -> Any:
         """Uuids of the guests that are put aside here."""
         raise NotImplementedError
 
@@ -371,7 +383,7 @@ class LiveMigration:
 
     feature = 'live_migration'
 
-    def check_destination(self, instance, block_migration, disk_over_commit):
+    def check_destination(self, instance: Any, block_migration: Any, disk_over_commit: Any) -> Any:
         """At the destination: whether the guest could run here -> facts.
 
         :param block_migration: True: its disks are copied; False: they are shared; None: as they are found
@@ -380,19 +392,20 @@ class LiveMigration:
         """
         raise NotImplementedError
 
-    def check_source(self, instance, facts):
+    def check_source(self, instance: Any, facts: Any) -> Any:
         """At the source, with the destination's facts: whether the guest can leave -> facts.
 
         :raises MigrationPreCheckError:
         """
         raise NotImplementedError
 
-    def pre_live_migration(self, context, instance, network_info, block_devices, facts):
+    def pre_live_migration(self, context: RequestContext, instance: Any, network_info: Any, block_devices: Any,
+                           facts: Any) -> Any:
         """At the destination: make ready to receive the guest -> facts. Repeated, or undone by
         ``rollback_live_migration``, also after a crash."""
         raise NotImplementedError
 
-    def live_migrate(self, context, instance, destination, facts, progress):
+    def live_migrate(self, context: RequestContext, instance: Any, destination: Any, facts: Any, progress: Any) -> Any:
         """At the source: returns when the guest runs at the destination and not here any more.
 
         :param destination: {'host': name of the compute host, 'address': of it, or None}
@@ -402,23 +415,24 @@ class LiveMigration:
         """
         raise NotImplementedError
 
-    def abort_live_migration(self, instance):
+    def abort_live_migration(self, instance: Any) -> Any:
         """At the source: let ``live_migrate`` end with MigrationAborted; no error when nothing is under way."""
         raise NotImplementedError
 
-    def force_complete_live_migration(self, instance):
+    def force_complete_live_migration(self, instance: Any) -> Any:
         """At the source: pause the guest, or run it at the destination already, so that the rest is copied soon."""
         raise NotImplementedError
 
-    def post_live_migration_at_source(self, context, instance, network_info, facts):
+    def post_live_migration_at_source(self, context: RequestContext, instance: Any, network_info: Any,
+                                      facts: Any) -> Any:
         """Remove what the guest that has left still has here; no error when there is nothing."""
         raise NotImplementedError
 
-    def post_live_migration_at_destination(self, context, instance, network_info):
+    def post_live_migration_at_destination(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Let the guest that has arrived belong here for good."""
         raise NotImplementedError
 
-    def rollback_live_migration(self, context, instance, network_info, facts):
+    def rollback_live_migration(self, context: RequestContext, instance: Any, network_info: Any, facts: Any) -> Any:
         """At the destination: remove what was made ready for a guest that has not come."""
         raise NotImplementedError
 
@@ -426,7 +440,7 @@ class LiveMigration:
 class ExtendVolume:
     feature = 'extend_volume'
 
-    def extend_volume(self, context, instance, device):
+    def extend_volume(self, context: RequestContext, instance: Any, device: Any) -> Any:
         """Let the guest see the size that a volume has now: ``device['volume_size']``, GiB. Again: the same."""
         raise NotImplementedError
 
@@ -436,11 +450,12 @@ class AssistedSnapshots:
 
     feature = 'assisted_snapshots'
 
-    def create_volume_snapshot(self, context, instance, volume_id, create_info):
+    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any) -> Any:
         """Let the guest write to ``create_info['new_file']``, a qcow2 file beside the volume's present one."""
         raise NotImplementedError
 
-    def delete_volume_snapshot(self, context, instance, volume_id, snapshot_id, delete_info):
+    def delete_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, snapshot_id: str,
+                               delete_info: Any) -> Any:
         """Merge ``delete_info['file_to_merge']`` into ``delete_info['merge_target_file']`` (None: its base)."""
         raise NotImplementedError
 
@@ -450,11 +465,11 @@ class HostControl:
 
     feature = 'host_control'
 
-    def host_power_action(self, action):
+    def host_power_action(self, action: Any) -> Any:
         """'reboot', 'shutdown' or 'startup' -> what is being done, as a word."""
         raise NotImplementedError
 
-    def set_host_maintenance(self, enabled):
+    def set_host_maintenance(self, enabled: bool) -> Any:
         """In maintenance a host starts no new guests."""
         raise NotImplementedError
 
@@ -462,7 +477,7 @@ class HostControl:
 class ImageCache:
     feature = 'image_cache'
 
-    def cache_image(self, context, image_id):
+    def cache_image(self, context: RequestContext, image_id: str) -> Any:
         """Fetch an image now, so that a later ``spawn`` finds it here.
 
         :raises ImageNotFound, ImageUnacceptable: it never will be here

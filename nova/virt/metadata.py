@@ -3,11 +3,18 @@
 Pure functions of an instance. The formats are public: EC2's instance metadata and the ``openstack`` documents that
 cloud-init reads.
 """
+from __future__ import annotations
+
 import base64
+from collections.abc import Collection
 import secrets
+from typing import Any, TYPE_CHECKING
 
 from nova import utils
 from nova.objects import numa
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
 
 EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '2007-12-15', '2008-02-01',
                 '2008-09-01', '2009-04-04')
@@ -16,22 +23,22 @@ OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2
 RANDOM_SEED_BYTES = 512
 
 
-def ec2_id(uuid, prefix='i'):
+def ec2_id(uuid: str, prefix: str = 'i') -> str | None:
     """The EC2 form of an id: 17 hexadecimal digits, as EC2 has had them since 2016, taken from the uuid."""
     return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
 
 
-def fqdn(instance, domain):
+def fqdn(instance: Instance, domain: str) -> str:
     return f'{instance.hostname}.{domain}' if domain else instance.hostname
 
 
-def addresses(network_info, version):
+def addresses(network_info: list[dict[str, str]], version: int) -> list[str]:
     """Every fixed address of this IP version, in the order of the interfaces."""
     return [ip['address'] for vif in network_info for subnet in vif['network']['subnets']
             if subnet['version'] == version for ip in subnet['ips']]
 
 
-def ec2_tree(instance, domain=''):
+def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
     """The tree under /latest: directories are dicts, leaves are strings."""
     fixed = (addresses(instance.network_info, 4) or [''])[0]
     root = (instance.root_device_name or '/dev/vda').removeprefix('/dev/')
@@ -68,21 +75,22 @@ def ec2_tree(instance, domain=''):
 class _NamedDirectory(dict):
     """A directory that its parent lists as ``index=name``: EC2's form for public keys."""
 
-    def __init__(self, name, content):
+    def __init__(self, name: str, content: dict[str, str]) -> None:
         super().__init__(content)
         self.name = name
 
 
-def listing(directory):
+def listing(directory: dict[str, Any]) -> str:
     """A directory of the EC2 tree as text: one name a line, directories with a slash."""
-    def line(name, value):
+    def line(name: str, value: Any) -> str:
         if isinstance(value, _NamedDirectory):
             return f'{name}={value.name}'
         return name + '/' if isinstance(value, dict) else name
     return '\n'.join(line(name, value) for name, value in sorted(directory.items()))
 
 
-def meta_data(instance, injected_files=(), admin_password=None, domain=''):
+def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
+              domain: str = '') -> dict[str, str]:
     """The content of ``openstack/*/meta_data.json``.
 
     :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
@@ -112,11 +120,11 @@ def meta_data(instance, injected_files=(), admin_password=None, domain=''):
     return document
 
 
-def content_path(index):
+def content_path(index: int) -> str:
     return f'/content/{index:04d}'
 
 
-def network_data(network_info):
+def network_data(network_info: list[dict[str, str]]) -> dict[str, list[dict[str, Any]]]:
     """The content of ``openstack/*/network_data.json``."""
     links, networks, services = [], [], []
     for vif in network_info:
@@ -135,7 +143,8 @@ def network_data(network_info):
     return {'links': links, 'networks': networks, 'services': services}
 
 
-def openstack_files(instance, injected_files=(), admin_password=None, domain=''):
+def openstack_files(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
+                    domain: str = '') -> dict[str, bytes]:
     """{name below openstack/<version>/: bytes} of every document there is."""
     found = {
         'meta_data.json': utils.dump_json(meta_data(instance, injected_files, admin_password, domain)).encode(),
@@ -148,16 +157,17 @@ def openstack_files(instance, injected_files=(), admin_password=None, domain='')
     return found
 
 
-def ec2_document(instance, domain=''):
+def ec2_document(instance: Instance, domain: str = '') -> bytes:
     """The content of the config drive's ``ec2/*/meta-data.json``."""
-    def plain(value):
+    def plain(value: Any) -> dict[str, Any] | str:
         if isinstance(value, _NamedDirectory):
             return {'_name': f'0={value.name}', **value}
         return {name: plain(child) for name, child in value.items()} if isinstance(value, dict) else value
     return utils.dump_json(plain(ec2_tree(instance, domain)['meta-data'])).encode()
 
 
-def files(instance, network_info, injected_files=(), admin_password=None, domain=''):
+def files(instance: Instance, network_info: list[dict[str, str]], injected_files: Collection[Any] = (),
+          admin_password: str | None = None, domain: str = '') -> dict[str, bytes]:
     """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
 
     :param network_info: the VIFs that the server is about to get

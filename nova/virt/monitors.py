@@ -3,7 +3,10 @@
 cpu.frequency (MHz); cpu.user.time, cpu.kernel.time, cpu.idle.time and cpu.iowait.time (ns since the start); the same
 with percent instead of time, and cpu.percent of all but idle and iowait (0 to 100, since the last look).
 """
+from __future__ import annotations
+
 import os
+from typing import Any
 
 from nova import exception
 
@@ -12,7 +15,7 @@ CPU = 'cpu.virt_driver'
 NAMES = (CPU,)
 
 
-def check(names):
+def check(names: list[str]) -> tuple[str, ...]:
     """The monitors that ``compute_monitors`` names.
 
     :raises InvalidOption: there is no such monitor
@@ -24,7 +27,7 @@ def check(names):
     return tuple(names)
 
 
-def local_cpu_stats():
+def local_cpu_stats() -> dict[str, int]:
     """{'user', 'kernel', 'idle', 'iowait': ns since the start, 'frequency': MHz} of this machine's processors."""
     tick = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
     with open('/proc/stat') as file:
@@ -42,10 +45,10 @@ def local_cpu_stats():
 class CpuMonitor:
     """Metrics of one host, from one look to the next."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._last, self._metrics = dict.fromkeys(PARTS, 0), []
 
-    def metrics(self, stats, timestamp):
+    def metrics(self, stats: dict[str, int], timestamp: str) -> list[dict[str, Any]]:
         """[{'name', 'value', 'source', 'timestamp'}]; those of the last look where no value has changed.
 
         :param stats: what ``local_cpu_stats`` gives

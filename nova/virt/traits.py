@@ -1,4 +1,6 @@
 """Traits: what a host can, by the names that os-traits gives to it (https://docs.openstack.org/os-traits/latest/)."""
+from __future__ import annotations
+
 import re
 
 NAME = re.compile(r'[A-Z0-9_]{1,255}')
@@ -18,7 +20,7 @@ _CAPABILITIES = {
     'stable_rescue': 'COMPUTE_RESCUE_BFV', 'shares': 'COMPUTE_SHARE_LOCAL_FS'}
 
 
-def of(flags, capabilities):
+def of(flags: dict[str, str] | list[str], capabilities: dict[str, bool]) -> list[str]:
     """The names of traits, in their order, each once.
 
     :param flags: of the processor
@@ -30,7 +32,7 @@ def of(flags, capabilities):
     return sorted(found)
 
 
-def local_flags():
+def local_flags() -> list[str]:
     """Flags of this machine's processor."""
     with open('/proc/cpuinfo') as file:
         for line in file:

@@ -11,10 +11,14 @@ race), updated with the host's connector (which gives the connection), complete,
 from __future__ import annotations
 
 from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
 
 
 class Volumes:
@@ -29,12 +33,13 @@ class Volumes:
         """
         return cls()
 
-    def get(self, ctx, volume_id):
+    def get(self, ctx: RequestContext, volume_id: str) -> Any:
         """One volume; raises VolumeNotFound."""
         raise NotImplementedError
 
-    def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
-               availability_zone=None):
+    def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
+               image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
+               availability_zone: Any = None) -> Any:
         """Begin to make a volume and return it; it is usable when its status is 'available'.
 
         :param size: GiB; None with a snapshot: the snapshot's
@@ -42,21 +47,21 @@ class Volumes:
         """
         raise NotImplementedError
 
-    def delete(self, ctx, volume_id):
+    def delete(self, ctx: RequestContext, volume_id: str) -> Any:
         """Remove a volume; raises VolumeNotFound, InvalidVolume (it is in use)."""
         raise NotImplementedError
 
-    def check_type(self, ctx, name):
+    def check_type(self, ctx: RequestContext, name: str) -> Any:
         """:raises VolumeTypeNotFound: no type has this name or id"""
         raise NotImplementedError
 
-    def reimage(self, ctx, volume_id, image_id):
+    def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> Any:
         """Begin to put an image onto a reserved volume; done when its status is 'reserved' again."""
         raise NotImplementedError
 
     # ---- attachments
 
-    def attach(self, ctx, volume_id, instance_uuid):
+    def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> Any:
         """Reserve a volume for a server; the attachment's id.
 
         A server that has the volume already may have a further attachment: that is how it moves between hosts.
@@ -65,7 +70,7 @@ class Volumes:
         """
         raise NotImplementedError
 
-    def connect(self, ctx, attachment_id, connector, device):
+    def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
         """Let a host reach the volume; the connection: {'driver_volume_type', 'data', 'host'}.
 
         :param connector: what virt.driver.Volumes.volume_connector told
@@ -73,44 +78,44 @@ class Volumes:
         """
         raise NotImplementedError
 
-    def complete(self, ctx, attachment_id):
+    def complete(self, ctx: RequestContext, attachment_id: str) -> Any:
         """The server uses it now: the volume is 'in-use'."""
         raise NotImplementedError
 
-    def detach(self, ctx, attachment_id):
+    def detach(self, ctx: RequestContext, attachment_id: str) -> Any:
         """Give up a hold on a volume; no error when there is none."""
         raise NotImplementedError
 
-    def begin_detaching(self, ctx, volume_id):
+    def begin_detaching(self, ctx: RequestContext, volume_id: str) -> Any:
         """Reserve the right to detach; raises InvalidVolume when the volume is not in use, or being detached."""
         raise NotImplementedError
 
-    def roll_detaching(self, ctx, volume_id):
+    def roll_detaching(self, ctx: RequestContext, volume_id: str) -> Any:
         """Take that back: the volume is in use."""
         raise NotImplementedError
 
-    def attachments_of(self, ctx, instance_uuid):
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
         """Ids of all attachments of a server."""
         raise NotImplementedError
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx, snapshot_id):
+    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
         """One snapshot; raises VolumeSnapshotNotFound."""
         raise NotImplementedError
 
-    def create_snapshot(self, ctx, volume_id, name, description=''):
+    def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
         """Begin a snapshot of a volume, also of one in use, and return it."""
         raise NotImplementedError
 
-    def delete_snapshot(self, ctx, snapshot_id):
+    def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
         """Remove a snapshot; no error when there is none."""
         raise NotImplementedError
 
-    def update_snapshot_status(self, ctx, snapshot_id, status, progress):
+    def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: Any, progress: Any) -> None:
         """A snapshot whose files a compute makes or merges is so far; nothing where a storage makes its own."""
 
-    def complete_migration(self, ctx, volume_id, new_volume_id, failed):
+    def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
         """A swap that the block storage asked for is done: the id of the volume that stays."""
         return new_volume_id
 
@@ -118,20 +123,20 @@ class Volumes:
 class NoVolumes(Volumes):
     """A deployment without block storage: every volume is unknown, none can be made."""
 
-    def get(self, ctx, volume_id):
+    def get(self, ctx: RequestContext, volume_id: str) -> None:
         raise exception.VolumeNotFound(volume_id=volume_id)
 
-    def create(self, ctx, size, **kwargs):
+    def create(self, ctx: RequestContext, size: int, **kwargs: Any) -> None:
         raise exception.InvalidVolume(reason='this deployment has no block storage.')
 
-    def check_type(self, ctx, name):
+    def check_type(self, ctx: RequestContext, name: str) -> None:
         raise exception.VolumeTypeNotFound(name=name)
 
-    def get_snapshot(self, ctx, snapshot_id):
+    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> None:
         raise exception.VolumeSnapshotNotFound(snapshot_id=snapshot_id)
 
-    def detach(self, ctx, attachment_id):
+    def detach(self, ctx: RequestContext, attachment_id: str) -> None:
         pass
 
-    def attachments_of(self, ctx, instance_uuid):
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
         return []

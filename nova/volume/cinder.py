@@ -4,12 +4,16 @@ from __future__ import annotations
 import logging
 import re
 from typing import Any
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.runtime import rest_client
 from nova.volume import api
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +35,7 @@ class CinderVolumes(api.Volumes):
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
 
-    def __init__(self, conf):
+    def __init__(self, conf: ConfigOpts) -> None:
         self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
         self._root = None
 
@@ -41,11 +45,12 @@ class CinderVolumes(api.Volumes):
 
     # ---- volumes
 
-    def get(self, ctx, volume_id):
+    def get(self, ctx: RequestContext, volume_id: str) -> Any:
         return _volume(self._volume(ctx, 'GET', volume_id).json()['volume'])
 
-    def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
-               availability_zone=None):
+    def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
+               image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
+               availability_zone: Any = None) -> Any:
         if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
             # the service's own token would make it in the service's project
             raise exception.InvalidVolume(reason='a volume can be made only while the request of its owner runs.')
@@ -57,32 +62,32 @@ class CinderVolumes(api.Volumes):
                             json={'volume': {key: value for key, value in wanted.items() if value is not None}})
         return _volume(answer.json()['volume'])
 
-    def delete(self, ctx, volume_id):
+    def delete(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'DELETE', volume_id)
 
-    def reimage(self, ctx, volume_id, image_id):
+    def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> None:
         self._volume(ctx, 'POST', volume_id, '/action', headers=REIMAGE_VERSION,
                      json={'os-reimage': {'image_id': image_id, 'reimage_reserved': True}})
 
-    def check_type(self, ctx, name):
+    def check_type(self, ctx: RequestContext, name: str) -> None:
         missing = exception.VolumeTypeNotFound(name=str(name)[:255])
         types = self._call(ctx, 'GET', '/types', missing, params={'limit': PAGE}).json()['volume_types']
         if not any(name in (each['id'], each['name']) for each in types):
             raise missing
 
-    def _volume(self, ctx, method, volume_id, tail='', **kwargs):
+    def _volume(self, ctx: RequestContext, method: Any, volume_id: str, tail: str = '', **kwargs: Any) -> Any:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
         return self._call(ctx, method, f'/volumes/{_checked(volume_id, missing)}{tail}', missing, **kwargs)
 
     # ---- attachments
 
-    def attach(self, ctx, volume_id, instance_uuid):
+    def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> Any:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
         body = {'attachment': {'volume_uuid': _checked(volume_id, missing), 'instance_uuid': instance_uuid,
                                'connector': None}}
         return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']['id']
 
-    def connect(self, ctx, attachment_id, connector, device):
+    def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
         body = {'attachment': {'connector': {**connector, 'mountpoint': device}}}
         answer = self._attachment(ctx, 'PUT', attachment_id, json=body)
         info = answer.json()['attachment']['connection_info']
@@ -90,56 +95,56 @@ class CinderVolumes(api.Volumes):
         # the service spreads the data of a connection over the document itself
         return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
 
-    def complete(self, ctx, attachment_id):
+    def complete(self, ctx: RequestContext, attachment_id: str) -> None:
         self._attachment(ctx, 'POST', attachment_id, '/action', json={'os-complete': None})
 
-    def detach(self, ctx, attachment_id):
+    def detach(self, ctx: RequestContext, attachment_id: str) -> None:
         try:
             self._attachment(ctx, 'DELETE', attachment_id)
         except exception.NotFound:
             LOG.debug('Attachment %s is gone already.', attachment_id)
 
-    def begin_detaching(self, ctx, volume_id):
+    def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'POST', volume_id, '/action', json={'os-begin_detaching': {}})
 
-    def roll_detaching(self, ctx, volume_id):
+    def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'POST', volume_id, '/action', json={'os-roll_detaching': {}})
 
-    def attachments_of(self, ctx, instance_uuid):
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
         params = {'instance_id': instance_uuid, 'all_tenants': '1'} if ctx.is_admin else {'instance_id': instance_uuid}
         answer = self._call(ctx, 'GET', '/attachments', exception.NotFound(), params=params)
         return [each['id'] for each in answer.json()['attachments']]
 
-    def _attachment(self, ctx, method, attachment_id, tail='', **kwargs):
+    def _attachment(self, ctx: RequestContext, method: Any, attachment_id: str, tail: str = '', **kwargs: Any) -> Any:
         missing = exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
         return self._call(ctx, method, f'/attachments/{_checked(attachment_id, missing)}{tail}', missing, **kwargs)
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx, snapshot_id):
+    def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
         return _snapshot(self._snapshot(ctx, 'GET', snapshot_id).json()['snapshot'])
 
-    def create_snapshot(self, ctx, volume_id, name, description=''):
+    def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
         body = {'snapshot': {'volume_id': volume_id, 'name': name, 'description': description, 'force': True}}
         answer = self._call(ctx, 'POST', '/snapshots', exception.VolumeNotFound(volume_id=volume_id), json=body)
         return _snapshot(answer.json()['snapshot'])
 
-    def delete_snapshot(self, ctx, snapshot_id):
+    def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> None:
         try:
             self._snapshot(ctx, 'DELETE', snapshot_id)
         except exception.NotFound:
             LOG.debug('Snapshot %s is gone already.', snapshot_id)
 
-    def _snapshot(self, ctx, method, snapshot_id):
+    def _snapshot(self, ctx: RequestContext, method: Any, snapshot_id: str) -> Any:
         missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
         return self._call(ctx, method, f'/snapshots/{_checked(snapshot_id, missing)}', missing)
 
-    def update_snapshot_status(self, ctx, snapshot_id, status, progress):
+    def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: Any, progress: Any) -> None:
         missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
         self._call(ctx, 'POST', f'/snapshots/{_checked(snapshot_id, missing)}/action', missing,
                    json={'os-update_snapshot_status': {'status': status, 'progress': progress}})
 
-    def complete_migration(self, ctx, volume_id, new_volume_id, failed):
+    def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: Any) -> Any:
         if self.get(ctx, volume_id)['migration_status'] in (None, 'success', 'error'):
             return new_volume_id
         body = {'os-migrate_volume_completion': {'new_volume': new_volume_id, 'error': failed}}
@@ -147,7 +152,8 @@ class CinderVolumes(api.Volumes):
 
     # ---- inside
 
-    def _call(self, ctx, method, path, missing, headers=VERSION, **kwargs):
+    def _call(self, ctx: RequestContext, method: Any, path: Any, missing: Any, headers: Any = VERSION,
+              **kwargs: Any) -> Any:
         """The answer; ``missing`` is raised for 404."""
         response = self._service.request(ctx, method, lambda: self._address(ctx) + path,
                                          {'Accept': 'application/json', **headers}, **kwargs)
@@ -161,7 +167,7 @@ class CinderVolumes(api.Volumes):
             raise REFUSALS[code](reason=_message(response))
         raise self._service.refusal(ctx, code)
 
-    def _address(self, ctx):
+    def _address(self, ctx: RequestContext) -> Any:
         """Where the API is for the project whose token goes along; the catalog has one for the service's."""
         if self._root is None:
             endpoint = self._service.endpoint()
@@ -171,14 +177,14 @@ class CinderVolumes(api.Volumes):
         return f'{self._root}/{project}' if project else self._root
 
 
-def _checked(ident, missing):
+def _checked(ident: str, missing: Any) -> Any:
     """Only ids may become part of an address."""
     if not isinstance(ident, str) or not _ID.match(ident):
         raise missing
     return ident
 
 
-def _message(response):
+def _message(response: Any) -> Any:
     """The sentence of a fault document."""
     try:
         (fault,) = response.json().values()
@@ -187,7 +193,7 @@ def _message(response):
         return f'the Block Storage service refused the request with code {response.status_code}.'
 
 
-def _volume(body):
+def _volume(body: Any) -> Any:
     return {
         'id': body['id'], 'name': body.get('name') or '', 'description': body.get('description'),
         'project_id': body.get('os-vol-tenant-attr:tenant_id'), 'status': body['status'], 'size': body['size'],
@@ -199,6 +205,6 @@ def _volume(body):
                         for each in body.get('attachments') or ()]}
 
 
-def _snapshot(body):
+def _snapshot(body: Any) -> Any:
     return {'id': body['id'], 'name': body.get('name'), 'volume_id': body['volume_id'], 'status': body['status'],
             'size': body['size'], 'project_id': body.get('os-extended-snapshot-attributes:project_id')}

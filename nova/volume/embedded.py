@@ -5,10 +5,13 @@ a volume follows from its attachments, and a transaction that changes them holds
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 import uuid
 from typing import Any
 
 from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
@@ -21,6 +24,9 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume import api
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeAttachmentsRow, VolumeSnapshotsRow
 
 MAX_SIZE = 65536                                  # GiB of one volume
 GIB = 2 ** 30
@@ -46,24 +52,24 @@ class EmbeddedVolumes(api.Volumes):
     def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> EmbeddedVolumes:
         return cls(conf, api_db, images)
 
-    def __init__(self, conf, database, images):
+    def __init__(self, conf: ConfigOpts, database: Any, images: Any) -> None:
         self.conf, self.db, self.images = conf, database, images
 
     # ---- volumes
 
-    def get(self, ctx, volume_id):
+    def get(self, ctx: nova_context.RequestContext, volume_id: str) -> Any:
         with self.db.reader() as conn:
             row = self.row(conn, ctx, volume_id)
             return self.views(conn, [row])[0]
 
-    def row(self, conn, ctx, volume_id, lock=False):
+    def row(self, conn: Connection, ctx: nova_context.RequestContext, volume_id: str, lock: bool = False) -> Any:
         """:raises VolumeNotFound: there is none, or it is another project's"""
         found = db.get(conn, volumes, str(volume_id)[:64], ctx.sees, lock)
         if found is None:
             raise exception.VolumeNotFound(volume_id=str(volume_id)[:64])
         return found
 
-    def views(self, conn, rows):
+    def views(self, conn: Connection, rows: Any) -> Any:
         """Volumes of rows, with their attachments."""
         held = {}
         for attachment in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
@@ -71,8 +77,10 @@ class EmbeddedVolumes(api.Volumes):
         return [{**row, 'migration_status': None,
                  'attachments': [_attachment(each) for each in held.get(row['id'], ())]} for row in rows]
 
-    def create(self, ctx, size, *, name='', description='', image_id=None, snapshot_id=None, volume_type=None,
-               availability_zone=None, source_volume_id=None, multiattach=False, metadata=None):
+    def create(self, ctx: nova_context.RequestContext, size: int, *, name: str = '', description: str = '',
+               image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
+               availability_zone: Any = None, source_volume_id: Any = None, multiattach: bool = False,
+               metadata: Any = None) -> Any:
         kind = self.check_type(ctx, volume_type)
         values = {'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
                   'name': name or '', 'description': description, 'status': 'available', 'bootable': False,
@@ -83,7 +91,7 @@ class EmbeddedVolumes(api.Volumes):
         if image_id:
             values.update(self._from_image(ctx, image_id, size))
 
-        def write(conn):
+        def write(conn: Connection) -> Any:
             if snapshot_id:
                 source = db.get(conn, volume_snapshots, snapshot_id, ctx.sees, lock=True)
                 if source is None:
@@ -98,7 +106,7 @@ class EmbeddedVolumes(api.Volumes):
         log.about(values['id'])
         return self.db.run(write)
 
-    def _from_image(self, ctx, image_id, size):
+    def _from_image(self, ctx: nova_context.RequestContext, image_id: str, size: int) -> dict[str, Any]:
         image = self.images.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
@@ -112,9 +120,9 @@ class EmbeddedVolumes(api.Volumes):
         return {'bootable': True, 'image_metadata': {
             **kept, **facts, 'image_id': image_id, 'image_name': image['name'] or ''}}
 
-    def delete(self, ctx, volume_id, cascade=False):
+    def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False) -> None:
         """See api.Volumes; ``cascade`` removes its snapshots, too."""
-        def write(conn):
+        def write(conn: Connection) -> None:
             row = self.row(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or row['status'] not in DELETABLE:
                 raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
@@ -126,18 +134,19 @@ class EmbeddedVolumes(api.Volumes):
             db.delete(conn, volumes, row['id'])
         self.db.run(write)
 
-    def update(self, ctx, volume_id, change):
+    def update(self, ctx: nova_context.RequestContext, volume_id: str,
+               change: Callable[..., Any]) -> dict[Any, str | None]:
         """Write what ``change(row)`` gives, in the transaction that reads the row; the volume then."""
-        def write(conn):
+        def write(conn: Connection) -> Any:
             row = self.row(conn, ctx, volume_id, lock=True)
             values = change(row)
             db.update(conn, volumes, row['id'], values)
             return self.views(conn, [{**row, **values, 'updated_at': utils.utcnow()}])[0]
         return self.db.run(write)
 
-    def extend(self, ctx, volume_id, size):
+    def extend(self, ctx: nova_context.RequestContext, volume_id: str, size: int) -> None:
         """:raises InvalidVolume, BadRequest: it is in use, or would not grow"""
-        def write(conn):
+        def write(conn: Connection) -> None:
             row = self.row(conn, ctx, volume_id, lock=True)
             if row['status'] != 'available':
                 raise exception.InvalidVolume(reason=f'Volume status must be available, but it is {row["status"]}.')
@@ -148,39 +157,39 @@ class EmbeddedVolumes(api.Volumes):
             db.update(conn, volumes, row['id'], {'size': size})
         self.db.run(write)
 
-    def reimage(self, ctx, volume_id, image_id):
+    def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str) -> None:
         with self.db.reader() as conn:
             size = self.row(conn, ctx, volume_id)['size']
         values = {**self._from_image(ctx, image_id, size), 'image_id': image_id}
         self.update(ctx, volume_id, lambda row: values)
 
-    def types(self):
+    def types(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All types."""
         return TYPES
 
-    def check_type(self, ctx, name):
+    def check_type(self, ctx: nova_context.RequestContext, name: str) -> Any:
         for found in TYPES:
             if not name or name in (found['id'], found['name']):
                 return found
         raise exception.VolumeTypeNotFound(name=str(name)[:255])
 
-    def limits(self, conn, project_id):
+    def limits(self, conn: Connection, project_id: Any) -> Any:
         """{resource: limit} of storage_quotas.VOLUMES: what a project may have; -1: no limit."""
         limits = storage_quotas.of_project(conn, self.conf, project_id)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
 
-    def default_limits(self, conn):
+    def default_limits(self, conn: Connection) -> dict[str, int]:
         """The same of a project that has none of its own."""
         limits = storage_quotas.defaults(conn, self.conf)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
 
-    def set_limits(self, project_id, limits, below_usage=True):
+    def set_limits(self, project_id: str, limits: dict[str, int], below_usage: bool = True) -> dict[str, int]:
         """Give a project limits of its own; all of them then.
 
         :param below_usage: whether a limit may be less than the project has
         :raises BadRequest: it may not, and is
         """
-        def write(conn):
+        def write(conn: Connection) -> Any:
             quotas.lock(conn, project_id)
             used = db.used(conn, project_id)
             for name, limit in limits.items():
@@ -191,11 +200,11 @@ class EmbeddedVolumes(api.Volumes):
             return self.limits(conn, project_id)
         return self.db.run(write)
 
-    def delete_limits(self, project_id):
+    def delete_limits(self, project_id: str) -> None:
         """Let a project have the defaults again."""
         self.db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
 
-    def _use(self, conn, project_id, noun, adding, size=0):
+    def _use(self, conn: Connection, project_id: Any, noun: str, adding: int, size: int = 0) -> None:
         """Refuse what would exceed the quota of a project.
 
         :param noun: 'volumes' or 'snapshots', of which there is to be one more; None: of neither
@@ -214,8 +223,8 @@ class EmbeddedVolumes(api.Volumes):
 
     # ---- attachments
 
-    def attach(self, ctx, volume_id, instance_uuid):
-        def write(conn):
+    def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> str:
+        def write(conn: Connection) -> Any:
             row = self.row(conn, ctx, volume_id, lock=True)
             held = db.attachments(conn, volume_ids=[row['id']])
             same = bool(held) and all(each['instance_uuid'] == instance_uuid for each in held)
@@ -230,8 +239,9 @@ class EmbeddedVolumes(api.Volumes):
             return made['id']
         return self.db.run(write)
 
-    def connect(self, ctx, attachment_id, connector, device):
-        def write(conn):
+    def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, str],
+                device: str | None) -> dict[str, Any]:
+        def write(conn: Connection) -> Any:
             attachment = self.attachment(conn, ctx, attachment_id, lock=True)
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
             db.update(conn, volume_attachments, attachment_id, {
@@ -241,7 +251,8 @@ class EmbeddedVolumes(api.Volumes):
                     'host': connector.get('host')}
         return self.db.run(write)
 
-    def attachment(self, conn, ctx, attachment_id, lock=False):
+    def attachment(self, conn: Connection, ctx: nova_context.RequestContext, attachment_id: str,
+                   lock: bool = False) -> VolumeAttachmentsRow:
         """The row of an attachment; ``lock`` locks its volume.
 
         :raises VolumeAttachmentNotFound: there is none, or it is another project's
@@ -254,16 +265,16 @@ class EmbeddedVolumes(api.Volumes):
             raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
         return found
 
-    def complete(self, ctx, attachment_id):
-        def write(conn):
+    def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
+        def write(conn: Connection) -> None:
             attachment = self.attachment(conn, ctx, attachment_id, lock=True)
             db.update(conn, volume_attachments, attachment_id, {
                 'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
             self._settle(conn, attachment['volume_id'])
         self.db.run(write)
 
-    def detach(self, ctx, attachment_id):
-        def write(conn):
+    def detach(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
+        def write(conn: Connection) -> None:
             try:
                 attachment = self.attachment(conn, ctx, attachment_id, lock=True)
             except exception.NotFound:
@@ -272,8 +283,8 @@ class EmbeddedVolumes(api.Volumes):
             self._settle(conn, attachment['volume_id'])
         self.db.run(write)
 
-    def begin_detaching(self, ctx, volume_id):
-        def write(conn):
+    def begin_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        def write(conn: Connection) -> None:
             row = self.row(conn, ctx, volume_id, lock=True)
             if row['status'] != 'in-use':
                 raise exception.InvalidVolume(
@@ -282,19 +293,19 @@ class EmbeddedVolumes(api.Volumes):
             db.update(conn, volumes, row['id'], {'status': 'detaching'})
         self.db.run(write)
 
-    def roll_detaching(self, ctx, volume_id):
-        def write(conn):
+    def roll_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        def write(conn: Connection) -> None:
             row = self.row(conn, ctx, volume_id, lock=True)
             if row['status'] == 'detaching':
                 self._settle(conn, row['id'])
         self.db.run(write)
 
-    def attachments_of(self, ctx, instance_uuid):
+    def attachments_of(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[str]:
         with self.db.reader() as conn:
             return [row['id'] for row in db.attachments(conn, instance_uuid=instance_uuid)
                     if nova_context.covers(ctx.sees, row['project_id'])]
 
-    def _settle(self, conn, volume_id):
+    def _settle(self, conn: Connection, volume_id: str) -> None:
         """The status that the attachments of a volume make."""
         found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
         status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
@@ -303,17 +314,19 @@ class EmbeddedVolumes(api.Volumes):
 
     # ---- snapshots
 
-    def get_snapshot(self, ctx, snapshot_id):
+    def get_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> VolumeSnapshotsRow:
         with self.db.reader() as conn:
             found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees)
         if found is None:
             raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
         return found
 
-    def create_snapshot(self, ctx, volume_id, name, description='', force=True, metadata=None):
+    def create_snapshot(self, ctx: nova_context.RequestContext, volume_id: str, name: str | None,
+                        description: str | None = '', force: bool = True,
+                        metadata: dict[str, Any] | None = None) -> VolumeSnapshotsRow:
         ident = str(uuid.uuid4())
 
-        def write(conn):
+        def write(conn: Connection) -> Any:
             row = self.row(conn, ctx, volume_id, lock=True)
             if row['status'] not in (('available', 'in-use') if force else ('available',)):
                 raise exception.InvalidVolume(
@@ -327,7 +340,7 @@ class EmbeddedVolumes(api.Volumes):
                 'image_metadata': row['image_metadata']})
         return self.db.run(write)
 
-    def delete_snapshot(self, ctx, snapshot_id):
+    def delete_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> None:
         try:
             self.get_snapshot(ctx, snapshot_id)
         except exception.NotFound:
@@ -335,12 +348,12 @@ class EmbeddedVolumes(api.Volumes):
         self.db.run(db.delete, volume_snapshots, snapshot_id)
 
 
-def _attachment(row):
+def _attachment(row: VolumeAttachmentsRow) -> dict[str, str | None]:
     return {'id': row['id'], 'instance_uuid': row['instance_uuid'], 'device': row['device'],
             'host': (row['connector'] or {}).get('host'), 'attached_at': row['attached_at'], 'status': row['status']}
 
 
-def _inherit(values, source, noun):
+def _inherit(values: dict[str, Any], source: dict[str, Any], noun: str) -> None:
     """What a copy takes over; its size is that of its source unless it is larger."""
     if values['size'] is not None and values['size'] < source['size']:
         raise exception.InvalidInput(reason=f"Volume size '{values['size']}'GB cannot be smaller than {noun} size "
@@ -349,6 +362,6 @@ def _inherit(values, source, noun):
                   image_metadata=source['image_metadata'])
 
 
-def _check_size(size):
+def _check_size(size: int) -> None:
     if size is None or not 0 < size <= MAX_SIZE:
         raise exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")

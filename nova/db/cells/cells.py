@@ -4,14 +4,19 @@ A process is at home in one of them, the cell whose database its [database] name
 setup: its row makes itself, with URLs that are empty, which means what the configuration says. In a deployment of
 several, the API, the schedulers and their conductor are at home in cell0, where what never landed stays.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import logging
 import math
 import os
 import threading
 import time
+from typing import Any
 import uuid as uuidlib
 from concurrent import futures
 
+from oslo_config.cfg import ConfigOpts
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
@@ -21,6 +26,7 @@ from nova.db import errors
 from nova.db.cells import urls as cell_urls
 from nova.db.servers import mappings
 from nova.db.tables.api import cells
+
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ class Cell:
     :param connect: function that gives the clients of its services
     """
 
-    def __init__(self, row, open, connect):
+    def __init__(self, row: Any, open: Callable[..., Any], connect: Callable[..., Any]) -> None:
         self.uuid, self.database_url, self.transport_url = row.uuid, row.database_url, row.transport_url
         self.follow(row)
         self._open, self._db = open, None
@@ -55,7 +61,7 @@ class Cell:
         self._down_until = 0
 
     @property
-    def db(self):
+    def db(self) -> Any:
         if self._db is None:
             with self._lock:
                 if self._db is None:
@@ -63,7 +69,7 @@ class Cell:
         return self._db
 
     @property
-    def rpc(self):
+    def rpc(self) -> Any:
         """Clients of its services: ``.compute``, ``.conductor``, ``.network``, ``.scheduler``."""
         if self._rpc is None:
             with self._lock:
@@ -71,11 +77,11 @@ class Cell:
                     self._rpc = self._connect()
         return self._rpc
 
-    def follow(self, row):
+    def follow(self, row: Any) -> None:
         """Take over what may change while it is in use."""
         self.name, self.disabled = row.name, row.disabled
 
-    def close(self):
+    def close(self) -> None:
         """What was opened for it is closed; who uses it again opens it again."""
         with self._lock:
             opened, self._db = self._db, None
@@ -86,7 +92,7 @@ class Cell:
         if connected is not None:
             connected.close()
 
-    def submit(self, function):
+    def submit(self, function: Callable[..., Any]) -> Any:
         """A future of ``function(cell)``; None while the cell is known not to answer."""
         if time.monotonic() < self._down_until:
             return None
@@ -95,18 +101,19 @@ class Cell:
             executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
         return executor.submit(self._ask, function)
 
-    def _ask(self, function):
+    def _ask(self, function: Callable[..., Any]) -> Any:
         try:
             return function(self)
         except db_exc.DBConnectionError:
             return function(self)         # what was kept open was closed by its server, which may well be there
 
-    def rest(self, seconds):
+    def rest(self, seconds: int) -> None:
         """It did not answer: nobody waits for it again so soon."""
         self._down_until = time.monotonic() + seconds
 
 
-def _ask(asked, function, timeout):
+def _ask(asked: list[Cell], function: Callable[..., Any],
+         timeout: int | None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
     """See Cells.scatter; without a timeout the cells are asked in this thread, one after the other."""
     found, down, pending = [], [], []
     for cell in asked:
@@ -134,14 +141,14 @@ def _ask(asked, function, timeout):
     return found, down
 
 
-def state_path(conf):
+def state_path(conf: ConfigOpts) -> str:
     """The directory of everything that this deployment keeps."""
     if conf.state_path:
         return conf.state_path
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
 
 
-def open_database(conf, group, default_file):
+def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Database:
     """The Database of one option group; without a URL it is an SQLite file below the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(state_path(conf), default_file)
@@ -158,7 +165,8 @@ class Cells:
     :param connect: function(transport URL) that gives the clients of a cell's services; '': on the process's own bus
     """
 
-    def __init__(self, conf, api_db, db=None, connect=None):
+    def __init__(self, conf: ConfigOpts, api_db: Any, db: Any = None,
+                 connect: Callable[..., Any] | None = None) -> None:
         self._conf, self._api_db = conf, api_db
         self._db = db or open_database(conf, 'database', DEFAULT_CELL + '.sqlite')
         self._connect = connect or _unconnected
@@ -166,7 +174,7 @@ class Cells:
         self._default, self._known, self._read_at = None, {}, None
 
     @property
-    def default(self):
+    def default(self) -> Cell:
         """The cell of [database]; where no row names it, its row is made at first use.
 
         :raises InvalidInput: there are other cells only
@@ -182,17 +190,17 @@ class Cells:
         return self._default
 
     @property
-    def top(self):
+    def top(self) -> Cell:
         """The cell on whose broker the schedulers are: cell0, in a deployment that has none the default cell."""
         return next((cell for cell in self.all() if cell.uuid == CELL0_UUID), self.default)
 
-    def get(self, uuid):
+    def get(self, uuid: str) -> Cell | None:
         """A cell by its uuid, or None."""
         if self.default.uuid == uuid:
             return self._default
         return self._known.get(uuid) or self._read().get(uuid)
 
-    def of_server(self, uuid):
+    def of_server(self, uuid: str) -> Cell:
         """The cell that has a server.
 
         :raises InstanceNotFound: there are several, and its mapping names none of them
@@ -202,13 +210,13 @@ class Cells:
             raise exception.InstanceNotFound(instance_id=uuid)
         return cell
 
-    def mapped(self, uuid):
+    def mapped(self, uuid: str) -> Cell | None:
         """The cell that the mapping of a server names; None: it has none."""
         with self._api_db.reader() as conn:
             mapping = mappings.get(conn, uuid)
         return mapping and self.get(mapping['cell_uuid'])
 
-    def all(self):
+    def all(self) -> list[Cell]:
         """Every cell, the default one first."""
         default = self.default
         known = self._known
@@ -216,7 +224,8 @@ class Cells:
             known = self._read()
         return [default, *(cell for cell in known.values() if cell is not default)]
 
-    def scatter(self, function, only=None):
+    def scatter(self, function: Callable[..., Any],
+                only: Cell | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
         """([(cell, result)], [cells that are down]) of ``function(cell)`` called for every cell, side by side.
 
         A cell is down when its database cannot be reached or, where there are several cells, when it has not answered
@@ -228,32 +237,33 @@ class Cells:
         timeout = self._conf.api.cell_timeout if len(every) > 1 else None
         return _ask([only] if only else every, function, timeout)
 
-    def read(self, function, only=None):
+    def read(self, function: Callable[..., Any], only: Cell | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
         """``scatter`` of ``function(conn)``, with a connection that reads."""
-        def ask(cell):
+        def ask(cell: Cell) -> Any:
             with cell.db.reader() as conn:
                 return function(conn)
         return self.scatter(ask, only)
 
-    def ask(self, asked, function, most_s=None):
+    def ask(self, asked: list[Cell], function: Callable[..., Any],
+            most_s: int | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
         """The same of these cells.
 
         :param most_s: seconds that they have, where that is less
         """
         return _ask(asked, function, min(self._conf.api.cell_timeout, most_s or math.inf))
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Notice new cells at once."""
         self._read_at = None
 
-    def close(self):
+    def close(self) -> None:
         """End what this process has opened for other cells."""
         with self._lock:
             for cell in self._known.values():
                 if cell is not self._default:
                     cell.close()
 
-    def _read(self):
+    def _read(self) -> dict[str, Cell]:
         with self._lock:
             with self._api_db.reader() as conn:
                 rows = conn.execute(sa.select(cells).order_by(cells.c.name)).all()
@@ -270,7 +280,7 @@ class Cells:
             cell.close()
         return known
 
-    def _cell(self, row):
+    def _cell(self, row: Any) -> Cell:
         """The Cell of a row: the one that is known, as long as its URLs are the same."""
         cell = self._known.get(row.uuid)
         if cell is None or (cell.database_url, cell.transport_url) != (row.database_url, row.transport_url):
@@ -278,10 +288,10 @@ class Cells:
         cell.follow(row)
         return cell
 
-    def _opener(self, row):
+    def _opener(self, row: Any) -> Callable[..., Any]:
         options = self._conf.database
 
-        def opened():
+        def opened() -> engine.Database:
             try:
                 return engine.Database(self._database_url(row), pool_size=options.max_pool_size,
                                        max_overflow=options.max_overflow, name=f'cell {row.name}', wait=False)
@@ -289,13 +299,13 @@ class Cells:
                 raise db_exc.DBConnectionError(error) from error
         return opened
 
-    def _database_url(self, row):
+    def _database_url(self, row: Any) -> str:
         return cell_urls.fill(row.database_url, self._db.url.render_as_string(hide_password=False))
 
-    def _transport_url(self, row):
+    def _transport_url(self, row: Any) -> str:
         return cell_urls.fill(row.transport_url, getattr(self._conf, 'transport_url', None))
 
-    def _register(self, conn):
+    def _register(self, conn: sa.Connection) -> Any:
         """The row of the cell of [database]: the one that names it, else the one that leaves that to the configuration.
         """
         own = self._home(conn)
@@ -309,17 +319,17 @@ class Cells:
                                          f'{self._db.url.render_as_string(hide_password=True)}')
         return own
 
-    def _home(self, conn):
+    def _home(self, conn: sa.Connection) -> Any:
         rows, own = conn.execute(sa.select(cells)).all(), _place(self._db.url)
         return next((row for row in rows if row.database_url and _place(self._database_url(row)) == own),
                     next((row for row in rows if not row.database_url), None))
 
 
-def _place(url):
+def _place(url: Any) -> tuple[str, str | None, None, str, Any]:
     """Where a database is, whoever's account is used there: passwords change."""
     url = sa.make_url(url)
     return url.get_backend_name(), url.host, url.port, url.database, url.query
 
 
-def _unconnected(url):
+def _unconnected(url: Any) -> None:
     raise exception.ServiceUnavailable(service='broker')

@@ -1,4 +1,9 @@
 """The rows of cells, and which hosts and servers are theirs: what the commands of cells read and write."""
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import states
@@ -12,24 +17,27 @@ from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 from nova.db.tables.cell import services
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import CellsRow
+
 # what a mapping has of its server
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')
 
 
-def list(conn):
+def list(conn: sa.Connection) -> list[CellsRow]:
     """All rows as dicts, by name."""
     return statements.dicts(conn.execute(sa.select(cells).order_by(cells.c.name)))
 
 
-def insert(conn, row):
+def insert(conn: sa.Connection, row: CellsRow) -> None:
     conn.execute(statements.insert(cells), [row])
 
 
-def update(conn, uuid, values):
+def update(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> None:
     statements.update(conn, cells, values, uuid=uuid)
 
 
-def delete(conn, uuid):
+def delete(conn: sa.Connection, uuid: str) -> None:
     """Forget a cell with the mappings of its hosts and servers."""
     for table in (instance_mappings, host_mappings):
         conn.execute(sa.delete(table).where(table.c.cell_uuid == uuid))
@@ -38,7 +46,7 @@ def delete(conn, uuid):
 
 # ---- hosts -------------------------------------------------------------------
 
-def hosts(conn, cell_uuid=None):
+def hosts(conn: sa.Connection, cell_uuid: str | None = None) -> list[tuple[str, str, str]]:
     """[(cell's name, cell's uuid, host)] of all cells or of one, in order."""
     statement = sa.select(cells.c.name, cells.c.uuid, host_mappings.c.host).join_from(
         host_mappings, cells, cells.c.uuid == host_mappings.c.cell_uuid).order_by(cells.c.name, host_mappings.c.host)
@@ -47,12 +55,12 @@ def hosts(conn, cell_uuid=None):
     return [tuple(row) for row in conn.execute(statement)]
 
 
-def cell_of_host(conn, host):
+def cell_of_host(conn: sa.Connection, host: str) -> str | None:
     """The uuid of the cell of a host; None: it has none."""
     return conn.execute(sa.select(host_mappings.c.cell_uuid).where(host_mappings.c.host == host)).scalar()
 
 
-def cells_of_hosts(conn, hosts=None):
+def cells_of_hosts(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
     """{host: uuid of its cell} of all mapped hosts, or of these."""
     statement = sa.select(host_mappings.c.host, host_mappings.c.cell_uuid)
     if hosts is not None:
@@ -60,52 +68,52 @@ def cells_of_hosts(conn, hosts=None):
     return {host: cell for host, cell in conn.execute(statement)}
 
 
-def map_host(conn, host, cell_uuid):
+def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str:
     """The uuid of the cell of a host, which is the one that is given where it had none."""
     engine.insert_ignore(conn, host_mappings, {'host': host, 'cell_uuid': cell_uuid})
     return cell_of_host(conn, host)
 
 
-def move_host(conn, host, old, new):
+def move_host(conn: sa.Connection, host: str, old: str, new: str) -> None:
     """Let a host that a cell had, which is gone, belong to another one."""
     statements.update(conn, host_mappings, {'cell_uuid': new}, host=host, cell_uuid=old)
 
 
-def forget_host(conn, host):
+def forget_host(conn: sa.Connection, host: str) -> None:
     conn.execute(sa.delete(host_mappings).where(host_mappings.c.host == host))
 
 
-def reporting(conn, by_service=False):
+def reporting(conn: sa.Connection, by_service: bool = False) -> dict[str, str]:
     """{host: uuid} of the compute nodes of a cell's database, or of its compute services."""
     statement = (sa.select(services.c.host, services.c.uuid).where(services.c.topic == 'compute') if by_service else
                  sa.select(compute_nodes.c.host, compute_nodes.c.uuid))
     return {host: uuid for host, uuid in conn.execute(statement.order_by(sa.text('host')))}
 
 
-def first_service_at(conn):
+def first_service_at(conn: sa.Connection) -> datetime:
     """When the oldest service of a cell's database came to be; None: it knows none."""
     return conn.execute(sa.select(sa.func.min(services.c.created_at))).scalar()
 
 
-def has_servers(conn, host):
+def has_servers(conn: sa.Connection, host: str) -> bool:
     return conn.execute(sa.select(instances.c.id).where(instances.c.host == host).limit(1)).first() is not None
 
 
 # ---- servers -----------------------------------------------------------------
 
-def mapped(conn, cell_uuid, marker, limit):
+def mapped(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> list[str]:
     """The next uuids of servers that are mapped to a cell, in order."""
     c = instance_mappings.c
     return conn.execute(sa.select(c.instance_uuid).where(c.cell_uuid == cell_uuid, c.instance_uuid > marker)
                         .order_by(c.instance_uuid).limit(limit)).scalars().all()
 
 
-def any_exists(conn, uuids):
+def any_exists(conn: sa.Connection, uuids: list[str]) -> bool:
     """Whether a cell's database has any of these servers."""
     return conn.execute(sa.select(instances.c.id).where(instances.c.uuid.in_(uuids)).limit(1)).first() is not None
 
 
-def place_of_server(conn, uuid):
+def place_of_server(conn: sa.Connection, uuid: str) -> str | None:
     """'live', 'deleted' or None: where a cell's database has a server."""
     for name, table in (('live', instances), ('deleted', instances_history)):
         if conn.execute(sa.select(table.c.id).where(table.c.uuid == uuid).limit(1)).first() is not None:
@@ -113,7 +121,7 @@ def place_of_server(conn, uuid):
     return None
 
 
-def oldest(conn, after, limit):
+def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) -> list[dict[Any, Any]]:
     """The next servers of a cell's database with what a mapping has of them, from oldest to newest.
 
     :param after: (created_at, id) of the last one; None: from the first one on
@@ -127,7 +135,8 @@ def oldest(conn, after, limit):
     return statements.dicts(conn.execute(statement.order_by(c.created_at, c.id).limit(limit)))
 
 
-def map_servers(conn, cell_uuid, rows, limit=None):
+def map_servers(conn: sa.Connection, cell_uuid: str, rows: list[dict[Any, Any]],
+                limit: int | None = None) -> tuple[int, bool]:
     """Map those of these rows of ``oldest`` that are not mapped; (how many were, whether more are left).
 
     :param limit: servers at most; None: all

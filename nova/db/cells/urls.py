@@ -5,7 +5,10 @@ configured itself, so that secrets are in the configuration alone and every plac
 ``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. Where the configured URL names several brokers,
 ``{username1}``, ``{hostname2}`` and so on are theirs; without a number it is the first one.
 """
+from __future__ import annotations
+
 import re
+from typing import Any
 
 from nova import exception
 
@@ -16,7 +19,7 @@ _PARTS = re.compile(r'(?P<scheme>[^:/?#]*)://(?P<authority>[^/?#]*)(?:/(?P<path>
 _SECRET = re.compile(r'(^|,)([^:@,]*):[^@]*@')
 
 
-def fill(template, configured):
+def fill(template: str, configured: str | None) -> str:
     """A URL with its variables filled; one without any is returned as it is.
 
     :param configured: the URL of the configuration; None: there is none
@@ -26,7 +29,7 @@ def fill(template, configured):
         return template
     known = _variables(configured)
 
-    def value(found):
+    def value(found: Any) -> str:
         if found[1] not in known:
             raise exception.InvalidInput(reason=f'a URL of a cell has the variable {found[0]}, which the configured '
                                                 'URL has no part for.')
@@ -34,7 +37,7 @@ def fill(template, configured):
     return _VARIABLE.sub(value, template)
 
 
-def _variables(configured):
+def _variables(configured: str | None) -> dict[str, str]:
     parts = _PARTS.fullmatch(configured or '')
     if parts is None:
         return {}
@@ -50,7 +53,7 @@ def _variables(configured):
     return found
 
 
-def masked(url):
+def masked(url: str) -> str:
     """A URL without its passwords."""
     scheme, separator, rest = url.partition('://')
     users, at, place = rest.rpartition('@')

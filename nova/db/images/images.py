@@ -1,5 +1,9 @@
 """Queries for images, their properties, tags and members. An image is a dict with 'properties' and 'tags'."""
+from __future__ import annotations
+
+from collections.abc import Iterator
 import operator
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -8,12 +12,15 @@ from nova import utils
 from nova.db.placement import categories
 from nova.db.tables import image as t
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ImageMembersRow
+
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
 OPERATORS = {'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt,
              'lte': operator.le}
 
 
-def insert(conn, values, properties, tags):
+def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
     """Add an image; False when its id is or was in use."""
     image_id = values['id']
     for table in (t.images, t.image_tombstones):
@@ -30,7 +37,7 @@ _GET = sa.select(t.images, categories.is_registered(t.images.c.id).label('admini
 _LOCK = _GET.with_for_update()
 
 
-def get(conn, image_id, lock=False):
+def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[Any, str | None] | None:
     """The image, or None; ``administrative``: it is the default of an instance category. ``lock`` keeps its row for
     this transaction.
     """
@@ -38,7 +45,7 @@ def get(conn, image_id, lock=False):
     return _with_relations(conn, [row])[0] if row else None
 
 
-def page(conn, search, project_id):
+def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str) -> list[dict[Any, str]]:
     """The images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
 
     :param project_id: who looks; ALL_PROJECTS sees every image
@@ -53,27 +60,27 @@ def page(conn, search, project_id):
     return _with_relations(conn, conn.execute(query.limit(search.limit)).mappings().all())
 
 
-def update(conn, image_id, values, **expect):
+def update(conn: sa.Connection, image_id: str, values: dict[str, Any], **expect: Any) -> bool:
     """Change the image's columns when those in ``expect`` still hold; True when it did."""
     conditions = [t.images.c[name] == value for name, value in expect.items()]
     changed = conn.execute(sa.update(t.images).where(t.images.c.id == image_id, *conditions).values(**values))
     return changed.rowcount > 0
 
 
-def set_properties(conn, image_id, properties):
+def set_properties(conn: sa.Connection, image_id: str, properties: dict[str, str]) -> None:
     conn.execute(sa.delete(t.image_properties).where(t.image_properties.c.image_id == image_id))
     if properties:
         conn.execute(sa.insert(t.image_properties),
                      [{'image_id': image_id, 'name': name, 'value': value} for name, value in properties.items()])
 
 
-def set_tags(conn, image_id, tags):
+def set_tags(conn: sa.Connection, image_id: str, tags: list[str]) -> None:
     conn.execute(sa.delete(t.image_tags).where(t.image_tags.c.image_id == image_id))
     if tags:
         conn.execute(sa.insert(t.image_tags), [{'image_id': image_id, 'value': tag} for tag in tags])
 
 
-def delete(conn, image_id):
+def delete(conn: sa.Connection, image_id: str) -> bool:
     """Remove the image and all that belongs to it; its id stays taken. False when there was none."""
     if not conn.execute(sa.delete(t.images).where(t.images.c.id == image_id)).rowcount:
         return False
@@ -83,13 +90,13 @@ def delete(conn, image_id):
     return True
 
 
-def reset_saving(conn):
+def reset_saving(conn: sa.Connection) -> None:
     """Uploads that nobody continues: their images wait for data again."""
     conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
 
-def data_ids(conn):
+def data_ids(conn: sa.Connection) -> set[str]:
     """The names of all files that belong to an image."""
     return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
 
@@ -100,12 +107,12 @@ _USED = sa.select(
     t.images.c.owner == sa.bindparam('of_owner'))
 
 
-def used(conn, owner):
+def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
     """(bytes, images, uploads) of a project; an upload counts what is reserved for it."""
     return tuple(map(int, conn.execute(_USED, {'of_owner': owner}).one()))
 
 
-def lock_upload(conn, image_id, data_id):
+def lock_upload(conn: sa.Connection, image_id: str, data_id: str) -> bool:
     """Lock the row of an upload; False when it is over, or its image is deleted."""
     return conn.execute(sa.select(t.images.c.id).where(
         t.images.c.id == image_id, t.images.c.status == 'saving', t.images.c.data_id == data_id)
@@ -114,7 +121,7 @@ def lock_upload(conn, image_id, data_id):
 
 # ---- members -----------------------------------------------------------------
 
-def members(conn, image_id, member=None):
+def members(conn: sa.Connection, image_id: str, member: str | None = None) -> list[ImageMembersRow]:
     """[{'image_id', 'member', 'status', 'created_at', 'updated_at'}], of one member when given."""
     query = sa.select(t.image_members).where(t.image_members.c.image_id == image_id)
     if member is not None:
@@ -122,23 +129,23 @@ def members(conn, image_id, member=None):
     return [dict(row) for row in conn.execute(query.order_by(t.image_members.c.created_at)).mappings()]
 
 
-def add_member(conn, values):
+def add_member(conn: sa.Connection, values: ImageMembersRow) -> None:
     conn.execute(sa.insert(t.image_members).values(**values))
 
 
-def update_member(conn, image_id, member, values):
+def update_member(conn: sa.Connection, image_id: str, member: str, values: dict[str, Any]) -> None:
     conn.execute(sa.update(t.image_members).values(**values)
                  .where(t.image_members.c.image_id == image_id, t.image_members.c.member == member))
 
 
-def delete_member(conn, image_id, member):
+def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
     return conn.execute(sa.delete(t.image_members).where(
         t.image_members.c.image_id == image_id, t.image_members.c.member == member)).rowcount > 0
 
 
 # ---- parts of the listing ----------------------------------------------------
 
-def _relations():
+def _relations() -> Any:
     own, tags, ids = t.image_properties.c, t.image_tags.c, sa.bindparam('ids', expanding=True)
     return sa.union_all(
         sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(own.image_id.in_(ids)),
@@ -148,7 +155,7 @@ def _relations():
 _RELATIONS = _relations()
 
 
-def _with_relations(conn, rows):
+def _with_relations(conn: sa.Connection, rows: list[sa.RowMapping]) -> list[dict[Any, str | None]]:
     found = [dict(row, properties={}, tags=[]) for row in rows]
     by_id = {image['id']: image for image in found}
     if by_id:
@@ -160,12 +167,12 @@ def _with_relations(conn, rows):
     return found
 
 
-def _sortable(name):
+def _sortable(name: str) -> Any:
     column = t.images.c[name]
     return sa.func.coalesce(column, NOT_EMPTY[name]) if name in NOT_EMPTY else column
 
 
-def _after(order, marker):
+def _after(order: list[tuple[Any, str]], marker: tuple[Any, ...]) -> Any:
     """Rows that come after the marker's in this order."""
     alternatives, equal = [], []
     for (column, direction), value in zip(order, marker):
@@ -174,7 +181,7 @@ def _after(order, marker):
     return sa.or_(*alternatives)
 
 
-def _conditions(search):
+def _conditions(search: Any) -> Iterator[Any]:
     c = t.images.c
     yield c.os_hidden == search.os_hidden
     for name, values in search.equal.items():
@@ -188,7 +195,7 @@ def _conditions(search):
         yield sa.exists().where(properties.image_id == c.id, properties.name == name, properties.value == value)
 
 
-def _visible(search, project_id):
+def _visible(search: Any, project_id: nova_context.Projects | str) -> Iterator[Any]:
     """What the caller may see, and which of it was asked for."""
     c, m = t.images.c, t.image_members.c
     if search.visibility not in (None, 'all'):

@@ -11,10 +11,13 @@
 Each is one transaction of one database, and may be done again. Before ``turn`` an attempt is given up by ``cancel``,
 ``stay`` and ``drop``. Who puts them in order: db/moves/cell_transfer.py.
 """
+from __future__ import annotations
+
 import dataclasses
 import datetime
 import secrets
 import time
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -29,6 +32,9 @@ from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import share_mappings
 from nova.db.tables.cell_moves import cell_moves
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
 LEAVING, COMING = 'leaving', 'coming'          # instances.cell_move
 # what placing decides, and what each cell has of its own
@@ -49,28 +55,28 @@ class Picture:
     related: dict = dataclasses.field(default_factory=dict)
 
     @property
-    def waiting(self):
+    def waiting(self) -> bool:
         """Whether it still waits for a host."""
         return (self.row['vm_state'], self.row['task_state']) == (states.BUILDING, states.SCHEDULING)
 
-    def plain(self):
+    def plain(self) -> dict[str, Any]:
         """What of it others may have changed, as JSON gives it back."""
         return utils.load_json(utils.dump_json({
             'row': {name: self.row[name] for name in _CARRIED},
             'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
 
 
-def _key(action):
+def _key(action: InstanceActionsRow) -> tuple[str, str, datetime.datetime]:
     """What tells an action from others in any cell."""
     return action['request_id'], action['action'], action['started_at']
 
 
-def new_id():
+def new_id() -> str:
     """The id of an attempt, which says when it began."""
     return f'{time.time_ns() // 1_000_000:013}-{secrets.token_hex(11)}'
 
 
-def age_s(move_id):
+def age_s(move_id: str) -> float:
     return time.time() - int(move_id.partition('-')[0]) / 1000
 
 
@@ -81,26 +87,26 @@ _OF_THEM = _m.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
 _WHERE = sa.select(_m.instance_uuid, _m.cell_uuid, _m.move_id).where(_OF_THEM)
 
 
-def where(conn, uuids):
+def where(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[str, str | None]]:
     """{uuid: (uuid of its cell, id of the attempt to take it elsewhere or None)} of the servers that there are."""
     return {row.instance_uuid: (row.cell_uuid, row.move_id) for row in conn.execute(_WHERE, {'uuids': list(uuids)})}
 
 
-def register(conn, move_id, cell_uuid, uuids):
+def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]) -> set[str]:
     """Those of the servers of a cell that this attempt alone may take to another one, a set."""
     conn.execute(sa.update(instance_mappings).where(
         _m.instance_uuid.in_(uuids), _m.cell_uuid == cell_uuid, _m.move_id.is_(None)).values(move_id=move_id))
     return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}
 
 
-def cancel(conn, move_id, uuids):
+def cancel(conn: sa.Connection, move_id: str, uuids: list[str]) -> dict[str, tuple[str, None]]:
     """Take its right from an attempt; the servers that it has not turned."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(move_id=None))
     return where(conn, uuids)
 
 
-def turn(conn, move_id, uuids, cell_uuid):
+def turn(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) -> set[str]:
     """Let the mappings name another cell; the servers that are there now, a set."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(cell_uuid=cell_uuid, move_id=None))
@@ -109,7 +115,7 @@ def turn(conn, move_id, uuids, cell_uuid):
 
 # ---- either cell -----------------------------------------------------------------
 
-def records(conn, before=None, uuids=None):
+def records(conn: sa.Connection, before: Any = None, uuids: list[str] | None = None) -> list[CellMovesRow]:
     """Rows of cell_moves, oldest first.
 
     :param before: of attempts that began before this moment
@@ -123,7 +129,7 @@ def records(conn, before=None, uuids=None):
     return statements.dicts(conn.execute(statement))
 
 
-def pictures(conn, uuids, lock=False, whole=True):
+def pictures(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: bool = True) -> dict[str, Picture]:
     """{uuid: Picture} of the servers that the cell has.
 
     :param lock: nobody changes them until the transaction ends
@@ -149,13 +155,13 @@ def pictures(conn, uuids, lock=False, whole=True):
     return found
 
 
-def _rows(conn, table, column, values):
+def _rows(conn: sa.Connection, table: sa.Table, column: str, values: list[int | str]) -> list[dict[str, Any]]:
     if not values:
         return []
     return statements.dicts(conn.execute(sa.select(table).where(table.c[column].in_(values)).order_by(table.c.id)))
 
 
-def _delete(conn, found):
+def _delete(conn: sa.Connection, found: dict[str, Picture]) -> None:
     """Remove all that a cell has of servers, {uuid: Picture} behind a lock."""
     uuids = list(found)
     actions = [action['id'] for picture in found.values() for action in picture.actions]
@@ -165,7 +171,7 @@ def _delete(conn, found):
     conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
 
 
-def hasten(conn, uuid):
+def hasten(conn: sa.Connection, uuid: str) -> None:
     """Nobody was told that a server is here: a reconciler builds or deletes it at its next look."""
     now = utils.utcnow()
     waiting = sa.select(instances.c.uuid).where(
@@ -175,14 +181,14 @@ def hasten(conn, uuid):
         instance_actions.c.deadline > now).values(deadline=now))
 
 
-def forget(conn, uuids):
+def forget(conn: sa.Connection, uuids: list[str]) -> None:
     """Remove records that there is no row to."""
     conn.execute(sa.delete(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids)))
 
 
 # ---- the old cell ----------------------------------------------------------------
 
-def leave(conn, move_id, uuids, other_cell):
+def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Picture]:
     """Mark those servers that wait for a host, and do not leave already; {uuid: Picture} of them."""
     c = instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
@@ -199,13 +205,13 @@ def leave(conn, move_id, uuids, other_cell):
     return found
 
 
-def retarget(conn, move_id, uuids, other_cell):
+def retarget(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> None:
     """They go to yet another cell."""
     conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)
                  .values(other_cell=other_cell))
 
 
-def stay(conn, move_id, uuids):
+def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
     """They do not leave, for this attempt was given up."""
     mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
         cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
@@ -215,7 +221,7 @@ def stay(conn, move_id, uuids):
         forget(conn, mine)
 
 
-def remove(conn, uuids, known):
+def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any]]) -> dict[str, Picture]:
     """Remove what is as ``known`` ({uuid: plain Picture}) has it; {uuid: Picture} of the others, for ``carry``."""
     found = {uuid: picture for uuid, picture in pictures(conn, uuids, lock=True, whole=False).items()
              if picture.row['cell_move'] == LEAVING}
@@ -226,7 +232,7 @@ def remove(conn, uuids, known):
     return pictures(conn, changed) if changed else {}
 
 
-def remove_deleted(conn, uuid):
+def remove_deleted(conn: sa.Connection, uuid: str) -> None:
     """Remove what was left behind of a server that was deleted in its new cell."""
     found = pictures(conn, [uuid], lock=True, whole=False)
     if found and found[uuid].row['cell_move'] == LEAVING:
@@ -235,7 +241,8 @@ def remove_deleted(conn, uuid):
 
 # ---- the new cell ----------------------------------------------------------------
 
-def arrive(conn, move_id, other_cell, coming):
+def arrive(conn: sa.Connection, move_id: str, other_cell: str,
+           coming: dict[str, tuple[Picture, dict[str, str]]]) -> None:
     """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Picture, {column: value})}."""
     uuids = list(coming)
     drop(conn, uuids)                                # what attempts that were given up have left
@@ -253,11 +260,11 @@ def arrive(conn, move_id, other_cell, coming):
     _insert_actions(conn, [(picture, picture.actions) for picture, _ in coming.values()])
 
 
-def _without_id(row):
+def _without_id(row: dict[str, Any]) -> dict[Any, Any]:
     return {name: value for name, value in row.items() if name != 'id'}
 
 
-def _insert_actions(conn, wanted):
+def _insert_actions(conn: sa.Connection, wanted: list[tuple[Picture, list[Any]]]) -> None:
     """Insert [(Picture, those of its actions)], with their events."""
     rows = [_without_id(action) for _, actions in wanted for action in actions]
     if not rows:
@@ -276,7 +283,7 @@ def _insert_actions(conn, wanted):
             {**_without_id(event), 'action_id': here[key]} for key, found in events.items() for event in found])
 
 
-def land(conn, uuids):
+def land(conn: sa.Connection, uuids: list[str]) -> None:
     """The copies are the servers now."""
     landed = list(conn.execute(sa.select(instances.c.uuid).where(
         instances.c.uuid.in_(uuids), instances.c.cell_move == COMING)).scalars())
@@ -285,7 +292,7 @@ def land(conn, uuids):
         forget(conn, landed)
 
 
-def drop(conn, uuids, move_id=None):
+def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> int:
     """Remove copies that came to nothing, and give back what they claimed; how many.
 
     :param move_id: those of this attempt alone
@@ -302,7 +309,7 @@ def drop(conn, uuids, move_id=None):
     return len(rows)
 
 
-def carry(conn, uuid, base, picture):
+def carry(conn: sa.Connection, uuid: str, base: dict[str, Any], picture: Picture) -> None:
     """Write what has changed in the old cell since ``base`` (a plain Picture) into the row of the new one.
 
     What was changed in the new cell meanwhile is newer, and stays.
@@ -328,7 +335,7 @@ def carry(conn, uuid, base, picture):
                 {name: action[name] for name in ('finished_at', 'updated_at', 'message', 'deadline', 'arguments')}))
 
 
-def _merged(base, theirs, mine, value):
+def _merged(base: Any, theirs: Any, mine: Any, value: Any) -> Any:
     """The value to write; of two dicts each key by itself."""
     if not (isinstance(theirs, dict) and isinstance(mine, dict) and isinstance(base, dict)):
         return value
@@ -338,6 +345,6 @@ def _merged(base, theirs, mine, value):
     return {**kept, **{key: theirs[key] for key in changed if key in theirs}}
 
 
-def waits_since(record):
+def waits_since(record: CellMovesRow) -> float:
     """Seconds since an attempt has marked a server."""
     return (utils.utcnow() - record['created_at']) / datetime.timedelta(seconds=1)

@@ -3,10 +3,19 @@
 Nothing is locked in two databases at once. Who breaks off leaves rows in cell_moves by which anybody else finishes it,
 or gives it up; the mapping decides which of the two it is, and where the server is.
 """
+from __future__ import annotations
+
 import logging
+from typing import Any, TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from nova.db.cells import cells as db_cells
 from nova.db.moves import cell_steps
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import CellMovesRow
+    from nova.objects.request_spec import Selection
 
 LOG = logging.getLogger(__name__)
 
@@ -20,13 +29,13 @@ class Transfer:
     :param source: db.cells.Cell in which they are
     """
 
-    def __init__(self, api_db, cells, source):
+    def __init__(self, api_db: Any, cells: db_cells.Cells, source: db_cells.Cell) -> None:
         self._api_db, self._cells, self.source = api_db, cells, source
         self.id = cell_steps.new_id()
         self._pictures = {}                     # of those that are marked
         self.arrived = {}                       # {uuid: the Cell that has a copy}
 
-    def leave(self, uuids, dest):
+    def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Picture]:
         """{uuid: Picture} of those that this attempt alone may take to a cell; the others do not wait any more."""
         known = [uuid for uuid in uuids if uuid in self._pictures]
         fresh = [uuid for uuid in uuids if uuid not in self._pictures]
@@ -45,16 +54,16 @@ class Transfer:
                 self._api_db.run(cell_steps.cancel, self.id, refused)
         return {uuid: self._pictures[uuid] for uuid in uuids if uuid in self._pictures}
 
-    def arrive(self, conn, dest, places):
+    def arrive(self, conn: Connection, dest: db_cells.Cell, places: dict[str, dict[str, str]]) -> None:
         """Copies of servers in the transaction that claims their hosts: {uuid: {column: value}} of where."""
         cell_steps.arrive(conn, self.id, self.source.uuid, {
             uuid: (self._pictures[uuid], place) for uuid, place in places.items()})
 
-    def has_arrived(self, uuids, dest):
+    def has_arrived(self, uuids: dict[str, list[Selection]] | list[str], dest: db_cells.Cell) -> None:
         """That transaction is over."""
         self.arrived.update(dict.fromkeys(uuids, dest))
 
-    def give_up(self, uuids=None):
+    def give_up(self, uuids: list[str] | None = None) -> None:
         """Leave servers where they are, all by default; what cannot be reached is left to ``settle``."""
         uuids = [uuid for uuid in (self._pictures if uuids is None else uuids) if uuid in self._pictures]
         if not uuids:
@@ -69,7 +78,7 @@ class Transfer:
         for uuid in back:
             del self._pictures[uuid]
 
-    def finish(self):
+    def finish(self) -> set[str]:
         """Let the servers that have arrived be where their hosts are; those that are there, and wait to be built."""
         done = set()
         for dest, uuids in _by_cell(self.arrived):
@@ -79,7 +88,7 @@ class Transfer:
                 LOG.warning('%d servers are left on their way to cell %s: %s', len(uuids), dest.name, error)
         return done
 
-    def _finish(self, dest, uuids):
+    def _finish(self, dest: db_cells.Cell, uuids: list[str]) -> set[str]:
         with self.source.db.reader() as conn:
             now = cell_steps.pictures(conn, uuids, whole=False)
             changed = [uuid for uuid, picture in now.items() if picture.plain() != self._pictures[uuid].plain()]
@@ -98,7 +107,7 @@ class Transfer:
         return {uuid for uuid in turned if uuid not in last or last[uuid].waiting}
 
 
-def clear(source, dest, base):
+def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, Any]]) -> dict[str, cell_steps.Picture]:
     """Remove servers from the cell that they have left, and carry what was written there.
 
     :param base: {uuid: plain Picture that the new cell was told of}
@@ -118,14 +127,14 @@ def clear(source, dest, base):
     return carried
 
 
-def _drop(dest, uuids, move_id):
+def _drop(dest: db_cells.Cell, uuids: list[str], move_id: str) -> None:
     try:
         dest.db.run(cell_steps.drop, uuids, move_id)
     except db_cells.UNREACHABLE as error:
         LOG.warning('Copies of %d servers stay in cell %s for now: %s', len(uuids), dest.name, error)
 
 
-def _by_cell(cell_of):
+def _by_cell(cell_of: dict[str, db_cells.Cell]) -> list[tuple[db_cells.Cell, list[str]]]:
     """[(Cell, its uuids)] of {uuid: Cell}."""
     found = {}
     for uuid, cell in cell_of.items():
@@ -135,7 +144,7 @@ def _by_cell(cell_of):
 
 # ---- what was broken off -----------------------------------------------------------
 
-def settled_homes(api_db, cells, uuids):
+def settled_homes(api_db: Any, cells: db_cells.Cells, uuids: list[str]) -> dict[str, str]:
     """{uuid: uuid of its cell} of the servers that there are; what was broken off with one of them is settled first."""
     with api_db.reader() as conn:
         where = cell_steps.where(conn, uuids)
@@ -150,7 +159,7 @@ def settled_homes(api_db, cells, uuids):
     return {uuid: cell_uuid for uuid, (cell_uuid, _) in where.items()}
 
 
-def settle_all(api_db, cells, cell):
+def settle_all(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
     """Settle what somebody has begun in a cell, as a source or a destination, and has left; the number of servers."""
     with cell.db.reader() as conn:
         found = cell_steps.records(conn)
@@ -158,7 +167,7 @@ def settle_all(api_db, cells, cell):
     return sum(_settled(api_db, cells, cell, uuid) for uuid in old)
 
 
-def _settled(api_db, cells, cell, uuid):
+def _settled(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
     try:
         return settle(api_db, cells, cell, uuid)
     except db_cells.UNREACHABLE as error:
@@ -168,7 +177,7 @@ def _settled(api_db, cells, cell, uuid):
     return False
 
 
-def settle(api_db, cells, cell, uuid):
+def settle(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
     """See that a server is in one cell alone, the one that its mapping names; False when it was so already.
 
     :param cell: one of those that it is on its way between
@@ -191,12 +200,13 @@ def settle(api_db, cells, cell, uuid):
     return True
 
 
-def _where(api_db, uuid):
+def _where(api_db: Any, uuid: str) -> tuple[str | None, str | None]:
     with api_db.reader() as conn:
         return cell_steps.where(conn, [uuid]).get(uuid, (None, None))
 
 
-def _settle_leaving(api_db, cells, cell, record, picture):
+def _settle_leaving(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow,
+                    picture: cell_steps.Picture) -> None:
     uuid, move_id = record['instance_uuid'], record['move_id']
     now, registered = _where(api_db, uuid)
     dest = cells.get(record['other_cell'])
@@ -217,7 +227,8 @@ def _settle_leaving(api_db, cells, cell, record, picture):
         clear(cell, dest, {uuid: record['base']})
 
 
-def _go_on(api_db, cells, cell, dest, record, picture):
+def _go_on(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cells.Cell, record: CellMovesRow,
+           picture: cell_steps.Picture) -> bool:
     """Finish an attempt that has got as far as a claim; False when it has not."""
     uuid = record['instance_uuid']
     try:
@@ -236,7 +247,7 @@ def _go_on(api_db, cells, cell, dest, record, picture):
         return False
 
 
-def _settle_coming(api_db, cells, cell, record):
+def _settle_coming(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow) -> None:
     uuid, move_id = record['instance_uuid'], record['move_id']
     now, registered = _where(api_db, uuid)
     if now == cell.uuid:

@@ -10,6 +10,11 @@ Rows are those of db/moves/migrations.py; ``arguments`` of a live migration's ro
 and of an evacuation's: host, force, on_shared_storage, leave_stopped, interrupted (where a live migration was
 about to bring the server).
 """
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import exception
@@ -21,16 +26,20 @@ from nova.db.tables.cell import instance_actions as actions
 from nova.db.tables.cell import instances as servers
 from nova.db.tables.cell import migrations
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import MigrationsRow
+
 IN_PROGRESS = ('accepted', 'queued', 'preparing', 'running', 'post-migrating')
 
 
-def open_of(conn, uuid, migration_type):
+def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
     """The move of this type of a server that is not over, or None."""
     found = [row for row in server_migrations.open_of(conn, uuid) if row['migration_type'] == migration_type]
     return found[-1] if found else None
 
 
-def note(conn, migration_id, expect, changes, **values):
+def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any],
+         **values: Any) -> MigrationsRow:
     """Add to a move's arguments, and set other columns, while its status is one of ``expect``; its row then.
 
     :raises InvalidMigrationState: it is not
@@ -44,7 +53,8 @@ def note(conn, migration_id, expect, changes, **values):
     return {**row, **values}
 
 
-def end(conn, migration, status, *, event, host, fault=None, traceback=None):
+def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: str, host: str | None,
+        fault: dict[str, Any] | None = None, traceback: str | None = None) -> bool:
     """A live migration that has not come to its destination is over: the server is idle, the claim given back.
 
     :param status: of the row then
@@ -63,7 +73,7 @@ def end(conn, migration, status, *, event, host, fault=None, traceback=None):
     return True
 
 
-def evacuated_from(conn, host):
+def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     """[{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that it has not cleaned up after.
 
     ``over``: the server lives elsewhere, or is deleted; else it is being built elsewhere.
@@ -78,7 +88,7 @@ def evacuated_from(conn, host):
              'shared': bool(row.arguments.get('on_shared_storage'))} for row in conn.execute(statement)]
 
 
-def hasten(conn, deadline):
+def hasten(conn: sa.Connection, deadline: datetime) -> None:
     """Give those that a conductor was choosing a destination for this deadline, unless theirs comes first.
 
     What a compute works on is that host's to take up.

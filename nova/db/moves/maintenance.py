@@ -12,7 +12,11 @@ A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, 
 Every function takes a connection in a transaction. ``start``, ``stop``, ``begin_move`` and ``end_phase`` lock the
 maintenance's row, so that a start, a stop and the conductors see each other.
 """
+from __future__ import annotations
+
 import collections
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -28,6 +32,11 @@ from nova.db.tables.cell import migrations
 from nova.db.tables.maintenance import host_maintenance_servers as servers
 from nova.db.tables.maintenance import host_maintenances as table
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow, MigrationsRow
+    from nova.states import Action
+
 DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
     'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
 AWAY, BACK = 'away', 'back'
@@ -38,7 +47,7 @@ DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # of the statuses in which 
 
 # ---- what is asked for -------------------------------------------------------
 
-def start(conn, ctx, host, aggregate_id, reason):
+def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int, reason: str) -> HostMaintenancesRow:
     """Disable a host and let its servers be moved away, as far as that is not under way already; its row.
 
     :param reason: why the host is disabled, for administrators
@@ -68,7 +77,7 @@ def start(conn, ctx, host, aggregate_id, reason):
     return row
 
 
-def stop(conn, host, aggregate_id):
+def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesRow:
     """Enable a host and let what was moved away be moved back, as far as that is not under way already; its row.
 
     :raises ComputeHostNotFound:
@@ -91,7 +100,7 @@ def stop(conn, host, aggregate_id):
     return _of_host(conn, host)
 
 
-def forget(conn, host):
+def forget(conn: sa.Connection, host: str) -> None:
     """A host that is gone is not maintained any more."""
     row = _of_host(conn, host, lock=True)
     if row is not None:
@@ -99,7 +108,7 @@ def forget(conn, host):
         statements.delete(conn, table, id=row['id'])
 
 
-def _turn_away(conn, maintenance_id):
+def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
     """Whatever was brought back, or failed, counts anew: what is on the host is added again by ``add_servers``."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
@@ -108,7 +117,7 @@ def _turn_away(conn, maintenance_id):
         servers.c.state.in_((FAILED, KEPT, GONE)), sa.and_(servers.c.direction == BACK, servers.c.state == MOVED))))
 
 
-def _lock_service(conn, host):
+def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
     """The compute service of a host; nobody else starts or stops its maintenance until the transaction ends.
 
     :raises ComputeHostNotFound:
@@ -121,25 +130,25 @@ def _lock_service(conn, host):
     return row
 
 
-def _of_host(conn, host, lock=False):
+def _of_host(conn: sa.Connection, host: str, lock: bool = False) -> HostMaintenancesRow | None:
     statement = sa.select(table).where(table.c.host == host)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
     return None if row is None else dict(row)
 
 
-def _set(conn, maintenance_id, values):
+def _set(conn: sa.Connection, maintenance_id: int, values: dict[str, Any]) -> None:
     statements.update(conn, table, values, id=maintenance_id)
 
 
 # ---- what is shown -----------------------------------------------------------
 
-def of_aggregate(conn, aggregate_id):
+def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[dict[Any, Any]]:
     """The maintenances in an aggregate, by their hosts' names, each with ``counts`` ({state: number})."""
     return _counted(conn, [dict(row) for row in conn.execute(sa.select(table).where(
         table.c.aggregate_id == aggregate_id).order_by(table.c.host)).mappings()])
 
 
-def of_host(conn, host, aggregate_id):
+def of_host(conn: sa.Connection, host: str, aggregate_id: int) -> dict[Any, Any] | None:
     """The maintenance of a host in an aggregate with ``counts`` and ``servers``; None when there was none."""
     row = _of_host(conn, host)
     if row is None or row['aggregate_id'] != aggregate_id:
@@ -148,7 +157,7 @@ def of_host(conn, host, aggregate_id):
         conn, servers, ('instance_uuid',), maintenance_id=row['id'])}
 
 
-def _counted(conn, rows):
+def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[Any, Any]]:
     counts = {row['id']: dict.fromkeys(STATES, 0) for row in rows}
     for number, state, count in conn.execute(
             sa.select(servers.c.maintenance_id, servers.c.state, sa.func.count())
@@ -159,32 +168,33 @@ def _counted(conn, rows):
 
 # ---- what conductors do ------------------------------------------------------
 
-def due(conn, now):
+def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
     """Maintenances that a conductor should look at now."""
     return [dict(row) for row in conn.execute(sa.select(table).where(table.c.next_look <= now).order_by(
         table.c.next_look)).mappings()]
 
 
-def take(conn, row, until):
+def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
     """Whether the caller is the one that looks at it now; nobody else does until then."""
     return bool(conn.execute(sa.update(table).where(
         table.c.id == row['id'], table.c.next_look == row['next_look']).values(next_look=until)).rowcount)
 
 
-def look_again(conn, maintenance_id, moment):
+def look_again(conn: sa.Connection, maintenance_id: int, moment: datetime) -> None:
     """At this moment, unless it is over by then."""
     conn.execute(sa.update(table).where(table.c.id == maintenance_id, table.c.next_look.is_not(None)).values(
         next_look=moment))
 
 
-def in_state(conn, maintenance_id, state, limit=None):
+def in_state(conn: sa.Connection, maintenance_id: int, state: str,
+             limit: int | None = None) -> list[HostMaintenanceServersRow]:
     """Rows of the servers in a state, those that waited longest first."""
     statement = sa.select(servers).where(servers.c.maintenance_id == maintenance_id, servers.c.state == state)
     return [dict(row) for row in conn.execute(statement.order_by(
         servers.c.updated_at, servers.c.instance_uuid).limit(limit)).mappings()]
 
 
-def add_servers(conn, row):
+def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
     """Let the servers that are on the host now wait to be moved away; the number of those that did not before."""
     here = set(conn.execute(sa.select(instances.c.uuid).where(instances.c.host == row['host'])).scalars())
     known = {found.instance_uuid: found for found in conn.execute(
@@ -201,7 +211,8 @@ def add_servers(conn, row):
     return len(new) + len(again)
 
 
-def begin_move(conn, ctx, row, entry, action, kind, status, arguments, at_once):
+def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRow, entry: HostMaintenanceServersRow,
+               action: Action, kind: str, status: str, arguments: dict[str, Any], at_once: int) -> bool:
     """Begin to move a server, if there is one that waits and less than ``at_once`` are being moved; whether it has.
 
     :param row: of the maintenance, as it was seen
@@ -227,7 +238,8 @@ def begin_move(conn, ctx, row, entry, action, kind, status, arguments, at_once):
     return True
 
 
-def settle(conn, row, entry, state, reason=None, dest=None):
+def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenanceServersRow, state: str,
+           reason: str | None = None, dest: str | None = None) -> bool:
     """Note what became of a server that waited or was being moved; whether it was still in that state.
 
     What left after a stop, or came back after another start, is to be moved again.
@@ -247,18 +259,18 @@ def settle(conn, row, entry, state, reason=None, dest=None):
     return _mark(conn, entry, values, entry['state'])
 
 
-def _mark(conn, entry, values, expect):
+def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: dict[str, Any], expect: str) -> bool:
     return bool(statements.update(
         conn, servers, {**values, 'updated_at': utils.utcnow()}, maintenance_id=entry['maintenance_id'],
         instance_uuid=entry['instance_uuid'], direction=entry['direction'], state=expect))
 
 
-def postpone(conn, entry):
+def postpone(conn: sa.Connection, entry: Any) -> None:
     """Others come first: this one has something else to do."""
     _mark(conn, entry, {}, WAITING)
 
 
-def end_phase(conn, row):
+def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenancesRow | None:
     """End a phase in which nothing waits or is being moved any more; the row then, or None when there is more to do."""
     now = _of_host(conn, row['host'], lock=True)
     if now is None or now['id'] != row['id'] or now['status'] != row['status']:
@@ -276,14 +288,14 @@ def end_phase(conn, row):
     return _of_host(conn, now['host'])
 
 
-def _coming(conn, host):
+def _coming(conn: sa.Connection, host: str) -> bool:
     """Whether a server is on its way to the host, of which its row says nothing yet."""
     return conn.execute(sa.select(migrations.c.id).where(
         migrations.c.held_host == host, migrations.c.swapped.is_(sa.false()),
         migrations.c.status.not_in(server_migrations.OVER)).limit(1)).first() is not None
 
 
-def _sentence(host, draining, failed, total):
+def _sentence(host: str, draining: bool, failed: list[HostMaintenanceServersRow], total: int) -> str | None:
     if not failed:
         return None
     what = f'stay on host {host}' if draining else f'have not come back to host {host}'
@@ -292,7 +304,7 @@ def _sentence(host, draining, failed, total):
         f'{count} because: {reason.rstrip(".")}.' for reason, count in reasons)
 
 
-def moves(conn, entries):
+def moves(conn: sa.Connection, entries: list[HostMaintenanceServersRow]) -> dict[int, MigrationsRow]:
     """{migration id: row} of the last moves of these servers' rows."""
     numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
     return {row['id']: dict(row) for row in conn.execute(

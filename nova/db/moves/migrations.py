@@ -13,6 +13,10 @@ Statuses, as the compute API shows them: a cold move goes pre-migrating, migrati
 confirming and confirmed or reverting and reverted; a live one queued, preparing, running, completed or cancelled; an
 evacuation accepted, pre-migrating, done. Any may end in error or failed.
 """
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -31,6 +35,10 @@ from nova.db.tables.cell import migrations
 from nova.db.tables.cell import services
 from nova.objects import pci
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ComputeNodesRow, InstancesRow, MigrationsRow
+    from nova.states import Action
+
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
 # A move in one of these is over: it holds nothing and nobody goes on with it.
@@ -44,7 +52,9 @@ _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_
             'held_numa_topology': None}
 
 
-def create(conn, ctx, row, migration_type, status, *, new_flavor=None, arguments=None, **values):
+def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
+           *, new_flavor: dict[str, Any] | None = None, arguments: dict[str, Any] | None = None,
+           **values: Any) -> MigrationsRow:
     """A move of the server of this instances row; the new migrations row. It holds nothing yet.
 
     :param new_flavor: None: the one it has
@@ -62,7 +72,7 @@ def create(conn, ctx, row, migration_type, status, *, new_flavor=None, arguments
     return get(conn, number)
 
 
-def get(conn, migration_id, lock=False):
+def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> MigrationsRow:
     """The row of this number as a dict.
 
     :param lock: nobody else changes it until the transaction ends
@@ -75,14 +85,14 @@ def get(conn, migration_id, lock=False):
     return dict(row)
 
 
-def open_of(conn, uuid):
+def open_of(conn: sa.Connection, uuid: str) -> list[MigrationsRow]:
     """Moves of a server that are not over, oldest first; there is one at most, or none."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def instance_and_moving(conn, uuid):
+def instance_and_moving(conn: sa.Connection, uuid: str) -> tuple[InstancesRow, bool]:
     """(row of a server, whether a move of it is open), in one statement.
 
     :raises InstanceNotFound:
@@ -94,14 +104,14 @@ def instance_and_moving(conn, uuid):
     return row, row.pop('moving')
 
 
-def open_of_many(conn, uuids):
+def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, MigrationsRow]:
     """{instance uuid: its newest move that is not over}."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
     return {row['instance_uuid']: dict(row) for row in conn.execute(statement).mappings()}
 
 
-def open_on_host(conn, host):
+def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
     """Moves from or to a host that are not over, oldest first."""
     c = migrations.c
     statement = sa.select(migrations).where(
@@ -109,14 +119,15 @@ def open_on_host(conn, host):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def finished_before(conn, before, limit=200):
+def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> list[MigrationsRow]:
     """Moves that have waited for a confirmation since before this moment."""
     c = migrations.c
     statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def place_of(conn, uuid, project_id):
+def place_of(conn: sa.Connection, uuid: str,
+             project_id: nova_context.Projects | str) -> tuple[datetime, int, str] | None:
     """(created_at, id, uuid) of the move with this uuid, None when there is none: where a page ended.
 
     :param project_id: of a server of this project, or of ALL_PROJECTS
@@ -129,8 +140,9 @@ def place_of(conn, uuid, project_id):
     return found and tuple(found)
 
 
-def page(conn, project_id, filters=None, *, host=None, limit=None, after=None, changes_since=None,
-         changes_before=None):
+def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[str, str] | None = None, *,
+         host: Any = None, limit: int | None = None, after: tuple[datetime, int, str] | None = None,
+         changes_since: Any = None, changes_before: Any = None) -> list[MigrationsRow]:
     """Moves, newest first; those of several cells are in one order, for their uuids are of it.
 
     :param project_id: of the servers of this project, or of ALL_PROJECTS
@@ -158,7 +170,8 @@ def page(conn, project_id, filters=None, *, host=None, limit=None, after=None, c
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def update(conn, migration_id, values, expect=None):
+def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
+           expect: dict[str, Any] | None = None) -> bool:
     """UPDATE a move, if ``expect`` ({column: allowed value or values}) holds; whether it did.
 
     Columns of what is held are changed by hold, swap and release alone.
@@ -171,7 +184,8 @@ def update(conn, migration_id, values, expect=None):
     return bool(conn.execute(statement).rowcount)
 
 
-def hold(conn, migration_id, node, asked, statuses):
+def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, asked: dict[str, int],
+         statuses: tuple[str, str, str, str]) -> bool:
     """Note what claims.claim has just taken of a node (a compute_nodes row) for a move; whether it may hold it.
 
     False: the move is not in one of ``statuses`` any more, or holds something already. The caller gives the claim
@@ -185,7 +199,9 @@ def hold(conn, migration_id, node, asked, statuses):
     return bool(conn.execute(statement).rowcount)
 
 
-def swap(conn, migration, *, forward, expect, values=None, status=None, arguments=None):
+def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: dict[str, Any],
+         values: dict[str, str] | None = None, status: str | None = None,
+         arguments: dict[str, Any] | None = None) -> InstancesRow:
     """The server moves: its row gets the other place and flavor, and the move holds what the row had.
 
     :param migration: its row
@@ -220,7 +236,8 @@ def swap(conn, migration, *, forward, expect, values=None, status=None, argument
     return changed
 
 
-def release(conn, migration_id, status=None, expect=None):
+def release(conn: sa.Connection, migration_id: int, status: str | None = None,
+            expect: dict[str, list[str]] | None = None) -> bool:
     """Give back what a move holds, and set its status; whether it was as expected. A second time frees nothing."""
     migration = get(conn, migration_id, lock=True)
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
@@ -237,17 +254,17 @@ def release(conn, migration_id, status=None, expect=None):
     return True
 
 
-def _zone_of(conn, host):
+def _zone_of(conn: sa.Connection, host: str) -> str:
     return conn.execute(sa.select(services.c.availability_zone).where(
         services.c.host == host, services.c.topic == 'compute')).scalar()
 
 
-def needs(conn, uuid):
+def needs(conn: sa.Connection, uuid: str) -> tuple[int, int]:
     """(vCPUs, MiB of memory) that a server has or that its move may give it; None when it is gone."""
     return needs_many(conn, [uuid]).get(uuid)
 
 
-def needs_many(conn, uuids):
+def needs_many(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[int, int]]:
     """{instance uuid: (vCPUs, MiB of memory)} of those that exist; see needs."""
     columns = (table.c.uuid, table.c.vcpus, table.c.memory_mb)
     sizes = {row.uuid: [(row.vcpus, row.memory_mb)] for row in conn.execute(
@@ -261,7 +278,8 @@ def needs_many(conn, uuids):
             for uuid, found in sizes.items()}
 
 
-def begin_end(conn, ctx, uuid, action, status, admin=False):
+def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, action: Action, status: str,
+              admin: bool = False) -> InstancesRow:
     """Begin the confirmation or the revert (``action``) of a server that waits for it; its instances row.
 
     :param status: of its move from now on
@@ -275,13 +293,13 @@ def begin_end(conn, ctx, uuid, action, status, admin=False):
     return row
 
 
-def abandon(conn, uuid):
+def abandon(conn: sa.Connection, uuid: str) -> None:
     """End the moves of a server that nobody goes on with, and give back what they hold."""
     for move in open_of(conn, uuid):
         release(conn, move['id'], status='error')
 
 
-def flavor_values(flavor):
+def flavor_values(flavor: dict[str, Any]) -> dict[str, Any]:
     """The columns of an instances row that a flavor (objects.Flavor's fields) sets."""
     return {'flavor': flavor, 'flavor_id': flavor['flavor_id'],
             **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')}}

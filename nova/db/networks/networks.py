@@ -1,5 +1,9 @@
 """Networks, subnets and addresses."""
+from __future__ import annotations
+
+from datetime import datetime
 import functools
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -8,53 +12,56 @@ from nova import utils
 from nova.db import statements
 from nova.db.tables import network as t
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import AddressesRow, NetworksRow
 
-def stamped(values):
+
+def stamped(values: dict[str, Any]) -> dict[str, Any]:
     """The values with the creation columns."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
 
-def get(conn, table, ident):
+def get(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
     """The row of an id as a dict, or None."""
     return statements.first(conn, table, id=ident)
 
 
-def lock(conn, table, ident):
+def lock(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
     """The row of an id, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
     return dict(row) if row else None
 
 
 @functools.cache
-def _many(table, column):
+def _many(table: sa.Table, column: str) -> sa.Select[Any]:
     return sa.select(table).where(table.c[column].in_(sa.bindparam('idents', expanding=True)))
 
 
-def many(conn, table, idents, column='id'):
+def many(conn: sa.Connection, table: sa.Table, idents: Any, column: str = 'id') -> list[dict[Any, Any]]:
     """Rows whose column is one of the values, as dicts; no statement when there are none."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
 
 
-def insert(conn, table, rows):
+def insert(conn: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
     """Insert rows (dicts of the same keys) in one statement."""
     if rows:
         conn.execute(statements.insert(table), [stamped(row) for row in rows])
 
 
-def update(conn, table, ident, values):
+def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any]) -> bool:
     """Write the values, the time and the next revision; False when the row is gone."""
     return bool(conn.execute(sa.update(table).where(table.c.id == ident).values(
         **values, updated_at=utils.utcnow(), revision=table.c.revision + 1)).rowcount)
 
 
-def delete(conn, table, ident):
+def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     """False when the row was not there."""
     return bool(conn.execute(sa.delete(table).where(table.c.id == ident)).rowcount)
 
 
-def visible(context):
+def visible(context: nova_context.RequestContext) -> Any:
     """Condition on networks that the caller may see and use."""
     project_id = context.sees
     if not nova_context.one_project(project_id):
@@ -62,7 +69,7 @@ def visible(context):
     return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
 
 
-def _with_subnets(condition):
+def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
     """A SELECT of networks beside their subnets, and one that locks the subnets.
 
     An outer join cannot be locked on PostgreSQL, so the lock comes first and by itself.
@@ -78,7 +85,8 @@ _USABLE = _with_subnets(sa.or_(t.networks.c.project_id == sa.bindparam('of_proje
 _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True)))
 
 
-def usable(conn, project_id, idents=None, lock=False):
+def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents: list[str] | set[str] | None = None,
+           lock: bool = False) -> dict[str, tuple[NetworksRow, list[Any]]]:
     """{network id: (network, [subnet])} that a project may use.
 
     :param project_id: ALL_PROJECTS with ``idents``, where it is known already that they may be used
@@ -105,14 +113,14 @@ def usable(conn, project_id, idents=None, lock=False):
 
 # ---- addresses ----------------------------------------------------------------
 
-def numbers(conn, subnet_id, first, last, limit):
+def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> list[Any]:
     """[(number, port id, released at)] of addresses known between two, ascending."""
     c = t.addresses.c
     return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
         c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()
 
 
-def oldest_resting(conn, subnet_id, spans):
+def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]]) -> int | None:
     """The number of the address of these [(first, last)] that was released first, or None."""
     c = t.addresses.c
     inside = sa.or_(*[c.number.between(first, last) for first, last in spans])
@@ -120,7 +128,7 @@ def oldest_resting(conn, subnet_id, spans):
                         .order_by(c.released_at).limit(1)).scalar()
 
 
-def take_resting(conn, subnet_id, number, port_id):
+def take_resting(conn: sa.Connection, subnet_id: str, number: int, port_id: str) -> bool:
     """Give an address that rests to a port; False when it does not rest."""
     c = t.addresses.c
     return bool(conn.execute(sa.update(t.addresses).where(
@@ -128,25 +136,25 @@ def take_resting(conn, subnet_id, number, port_id):
             port_id=port_id, released_at=None)).rowcount)
 
 
-def insert_addresses(conn, rows):
+def insert_addresses(conn: sa.Connection, rows: list[AddressesRow]) -> None:
     if rows:
         conn.execute(sa.insert(t.addresses), rows)
 
 
-def release(conn, port_ids):
+def release(conn: sa.Connection, port_ids: list[str]) -> None:
     """Let the addresses of these ports rest."""
     conn.execute(sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
         port_id=None, released_at=utils.utcnow()))
 
 
-def release_some(conn, port_id, addresses):
+def release_some(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
     """Let these addresses of one port rest."""
     conn.execute(sa.update(t.addresses).where(
         t.addresses.c.port_id == port_id, t.addresses.c.address.in_(list(addresses))).values(
             port_id=None, released_at=utils.utcnow()))
 
 
-def addresses_of(conn, port_ids):
+def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dict[str, str]]]:
     """{port id: [{'subnet_id', 'ip_address'}]}"""
     found = {}
     for row in many(conn, t.addresses, port_ids, 'port_id'):
@@ -157,14 +165,14 @@ def addresses_of(conn, port_ids):
     return found
 
 
-def used_addresses(conn, condition):
+def used_addresses(conn: sa.Connection, condition: Any) -> int:
     """How many addresses ports hold in subnets that meet a condition."""
     return conn.execute(sa.select(sa.func.count()).select_from(
         t.addresses.join(t.subnets, t.subnets.c.id == t.addresses.c.subnet_id)).where(
             t.addresses.c.port_id.is_not(None), condition)).scalar()
 
 
-def forget_resting(conn, before):
+def forget_resting(conn: sa.Connection, before: datetime) -> None:
     """Drop rows of addresses that rested long enough."""
     c = t.addresses.c
     conn.execute(sa.delete(t.addresses).where(c.port_id.is_(None), c.released_at < before))
@@ -172,7 +180,8 @@ def forget_resting(conn, before):
 
 # ---- pages ----------------------------------------------------------------------
 
-def page(conn, table, condition, sort, marker, limit):
+def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[Any, str]], marker: Any,
+         limit: int | None) -> list[dict[str, Any]]:
     """Rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique

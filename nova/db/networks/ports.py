@@ -1,4 +1,10 @@
 """Ports: what a server is connected by."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import utils
@@ -7,8 +13,11 @@ from nova.db.networks import networks
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import PortsRow
 
-def of_device(conn, device_id):
+
+def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
     """The ports of a server, in its order, as dicts."""
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
@@ -21,7 +30,8 @@ _AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
 ).order_by(t.ports.c.position, t.ports.c.id)
 
 
-def of_device_and_default_group(conn, device_id, project_id):
+def of_device_and_default_group(conn: sa.Connection, device_id: str,
+                                project_id: str) -> tuple[list[PortsRow], str | None]:
     """(the ports of a server as of_device gives them, id of its project's default group or None), in one statement."""
     rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_device': device_id, 'of_project': project_id}))
     default = rows[0]['default_group']
@@ -30,19 +40,19 @@ def of_device_and_default_group(conn, device_id, project_id):
     return [row for row in rows if row['id'] is not None], default
 
 
-def of_ids(conn, idents):
+def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, PortsRow]:
     """{id: port} of these ports."""
     return {row['id']: row for row in networks.many(conn, t.ports, idents)}
 
 
-def on_host(conn, host):
+def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
     c = t.ports.c
     return [dict(row) for row in conn.execute(
         sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host),
                                  c.device_id != '').order_by(c.id)).mappings()]
 
 
-def lock_many(conn, idents):
+def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
     """{id: port} of these ports, locked until the transaction ends."""
     if not idents:
         return {}
@@ -52,7 +62,7 @@ def lock_many(conn, idents):
     return {row['id']: dict(row) for row in conn.execute(statement).mappings()}
 
 
-def bind(conn, ident, values):
+def bind(conn: sa.Connection, ident: str, values: dict[str, str]) -> bool:
     """Give a port that no device has to a server; False when a device has it."""
     return bool(
         conn.execute(
@@ -63,27 +73,27 @@ def bind(conn, ident, values):
     )
 
 
-def move(conn, device_id, host):
+def move(conn: sa.Connection, device_id: str, host: str) -> None:
     """The server's ports are on this host now."""
     conn.execute(sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
         host=host, migrating_to='', updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
 
 
-def expect(conn, device_id, host):
+def expect(conn: sa.Connection, device_id: str, host: str) -> None:
     """The server's ports are plumbed on this host, too: it is about to arrive there."""
     c = t.ports.c
     conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
         migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
-def forget_expected(conn, device_id, host):
+def forget_expected(conn: sa.Connection, device_id: str, host: str) -> int:
     """The server does not arrive on this host; how many ports expected it."""
     c = t.ports.c
     return conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
         migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
 
 
-def leave(conn, device_id, host):
+def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     """The server's ports that are on this host are on none now."""
     c = t.ports.c
     conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
@@ -95,7 +105,8 @@ _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_i
 _OF_DEVICES_HERE = _OF_DEVICES.where(t.ports.c.host.in_([sa.bindparam('of_host'), '']))
 
 
-def give_back(conn, device_ids, host=None, may=None):
+def give_back(conn: sa.Connection, device_ids: list[str], host: str | None = None,
+              may: Callable[..., Any] | None = None) -> int:
     """Remove the ports made for these servers, unbind the users' own; return how many ports there were.
 
     :param host: only those that are on this host, or on none; None: all
@@ -107,7 +118,7 @@ def give_back(conn, device_ids, host=None, may=None):
     return _given_back(conn, may(rows) if may is not None and rows else rows)
 
 
-def give_back_one(conn, ident, device_id, attached_by=None):
+def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: str | None = None) -> int:
     """The same of one port of a server; 0 when it has left it.
 
     :param attached_by: only when this request attached it
@@ -119,7 +130,7 @@ def give_back_one(conn, ident, device_id, attached_by=None):
     return _given_back(conn, conn.execute(_TO_GIVE_BACK.where(condition)).all())
 
 
-def _given_back(conn, rows):
+def _given_back(conn: sa.Connection, rows: list[Any]) -> int:
     c = t.ports.c
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
@@ -132,26 +143,26 @@ def _given_back(conn, rows):
     return len(rows)
 
 
-def remove(conn, idents):
+def remove(conn: sa.Connection, idents: list[str]) -> None:
     """Delete ports and what belongs to them."""
     networks.release(conn, idents)
     security_groups.unbind(conn, idents)
     conn.execute(sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
 
 
-def devices(conn):
+def devices(conn: sa.Connection) -> set[str]:
     """Ids of the servers that have ports, each once."""
     c = t.ports.c
     return set(conn.execute(sa.select(c.device_id).where(
         c.device_id != '', c.device_owner.like('compute:%')).distinct()).scalars())
 
 
-def older_devices(conn, device_ids, before):
+def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -> list[str]:
     """Of these servers those whose newest port change is older than a moment."""
     c = t.ports.c
     return list(conn.execute(sa.select(c.device_id).where(c.device_id.in_(list(device_ids)))
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
 
 
-def count(conn, condition):
+def count(conn: sa.Connection, condition: Any) -> int:
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(condition)).scalar()

@@ -1,4 +1,7 @@
 """Security groups, their rules and the ports in them."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
 import uuid
 
 import sqlalchemy as sa
@@ -8,16 +11,19 @@ from nova.db import engine
 from nova.db.networks import networks
 from nova.db.tables import network as t
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import SecurityGroupsRow
+
 DEFAULT = 'default'
 
 
-def of_project(conn, project_id):
+def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
     """The groups of a project, as dicts."""
     return [dict(row) for row in conn.execute(sa.select(t.security_groups).where(
         t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
-def ensure_default(conn, project_id):
+def ensure_default(conn: sa.Connection, project_id: str) -> str:
     """The id of the project's ``default`` group, made with its rules when it is missing."""
     c = t.default_security_groups.c
     known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
@@ -40,49 +46,50 @@ def ensure_default(conn, project_id):
     return ident
 
 
-def egress_rules(group_id, project_id):
+def egress_rules(group_id: str, project_id: str) -> list[dict[str, str]]:
     """Rows of the rules that every new group has: guests may send anything."""
     return [_rule(group_id, project_id, 'egress', ethertype) for ethertype in ('IPv4', 'IPv6')]
 
 
-def _rule(group_id, project_id, direction, ethertype, remote_group_id=None):
+def _rule(group_id: str, project_id: str, direction: str, ethertype: str,
+          remote_group_id: str | None = None) -> dict[str, str]:
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'security_group_id': group_id,
             'direction': direction, 'ethertype': ethertype, 'protocol': None, 'port_range_min': None,
             'port_range_max': None, 'remote_ip_prefix': None, 'remote_group_id': remote_group_id,
             'description': ''}
 
 
-def is_default(conn, group_id):
+def is_default(conn: sa.Connection, group_id: str) -> bool:
     c = t.default_security_groups.c
     return conn.execute(sa.select(c.project_id).where(c.security_group_id == group_id)).first() is not None
 
 
-def bind(conn, pairs):
+def bind(conn: sa.Connection, pairs: list[tuple[str, str]]) -> None:
     """Put ports into groups: [(port id, group id)]."""
     if pairs:
         conn.execute(sa.insert(t.port_security_groups),
                      [{'port_id': port, 'security_group_id': group} for port, group in pairs])
 
 
-def unbind(conn, port_ids):
+def unbind(conn: sa.Connection, port_ids: list[str]) -> None:
     conn.execute(sa.delete(t.port_security_groups).where(t.port_security_groups.c.port_id.in_(port_ids)))
 
 
-def join(conn, port_ids, group_id):
+def join(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
     """Put ports into a group; how many were not in it before."""
     return sum(engine.insert_ignore(conn, t.port_security_groups,
                                     {'port_id': port, 'security_group_id': group_id}).rowcount
                for port in port_ids)
 
 
-def leave(conn, port_ids, group_id):
+def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
     """Take ports out of a group; how many were in it."""
     c = t.port_security_groups.c
     return conn.execute(sa.delete(t.port_security_groups).where(
         c.port_id.in_(port_ids), c.security_group_id == group_id)).rowcount
 
 
-def hosts_to_tell(conn, port_ids, group_id):
+def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> list[str]:
     """Hosts whose filters follow when these ports join or leave a group: their own, and those of ports that let
     the group's members in."""
     port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
@@ -94,7 +101,7 @@ def hosts_to_tell(conn, port_ids, group_id):
     return sorted(set(conn.execute(sa.union(own, others)).scalars()) - {''})
 
 
-def hosts_with(conn, group_id):
+def hosts_with(conn: sa.Connection, group_id: str) -> list[Any]:
     """Hosts that have a port in the group."""
     port, binding = t.ports.c, t.port_security_groups.c
     return sorted(set(conn.execute(sa.select(port.host).join_from(
@@ -102,7 +109,7 @@ def hosts_with(conn, group_id):
             binding.security_group_id == group_id)).scalars()) - {''})
 
 
-def of_ports(conn, port_ids):
+def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
     """{port id: [group id]}"""
     found = {}
     for row in networks.many(conn, t.port_security_groups, port_ids, 'port_id'):
@@ -110,7 +117,7 @@ def of_ports(conn, port_ids):
     return {port: sorted(groups) for port, groups in found.items()}
 
 
-def in_use(conn, group_id):
+def in_use(conn: sa.Connection, group_id: str) -> bool:
     """Whether a port is in the group."""
     c = t.port_security_groups.c
     return (
@@ -118,7 +125,7 @@ def in_use(conn, group_id):
     )
 
 
-def remove(conn, group_id):
+def remove(conn: sa.Connection, group_id: str) -> bool:
     """Delete a group, its rules and the rules of others that point at it; False when it was not there."""
     c = t.security_group_rules.c
     conn.execute(sa.delete(t.security_group_rules).where(
@@ -126,7 +133,7 @@ def remove(conn, group_id):
     return networks.delete(conn, t.security_groups, group_id)
 
 
-def members(conn, group_ids):
+def members(conn: sa.Connection, group_ids: set[str]) -> dict[str, list[str]]:
     """{group id: [address]} of the ports in these groups, wherever they are."""
     if not group_ids:
         return {}
@@ -140,7 +147,7 @@ def members(conn, group_ids):
     return found
 
 
-def of_devices(conn, device_ids):
+def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[SecurityGroupsRow]]:
     """{server uuid: [group row]}: the groups of its ports, each once, by name."""
     binding, port = t.port_security_groups, t.ports.c
     if not device_ids:

@@ -3,6 +3,9 @@
 Whatever changes members or zones begins with ``lock``: a host is in one zone at most, which no constraint of a
 single row can say.
 """
+from __future__ import annotations
+
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -18,12 +21,12 @@ from nova.db.tables.aggregates import aggregates
 ZONE = 'availability_zone'          # the metadata key that makes a zone; a column here
 
 
-def lock(conn):
+def lock(conn: sa.Connection) -> None:
     """Nobody else changes members or zones until this transaction ends."""
     quotas.lock(conn, 'aggregates:')
 
 
-def get(conn, aggregate_id):
+def get(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
     """An aggregate as a dict of its columns and ``hosts``, in the order of their names.
 
     :raises AggregateNotFound:
@@ -34,12 +37,12 @@ def get(conn, aggregate_id):
     return _with_hosts(conn, [row])[0]
 
 
-def list(conn):
+def list(conn: sa.Connection) -> list[dict[Any, Any]]:
     """All aggregates, as ``get`` gives them, oldest first."""
     return _with_hosts(conn, conn.execute(sa.select(aggregates).order_by(aggregates.c.id)).mappings().all())
 
 
-def _with_hosts(conn, rows):
+def _with_hosts(conn: sa.Connection, rows: list[sa.RowMapping]) -> list[dict[Any, Any]]:
     hosts = {}
     found = sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host)
     if len(rows) == 1:
@@ -49,7 +52,7 @@ def _with_hosts(conn, rows):
     return [{**row, 'hosts': hosts.get(row['id'], [])} for row in rows]
 
 
-def create(conn, name, zone):
+def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
     """A new aggregate without hosts; its row.
 
     :raises AggregateNameExists:
@@ -60,7 +63,7 @@ def create(conn, name, zone):
     return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar())
 
 
-def update(conn, aggregate_id, values):
+def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> dict[Any, Any]:
     """Change columns; the row afterwards. For another zone the caller holds the lock.
 
     :raises AggregateNotFound, AggregateNameExists, ZoneConflict:
@@ -76,7 +79,7 @@ def update(conn, aggregate_id, values):
     return get(conn, aggregate_id)
 
 
-def set_metadata(conn, aggregate_id, changes):
+def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str | None]) -> dict[Any, Any]:
     """Set items, or remove those that are None; the row afterwards. The caller holds the lock.
 
     :raises AggregateNotFound, ZoneConflict:
@@ -88,7 +91,7 @@ def set_metadata(conn, aggregate_id, changes):
         'metadata': {key: value for key, value in merged.items() if value is not None}, **values})
 
 
-def delete(conn, aggregate_id):
+def delete(conn: sa.Connection, aggregate_id: int) -> None:
     """Remove an aggregate that has no hosts. The caller holds the lock.
 
     :raises AggregateNotFound, AggregateNotEmpty:
@@ -98,7 +101,7 @@ def delete(conn, aggregate_id):
     conn.execute(sa.delete(aggregates).where(aggregates.c.id == aggregate_id))
 
 
-def add_host(conn, aggregate_id, host):
+def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
     """Make a host a member; the aggregate afterwards. The caller holds the lock.
 
     :raises AggregateNotFound, AggregateHostExists, ZoneConflict:
@@ -111,7 +114,7 @@ def add_host(conn, aggregate_id, host):
     return _touched(conn, aggregate_id)
 
 
-def remove_host(conn, aggregate_id, host):
+def remove_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
     """End a host's membership; the aggregate afterwards. The caller holds the lock.
 
     :raises AggregateNotFound, AggregateHostNotFound:
@@ -123,18 +126,18 @@ def remove_host(conn, aggregate_id, host):
     return _touched(conn, aggregate_id)
 
 
-def _touched(conn, aggregate_id):
+def _touched(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
     conn.execute(sa.update(aggregates).where(aggregates.c.id == aggregate_id).values(updated_at=utils.utcnow()))
     return get(conn, aggregate_id)
 
 
-def forget_host(conn, host):
+def forget_host(conn: sa.Connection, host: str) -> None:
     """A host that is gone is in no aggregate."""
     lock(conn)
     conn.execute(sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host))
 
 
-def zones(conn, hosts=None):
+def zones(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
     """{host: zone} of the hosts that an aggregate puts into one.
 
     :param hosts: only of these; None: of all
@@ -146,7 +149,7 @@ def zones(conn, hosts=None):
     return {host: zone for host, zone in conn.execute(statement)}
 
 
-def described(conn, hosts=None):
+def described(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
     """{host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts that are in aggregates, in the order of the ids.
 
     The metadata has the zone among it. Hosts in the same aggregates share one list.
@@ -166,12 +169,12 @@ def described(conn, hosts=None):
     return {host: lists[numbers] for host, numbers in ids.items()}
 
 
-def _described(row):
+def _described(row: sa.RowMapping) -> dict[str, Any]:
     metadata = {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
     return {'id': row['id'], 'uuid': row['uuid'], 'name': row['name'], 'metadata': dict(sorted(metadata.items()))}
 
 
-def _refuse_two_zones(conn, aggregate_id, hosts, zone):
+def _refuse_two_zones(conn: sa.Connection, aggregate_id: int, hosts: list[str], zone: str) -> None:
     """:raises ZoneConflict: one of the hosts is in another zone through another aggregate"""
     others = conn.execute(sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(
         aggregate_hosts.c.aggregate_id == aggregates.c.id, aggregates.c.id != aggregate_id,

@@ -3,7 +3,10 @@
 A category stands in the API database. Servers name theirs in their rows and in their mappings, which are written in
 the transaction that locks the category's row, so that none is deleted while a server is made in it.
 """
+from __future__ import annotations
+
 import functools
+from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -15,6 +18,9 @@ from nova.db.tables.api import instance_mappings
 from nova.db.tables.categories import instance_categories
 from nova.db.tables.cell import instances
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstanceCategoriesRow
+
 REGULAR, VPN = 'regular', 'vpn'
 # name: description; always there
 PREDEFINED = {REGULAR: 'Servers of users.', VPN: 'Gateways into the networks of projects.'}
@@ -23,7 +29,7 @@ _LIVE = instance_categories.c.deleted == 0
 _DESCRIPTIVE = frozenset({'description'})      # what may be changed of ``regular``
 
 
-def ensure(conn):
+def ensure(conn: sa.Connection) -> None:
     """Add the predefined categories that are not there, in a schema that has the table."""
     if not sa.inspect(conn).has_table(instance_categories.name):
         return
@@ -35,7 +41,7 @@ def ensure(conn):
 
 # ---- reading -------------------------------------------------------------------
 
-def page(conn, *, name=None, deleted=False):
+def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False) -> list[InstanceCategoriesRow]:
     """Rows in the order in which they were made.
 
     :param name: of this name alone
@@ -48,7 +54,7 @@ def page(conn, *, name=None, deleted=False):
         sa.select(instance_categories).where(*conditions).order_by(instance_categories.c.id)).mappings()]
 
 
-def get(conn, ident, *, deleted=False, lock=False):
+def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = False) -> InstanceCategoriesRow:
     """A category by its id or its name.
 
     :param deleted: also one that is deleted; of several of one name that which is there, then the newest
@@ -65,14 +71,14 @@ def get(conn, ident, *, deleted=False, lock=False):
     return dict(row)
 
 
-def find(conn, name):
+def find(conn: sa.Connection, name: str) -> InstanceCategoriesRow | None:
     """The row of the category of this name, None when there is none."""
     row = conn.execute(sa.select(instance_categories).where(
         instance_categories.c.name == name, _LIVE)).mappings().first()
     return None if row is None else dict(row)
 
 
-def requirements(db, name):
+def requirements(db: Any, name: str | None) -> dict[str, str]:
     """{key: value} that a host of a server of this category must meet now; empty when the category is gone.
 
     :param db: the API database; it is not asked about regular servers
@@ -84,7 +90,7 @@ def requirements(db, name):
     return row['requirements'] if row else {}
 
 
-def use(conn, name):
+def use(conn: sa.Connection, name: str) -> None:
     """Keep a category from being deleted until the transaction ends, in which a server is made in it.
 
     :raises CategoryNotFound: it is gone
@@ -95,7 +101,7 @@ def use(conn, name):
         raise exception.CategoryNotFound(category=name)
 
 
-def is_used(conn, name):
+def is_used(conn: sa.Connection, name: str) -> bool:
     """Whether there is a server of this category."""
     return conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.category == name).limit(1)).first() is not None
@@ -103,7 +109,7 @@ def is_used(conn, name):
 
 # ---- changing ------------------------------------------------------------------
 
-def create(conn, values):
+def create(conn: sa.Connection, values: dict[str, Any]) -> InstanceCategoriesRow:
     """A new category; its row.
 
     :raises CategoryExists: the name is taken
@@ -115,7 +121,7 @@ def create(conn, values):
     return get(conn, row['uuid'])
 
 
-def update(conn, ident, values):
+def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceCategoriesRow:
     """Change a category; its row then.
 
     :raises CategoryNotFound:
@@ -135,7 +141,7 @@ def update(conn, ident, values):
     return get(conn, row['uuid'])
 
 
-def delete(conn, ident):
+def delete(conn: sa.Connection, ident: str) -> None:
     """Let a category be deleted: no new server gets it, and its row stays until it is purged.
 
     :raises CategoryNotFound, CategoryIsPredefined, CategoryInUse:
@@ -145,7 +151,7 @@ def delete(conn, ident):
     _set(conn, row, {'deleted': row['id'], 'deleted_at': utils.utcnow()})
 
 
-def purge(conn, ident):
+def purge(conn: sa.Connection, ident: str) -> None:
     """Remove a category for good, whether it is deleted or not.
 
     :raises CategoryNotFound, CategoryIsPredefined, CategoryInUse:
@@ -156,7 +162,7 @@ def purge(conn, ident):
     conn.execute(sa.delete(instance_categories).where(instance_categories.c.id == row['id']))
 
 
-def _refuse_used(conn, row):
+def _refuse_used(conn: sa.Connection, row: InstanceCategoriesRow) -> None:
     """:raises CategoryIsPredefined, CategoryInUse:"""
     if row['name'] in PREDEFINED:
         raise exception.CategoryIsPredefined(category=row['name'])
@@ -164,13 +170,13 @@ def _refuse_used(conn, row):
         raise exception.CategoryInUse(category=row['name'])
 
 
-def _set(conn, row, values):
+def _set(conn: sa.Connection, row: InstanceCategoriesRow, values: dict[str, Any]) -> None:
     conn.execute(sa.update(instance_categories).where(instance_categories.c.id == row['id']).values(**values))
 
 
 # ---- servers that are older than categories --------------------------------------
 
-def assign(api_db, cell_db, image_id, name):
+def assign(api_db: engine.Database, cell_db: engine.Database, image_id: str, name: str) -> int:
     """Give the regular servers that were made of an image another category; their number.
 
     What breaks off is done by doing it again: the mappings come first, and the rows say what is left.
@@ -189,30 +195,30 @@ def assign(api_db, cell_db, image_id, name):
         done += len(uuids)
 
 
-def _assign(conn, name, uuids):
+def _assign(conn: sa.Connection, name: str, uuids: list[str]) -> None:
     use(conn, name)
     conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid.in_(uuids))
                  .values(category=name))
 
 
-def _assign_rows(conn, name, uuids):
+def _assign_rows(conn: sa.Connection, name: str, uuids: list[str]) -> None:
     conn.execute(sa.update(instances).where(instances.c.uuid.in_(uuids)).values(category=name))
 
 
 # ---- what is administrative ----------------------------------------------------
 
-def is_registered(column):
+def is_registered(column: Any) -> Any:
     """The condition that an image's id is the default of a category: such images are administrative."""
     return sa.exists().where(instance_categories.c.image_id == column, _LIVE)
 
 
-def registered_images(conn):
+def registered_images(conn: sa.Connection) -> set[str]:
     """Ids of the images that are the defaults of categories, as a set."""
     return set(conn.execute(sa.select(instance_categories.c.image_id).where(
         instance_categories.c.image_id.is_not(None), _LIVE)).scalars())
 
 
-def some_administrative(conn, uuids):
+def some_administrative(conn: sa.Connection, uuids: list[str]) -> bool:
     """Whether one of these servers is administrative."""
     return conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.instance_uuid.in_(uuids), instance_mappings.c.category != REGULAR).limit(1)
@@ -220,7 +226,7 @@ def some_administrative(conn, uuids):
 
 
 @functools.cache
-def is_administrative(column):
+def is_administrative(column: Any) -> Any:
     """The condition that a server's uuid is that of an administrative server."""
     return sa.exists().where(instance_mappings.c.instance_uuid == column,
                              instance_mappings.c.category != REGULAR)

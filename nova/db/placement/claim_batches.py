@@ -3,7 +3,10 @@
 The nodes are locked first, in the order of their numbers, so that two of these never wait for each other; then the
 claim's condition is judged on their rows, of which the capacities are computed by the database as in db.claims.
 """
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -37,12 +40,12 @@ class Nodes:
     :param ids: numbers of nodes; one that is gone has no room
     """
 
-    def __init__(self, conn, ids):
+    def __init__(self, conn: sa.Connection, ids: set[int]) -> None:
         self._conn = conn
         self._rows = {row['id']: dict(row) for row in conn.execute(_LOCK, {'ids': sorted(ids)}).mappings()}
         self._taken = {}
 
-    def take(self, asked):
+    def take(self, asked: list[tuple[int, dict[str, int]]]) -> bool:
         """Take of several nodes at once; False, and nothing, when one of them has no room.
 
         :param asked: [(number of a node, {resource: amount})], of one node perhaps several
@@ -57,19 +60,19 @@ class Nodes:
             done.append((node, amounts))
         return True
 
-    def _fits(self, node, amounts):
+    def _fits(self, node: int, amounts: dict[str, int]) -> bool:
         row = self._rows.get(node)
         return row is not None and all(
             row[name + '_used'] + amount <= row[name + '_capacity'] and amount <= row[name]
             for name, amount in amounts.items() if amount)
 
-    def _add(self, node, amounts, sign):
+    def _add(self, node: int, amounts: dict[str, int], sign: int) -> None:
         row, taken = self._rows[node], self._taken.setdefault(node, dict.fromkeys(_COUNTS, 0))
         for name, amount in (('running_vms', 1), *((name + '_used', amount) for name, amount in amounts.items())):
             row[name] += sign * amount
             taken[name] += sign * amount
 
-    def write(self):
+    def write(self) -> dict[int, dict[str, int]]:
         """One UPDATE for all nodes of which the same is taken; {node: its usage afterwards}."""
         alike, number = {}, utils.change_number()
         for node, taken in self._taken.items():
@@ -83,13 +86,13 @@ class Nodes:
         return {node: {name: row[name] for name in ('used_changed', *_COUNTS)} for node, row in self._rows.items()}
 
 
-def zones(conn, hosts):
+def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
     """{host: zone} of the compute services of these hosts."""
     return {host: zone for host, zone in conn.execute(_ZONES, {'hosts': list(hosts)})}
 
 
 @functools.cache
-def _place_of(count):
+def _place_of(count: int) -> Any:
     """An UPDATE that gives so many servers a place each, if they wait for one."""
     c = instances.c
     uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]
@@ -101,7 +104,7 @@ def _place_of(count):
         c.host.is_(None)).values(values)
 
 
-def place(conn, places, vm_state, task_state):
+def place(conn: sa.Connection, places: dict[str, dict[str, str]], vm_state: str, task_state: str) -> int:
     """How many servers {uuid: {'host', 'node', 'availability_zone'}} got a place: those in these states with none."""
     parameters = {'key_vm_state': vm_state, 'key_task_state': task_state, 'updated_at': utils.utcnow()}
     for number, (uuid, values) in enumerate(places.items()):

@@ -3,8 +3,12 @@
 The condition is the only judge: whatever a scheduler believed, two claims can never overcommit a node. The
 server's host and the node's usage change in one transaction, which the caller holds.
 """
+from __future__ import annotations
+
+from collections.abc import Iterator
 import functools
 import logging
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -15,6 +19,9 @@ from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
 from nova.objects import pci
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstancesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +34,7 @@ _HELD = [column.label(name) for name, column in zip(_NEEDED, (
     sa.literal(None, instances.c.numa_topology.type)))]
 
 
-def resources(row):
+def resources(row: dict[str, Any] | sa.RowMapping) -> dict[str, int]:
     """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
     :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
@@ -40,7 +47,7 @@ def resources(row):
     return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}
 
 
-def _room(names, limited):
+def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
     """Conditions under which a node takes what is asked: within what is free, and no more than the node has.
 
     :param limited: names of ``limits``, see claim()
@@ -61,14 +68,14 @@ def _room(names, limited):
         yield c.running_vms < sa.bindparam('limit_running_vms')
 
 
-def _changing(*conditions):
+def _changing(*conditions: Any) -> Any:
     """An UPDATE of nodes by the numbers that ``_by`` gives."""
     return sa.update(compute_nodes).where(*conditions).values({
         name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
         for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
 
 
-def _by(asked, sign):
+def _by(asked: dict[str, int], sign: int) -> dict[str, int]:
     return {'used_changed': utils.change_number(), 'by_running_vms': sign,
             **{'by_' + name: sign * asked[name] for name in RESOURCES}}
 
@@ -79,11 +86,11 @@ _OF_NAME = _changing(compute_nodes.c.host == sa.bindparam('key_host'), compute_n
 
 
 @functools.cache
-def _claim_of(names, limited):
+def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> Any:
     return _changing(_NUMBER, *_room(names, limited))
 
 
-def claim(conn, node_id, asked, limits=None):
+def claim(conn: sa.Connection, node_id: int, asked: dict[str, int], limits: dict[str, Any] | None = None) -> bool:
     """Take ``asked`` (see resources()) of the node with this number; False when it has no room.
 
     :param limits: {resource: the ratio that counts instead of the node's}, and ``running_vms``: servers that the node
@@ -95,7 +102,7 @@ def claim(conn, node_id, asked, limits=None):
         'limit_' + name: value for name, value in limits.items() if name == 'running_vms' or asked[name]}}).rowcount)
 
 
-def free(conn, row):
+def free(conn: sa.Connection, row: InstancesRow) -> None:
     """Give back what the server of this row holds on its node; nothing when it has none.
 
     The caller changes or removes the row in the same transaction.
@@ -109,17 +116,17 @@ def free(conn, row):
         pci_devices.release(conn, row['host'], row['node'], row['uuid'], held=False)
 
 
-def free_share(conn, host, node, asked):
+def free_share(conn: sa.Connection, host: str, node: str, asked: dict[str, int]) -> None:
     """Give back ``asked`` of a node; nothing when the node is gone."""
     conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(asked, -1)})
 
 
-def free_node(conn, node_id, asked):
+def free_node(conn: sa.Connection, node_id: int, asked: dict[str, int]) -> None:
     """Give back a claim whose server turned out to need none."""
     conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(asked, -1)})
 
 
-def _usage(conn, node=None):
+def _usage(conn: sa.Connection, node: Any = None) -> dict[tuple[str, str], dict[str, int]]:
     """{(host, node): usage columns} as the servers, and the shares that moves hold, add up to."""
     statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
     held = sa.select(*_HELD).where(migrations.c.held_host.is_not(None))
@@ -137,13 +144,13 @@ def _usage(conn, node=None):
     return usage
 
 
-def _difference(node, usage):
+def _difference(node: sa.RowMapping, usage: dict[tuple[str, str], dict[str, int]]) -> dict[str, tuple[int, int]]:
     found = usage.get((node['host'], node['node']), {})
     names = ('running_vms', *[name + '_used' for name in RESOURCES])
     return {name: (node[name], found.get(name, 0)) for name in names if node[name] != found.get(name, 0)}
 
 
-def audit(conn):
+def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Recompute every node's usage from its servers and mend what differs.
 
     The first look takes no lock; a node that seems to differ is looked at again under its row lock, because a

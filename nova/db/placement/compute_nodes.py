@@ -1,4 +1,7 @@
 """Rows of compute nodes: what a host has, and what the claims have taken of it."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -12,6 +15,9 @@ from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ComputeNodesRow
+
 USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written by claims alone
 _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pci_stats', 'pci_devices',
         'numa_topology', *USAGE}
@@ -19,7 +25,7 @@ _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pc
 _QUIET = {'uptime', 'disk_available_least'}
 
 
-def report(conn, host, nodes):
+def report(conn: sa.Connection, host: str, nodes: list[dict[str, Any]]) -> None:
     """The inventory of a host: a list of dicts of columns, each with ``node``. Usage is left alone.
 
     Nodes that are not named are removed. A row that did not change is not written. ``pci_devices`` of a node are
@@ -58,12 +64,12 @@ def report(conn, host, nodes):
             compute_nodes.c.id.in_([row['id'] for row in known.values()])))
 
 
-def _report_topology(conn, row, node):
+def _report_topology(conn: sa.Connection, row: dict[str, Any], node: dict[str, Any]) -> None:
     if 'numa_topology' in node:
         numa_claims.report(conn, row, node['numa_topology'])
 
 
-def get(conn, node_id):
+def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
     """A node by its uuid or its number.
 
     :raises ComputeHostNotFound:
@@ -81,19 +87,20 @@ def get(conn, node_id):
     return dict(row)
 
 
-def by_host(conn, host):
+def by_host(conn: sa.Connection, host: str) -> list[ComputeNodesRow]:
     """Rows of the nodes of a host."""
     statement = sa.select(compute_nodes).where(compute_nodes.c.host == host).order_by(compute_nodes.c.id)
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def capabilities(conn, hosts):
+def capabilities(conn: sa.Connection, hosts: list[str]) -> list[Any]:
     """[(host, {feature: bool})] of the nodes of these hosts."""
     return conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
         compute_nodes.c.host.in_(hosts))).all()
 
 
-def list(conn, *, limit=None, after_id=None, node_like=None, with_service=False):
+def list(conn: sa.Connection, *, limit: int | None = None, after_id: int | None = None, node_like: str | None = None,
+         with_service: bool = False) -> list[ComputeNodesRow]:
     """Nodes in the order of their numbers.
 
     :param after_id: number of the last node of the page before
@@ -113,7 +120,7 @@ def list(conn, *, limit=None, after_id=None, node_like=None, with_service=False)
     return statements.dicts(conn.execute(statement))
 
 
-def statistics(conn):
+def statistics(conn: sa.Connection) -> dict[str, int]:
     """Sums over all nodes: {'count', 'vcpus', 'memory_mb', …} (what ``os-hypervisors/statistics`` shows)."""
     names = ('vcpus', 'memory_mb', 'local_gb', *USAGE, 'disk_available_least')
     columns = [sa.func.coalesce(sa.func.sum(compute_nodes.c[name]), 0).label(name) for name in names]

@@ -2,13 +2,21 @@
 
 A row ``waiting`` until the host has said so, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
 """
+from __future__ import annotations
+
+from collections.abc import Collection
 import datetime
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import utils
 from nova.db import engine
 from nova.db.tables.placement import image_cache_tasks as table
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.tables.rows import ImageCacheTasksRow
 
 PAGE = 1000
 KEPT = datetime.timedelta(days=1)         # what became of it is shown for so long
@@ -18,7 +26,8 @@ UNABLE = 'The host cannot fetch images ahead of time.'
 SILENT = 'The host did not fetch it in time.'
 
 
-def add(conn, ctx, hosts, image_ids, deadline_s, unable=()):
+def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: list[str], deadline_s: int,
+        unable: Collection[Any] = ()) -> None:
     """Ask hosts to fetch images; what they were asked already, and have not answered, is asked once.
 
     :param deadline_s: seconds after which a host that said nothing is asked again
@@ -37,35 +46,35 @@ def add(conn, ctx, hosts, image_ids, deadline_s, unable=()):
         engine.insert_many_ignore(conn, table, rows)
 
 
-def done(conn, host, image_id, reason=None):
+def done(conn: sa.Connection, host: str, image_id: str, reason: str | None = None) -> None:
     """The host has it, or for this reason never will."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.image_id == image_id).values(
         state=FAILED if reason else CACHED, reason=reason, finished_at=utils.utcnow()))
 
 
-def overdue(conn, now):
+def overdue(conn: sa.Connection, now: datetime.datetime) -> list[ImageCacheTasksRow]:
     """Rows of which the host has said nothing in time, oldest first."""
     statement = (sa.select(table).where(table.c.deadline < now, table.c.state == WAITING)
                  .order_by(table.c.id).limit(PAGE))
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def postpone(conn, ids, deadline):
+def postpone(conn: sa.Connection, ids: list[int], deadline: datetime.datetime) -> None:
     conn.execute(sa.update(table).where(table.c.id.in_(ids)).values(deadline=deadline))
 
 
-def give_up(conn, ids):
+def give_up(conn: sa.Connection, ids: list[int]) -> None:
     """These hosts have been asked often enough."""
     conn.execute(sa.update(table).where(table.c.id.in_(ids), table.c.state == WAITING).values(
         state=FAILED, reason=SILENT, finished_at=utils.utcnow()))
 
 
-def expire(conn, now):
+def expire(conn: sa.Connection, now: datetime.datetime) -> None:
     """Forget what became of it, after KEPT."""
     conn.execute(sa.delete(table).where(table.c.state != WAITING, table.c.finished_at < now - KEPT))
 
 
-def progress(conn, hosts):
+def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[list[Any], list[Any]]:
     """[(image id, state, number)] and [(image id, host, reason)] of the failures, of these hosts."""
     mine = table.c.host.in_(hosts)
     numbers = conn.execute(sa.select(table.c.image_id, table.c.state, sa.func.count()).where(mine).group_by(

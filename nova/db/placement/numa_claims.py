@@ -9,8 +9,11 @@ A node's topology stands in its row with all that is taken of it, a server's in 
 move's. Whoever changes the node's holds its row until the transaction ends. A server without a topology costs no
 statement.
 """
+from __future__ import annotations
+
 import functools
 import logging
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -40,12 +43,12 @@ _COUNTED = ('cpu_usage', 'memory_usage', 'pinned_cpus', 'mempages')
 load_host = functools.lru_cache(maxsize=4096)(numa.load_host)
 
 
-def pinned(text):
+def pinned(text: str | None) -> int:
     """How many vCPUs of a server with this topology have a CPU each to themselves; None: it has no topology."""
     return len(numa.dedicated(text))
 
 
-def report(conn, node, text):
+def report(conn: sa.Connection, node: dict[str, Any], text: str) -> None:
     """Store which topology a node has.
 
     :param node: its row as it is known
@@ -61,17 +64,17 @@ def report(conn, node, text):
     _write(conn, stored.id, text)
 
 
-def of_node(conn, host, node):
+def of_node(conn: sa.Connection, host: str, node: str) -> str:
     """The stored topology of a node; None when it has none, or is gone."""
     return conn.execute(_OF_NODE, {'key_host': host, 'key_node': node}).scalar()
 
 
-def take(conn, node_id, topology):
+def take(conn: sa.Connection, node_id: int, topology: numa.HostTopology) -> None:
     """A locked node's HostTopology is this one now."""
     _write(conn, node_id, numa.text_of_host(topology))
 
 
-def free(conn, host, node, text):
+def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
     """Give back what a server, or a move, with this topology had of a node; nothing when the node is gone.
 
     What the node does not have, because its hardware has changed, cannot be given back: the audit counts it anew.
@@ -87,7 +90,7 @@ def free(conn, host, node, text):
     _write(conn, stored.id, numa.text_of_host(left))
 
 
-def audit(conn):
+def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Count anew what servers have of the nodes' cells, and mend what differs; see claims.audit."""
     guests, mended = _guests(conn), []
     suspects = [row for row in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
@@ -107,7 +110,8 @@ def audit(conn):
     return mended
 
 
-def _differences(row, guests):
+def _differences(row: sa.RowMapping,
+                 guests: dict[tuple[str, str], list[numa.GuestTopology]]) -> list[tuple[str, Any, Any]]:
     """[(what, as it is stored, as it should be)] of a node's cells."""
     stored = load_host(row['numa_topology'])
     mine = guests.get(_place(row))
@@ -117,24 +121,25 @@ def _differences(row, guests):
             if getattr(cell, name) != getattr(other, name)]
 
 
-def _shown(value):
+def _shown(value: frozenset[int] | tuple[numa.Pages, numa.Pages]) -> dict[int, int] | list[int]:
     if isinstance(value, int):
         return value
     return sorted(value) if isinstance(value, frozenset) else {pages.size_kb: pages.used for pages in value}
 
 
 @functools.lru_cache(maxsize=4096)
-def _unused(text):
+def _unused(text: str) -> numa.HostTopology:
     return hosts.unused(load_host(text))
 
 
-def _is_known(stored, text):
+def _is_known(stored: str | None, text: str) -> bool:
     if stored is None or text is None:
         return stored is text
     return _unused(stored) == load_host(text)
 
 
-def _guests(conn, node=None):
+def _guests(conn: sa.Connection,
+            node: dict[str, str | None] | None = None) -> dict[tuple[str, str], list[numa.GuestTopology]]:
     """{(host, node): [GuestTopology]} of servers and of what moves hold, on one node or on all."""
     servers, moves = _SERVERS, _MOVES
     if node is not None:
@@ -147,13 +152,13 @@ def _guests(conn, node=None):
     return found
 
 
-def _place(row):
+def _place(row: dict[str, str | None] | sa.RowMapping) -> tuple[str, str]:
     return row['host'], row['node']
 
 
-def _lock(conn, host, node):
+def _lock(conn: sa.Connection, host: str, node: str) -> Any:
     return conn.execute(_LOCKED, {'key_host': host, 'key_node': node}).first()
 
 
-def _write(conn, node_id, text):
+def _write(conn: sa.Connection, node_id: int, text: str) -> None:
     conn.execute(_WRITE, {'key_id': node_id, 'numa_topology': text, 'numa_changed': utils.change_number()})

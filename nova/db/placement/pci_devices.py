@@ -9,8 +9,11 @@ Whoever changes devices of a node holds the node's row until the transaction end
 same device available; the pools that schedulers read (compute_nodes.pci_stats) are written in the same transaction.
 A server that asks for no device costs no statement.
 """
+from __future__ import annotations
+
 import dataclasses
 import logging
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -22,6 +25,10 @@ from nova.db.tables.cell import migrations
 from nova.db.tables.pci import pci_devices
 from nova.hardware import pci_pools
 from nova.objects import pci
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import PciDevicesRow
+    from nova.objects.numa import HostTopology
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +45,7 @@ _SWAP = sa.update(pci_devices).where(pci_devices.c.instance_uuid == sa.bindparam
 _CHANGE = sa.update(pci_devices).where(pci_devices.c.id == sa.bindparam('key_id'))
 
 
-def report(conn, host, node, devices):
+def report(conn: sa.Connection, host: str, node: str, devices: list[dict[str, str]]) -> None:
     """Store which devices a node has: a list of dicts of pci.Device's fields.
 
     One that a guest has, and that is not there any more, is kept as 'removed' until the guest gives it back.
@@ -62,7 +69,9 @@ def report(conn, host, node, devices):
     _write(conn, host, node, known, pci_pools.settled([*kept, *found.values()]))
 
 
-def claim(conn, host, node, requests, instance_uuid, held=False, topology=None, cells=None):
+def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request] | tuple[pci.Request, ...],
+          instance_uuid: str, held: bool = False, topology: HostTopology | None = None,
+          cells: list[int] | None = None) -> bool:
     """Take devices of a node for a server; whether it has what is asked for.
 
     :param requests: [pci.Request]
@@ -78,7 +87,7 @@ def claim(conn, host, node, requests, instance_uuid, held=False, topology=None, 
     return True
 
 
-def release(conn, host, node, instance_uuid, held=None):
+def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, held: bool | None = None) -> None:
     """Give back the devices of a server on a node.
 
     :param held: True: those that a move of it holds alone; False: the others alone
@@ -87,28 +96,28 @@ def release(conn, host, node, instance_uuid, held=None):
     _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, held=held))
 
 
-def swap(conn, instance_uuid):
+def swap(conn: sa.Connection, instance_uuid: str) -> None:
     """What the server's own row says, and what its move holds, change places."""
     conn.execute(_SWAP, {'key_uuid': instance_uuid})
 
 
-def forget(conn, host):
+def forget(conn: sa.Connection, host: str) -> None:
     """The host is not there any more: its devices go with it, those that a server still has excepted."""
     conn.execute(sa.delete(pci_devices).where(pci_devices.c.host == host, pci_devices.c.instance_uuid.is_(None)))
 
 
-def of_instance(conn, instance_uuid, host):
+def of_instance(conn: sa.Connection, instance_uuid: str, host: str) -> list[pci.Device]:
     """[pci.Device] that a server has on its host; what a move holds is not among them."""
     rows = statements.rows(conn, pci_devices, ('address',), instance_uuid=instance_uuid, host=host, held=False)
     return [_device(row) for row in rows]
 
 
-def without(conn, host, node, instance_uuid):
+def without(conn: sa.Connection, host: str, node: str, instance_uuid: str) -> list[dict[str, Any]]:
     """The pci_stats that a node would have if a server had none of its devices."""
     return _stats(pci_pools.release(list(_on_node(conn, host, node).values()), instance_uuid))
 
 
-def audit(conn):
+def audit(conn: sa.Connection) -> list[Any]:
     """Give back devices of servers that are not there any more, and mend pools that differ from the devices.
 
     Looked at again under the node's lock before anything is changed. It should find nothing.
@@ -128,7 +137,7 @@ def audit(conn):
     return [each for place in sorted(suspects) for each in _mend(conn, *place)]
 
 
-def _mend(conn, host, node):
+def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
     known = _locked(conn, host, node)
     mended = []
     devices = list(known.values())
@@ -149,7 +158,8 @@ def _mend(conn, host, node):
     return mended
 
 
-def _lost(conn, host=None, node=None):
+def _lost(conn: sa.Connection, host: str | None = None,
+          node: str | None = None) -> list[tuple[tuple[str, str], pci.Device]]:
     """[((host, node), pci.Device)] that have a server which is not there, or not any more."""
     c, own, move = pci_devices.c, instances.c, migrations.c
     here = sa.exists().where(own.uuid == c.instance_uuid, own.host == c.host, own.node == c.node)
@@ -163,19 +173,19 @@ def _lost(conn, host=None, node=None):
     return [((row['host'], row['node']), _device(row)) for row in statements.dicts(conn.execute(statement))]
 
 
-def _locked(conn, host, node):
+def _locked(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]:
     """{row's number: pci.Device} of a node, which nobody else changes until the transaction ends."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_host': host, 'key_node': node})
     return _on_node(conn, host, node)
 
 
-def _on_node(conn, host, node):
+def _on_node(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]:
     return {row['id']: _device(row) for row in statements.dicts(
         conn.execute(_ON_NODE, {'key_host': host, 'key_node': node}))}
 
 
-def _write(conn, host, node, known, devices):
+def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Device], devices: list[pci.Device]) -> None:
     """Change the rows of a locked node to these devices, and its pools with them: one statement a kind of change."""
     now, numbers = utils.utcnow(), {device.address: number for number, device in known.items()}
     fresh, different = [], []
@@ -195,12 +205,12 @@ def _write(conn, host, node, known, devices):
                       host=host, node=node)
 
 
-def _stats(devices):
+def _stats(devices: list[pci.Device]) -> list[dict[str, Any]] | None:
     """The pools as the node's row has them: None for a node without devices."""
     return pci.dump(pci_pools.pools(devices)) if devices else None
 
 
-def _same(known, found):
+def _same(known: dict[int, pci.Device], found: dict[str, pci.Device]) -> bool:
     """Whether the rows say of the hardware what the host says."""
     if len(known) != len(found):
         return False
@@ -212,14 +222,14 @@ def _same(known, found):
     return True
 
 
-def _loaded(devices):
+def _loaded(devices: list[dict[str, str]]) -> list[pci.Device]:
     return pci.load_devices([{name: value for name, value in device.items() if name in _FIELDS and name not in _OURS}
                              for device in devices])
 
 
-def _device(row):
+def _device(row: PciDevicesRow) -> pci.Device:
     return pci.Device(**{name: row[name] for name in _FIELDS})
 
 
-def _values(device):
+def _values(device: pci.Device) -> dict[str, str]:
     return {name: getattr(device, name) for name in _FIELDS}

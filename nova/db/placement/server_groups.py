@@ -6,7 +6,10 @@ leaves with its mapping. In a cell the servers' rows name it, too: what claims g
 A group has any number of policies. Who changes what binds its members holds the lock of its project, as those who
 join it do, so that nobody joins meanwhile.
 """
+from __future__ import annotations
+
 import collections
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -40,7 +43,7 @@ LOCALITY = 'network_locality'    # metadata of an aggregate and capability of a 
 # ---- the API database --------------------------------------------------------
 
 
-def get(conn, group_id):
+def get(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
     """A group's row as a dict, with ``policies``: its policies' names; ``metadata``: a dict; and ``members``: uuids of
     its servers, oldest first; ``administrative``: those of them that are for administrators, a set.
 
@@ -49,7 +52,7 @@ def get(conn, group_id):
     return _with_members(conn, [_row(conn, group_id)])[0]
 
 
-def get_locked(conn, group_id):
+def get_locked(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
     """The same; nobody joins or changes the group until the transaction ends.
 
     :raises ServerGroupNotFound:
@@ -62,7 +65,7 @@ def get_locked(conn, group_id):
     return _with_members(conn, [row])[0]
 
 
-def named(conn, project_id, name):
+def named(conn: sa.Connection, project_id: str, name: str) -> list[str]:
     """Ids of a project's groups of this name, oldest first."""
     c = server_groups.c
     rows = conn.execute(sa.select(c.uuid, c.name).where(
@@ -70,14 +73,14 @@ def named(conn, project_id, name):
     return [row.uuid for row in rows if row.name == name]           # MariaDB does not tell A from a
 
 
-def _row(conn, group_id):
+def _row(conn: sa.Connection, group_id: str) -> sa.RowMapping:
     row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
     if row is None:
         raise exception.ServerGroupNotFound(group_id=group_id)
     return row
 
 
-def page(conn, project_id, *, limit=None, offset=0):
+def page(conn: sa.Connection, project_id: str, *, limit: int | None = None, offset: int = 0) -> list[dict[Any, Any]]:
     """Groups, oldest first, as ``get`` gives them.
 
     :param project_id: only of this project; ALL_PROJECTS: of all
@@ -88,7 +91,7 @@ def page(conn, project_id, *, limit=None, offset=0):
     return _with_members(conn, conn.execute(statement).mappings().all())
 
 
-def _with_members(conn, rows):
+def _with_members(conn: sa.Connection, rows: list[sa.RowMapping]) -> list[dict[Any, Any]]:
     members, administrative = {row['uuid']: [] for row in rows}, {row['uuid']: set() for row in rows}
     c = instance_mappings.c
     if rows:
@@ -101,12 +104,12 @@ def _with_members(conn, rows):
             for row in rows]
 
 
-def _read(row):
+def _read(row: dict[str, Any] | sa.RowMapping) -> dict[Any, Any]:
     found = dict(row)
     return {**found, 'policies': _split(found.pop('policy')), 'metadata': found['metadata'] or {}}
 
 
-def _written(values):
+def _written(values: dict[str, Any]) -> dict[str, Any]:
     """Columns of what ``get`` shows."""
     columns = {name: value for name, value in values.items() if name != 'policies'}
     if 'policies' in values:
@@ -114,11 +117,11 @@ def _written(values):
     return columns
 
 
-def _split(policy):
+def _split(policy: str) -> list[str]:
     return policy.split(',') if policy else []
 
 
-def create(conn, limits, values):
+def create(conn: sa.Connection, limits: quotas.Limits, values: dict[str, Any]) -> dict[str, Any]:
     """A new group; its row as ``get`` gives it.
 
     :param limits: what quotas.limits_of gave for its project
@@ -134,7 +137,8 @@ def create(conn, limits, values):
     return {**_read(row), 'members': [], 'administrative': set()}
 
 
-def update(conn, row, values, limits=None):
+def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
+           limits: quotas.Limits | None = None) -> dict[Any, Any]:
     """Change a group; its row afterwards.
 
     :param row: what get_locked gave in this transaction
@@ -153,7 +157,7 @@ def update(conn, row, values, limits=None):
     return {**row, **values}
 
 
-def _binding(row, values):
+def _binding(row: dict[Any, Any], values: dict[str, Any]) -> str | None:
     """What of the changes binds the members of a group, in words; None when nothing does."""
     for name, what in (('policies', 'its policies'), ('rules', 'its rules'), ('project_id', 'its project')):
         if name in values:
@@ -164,12 +168,12 @@ def _binding(row, values):
     return None
 
 
-def capabilities(metadata):
+def capabilities(metadata: dict[str, str]) -> dict[str, str]:
     """The items of a group's metadata that the policy host-capabilities goes by."""
     return {key: value for key, value in metadata.items() if key.startswith(SCOPE)}
 
 
-def delete(conn, group_id):
+def delete(conn: sa.Connection, group_id: str) -> None:
     """Remove a group; its members go on without it.
 
     :raises ServerGroupNotFound:
@@ -181,7 +185,7 @@ def delete(conn, group_id):
                  .values(server_group_id=None))
 
 
-def room(conn, limits, project_id, group_id, least, most):
+def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: str, least: int, most: int) -> int:
     """How many new servers, from ``least`` to ``most``, may join a group of the project.
 
     The caller holds the project's lock and adds the members in the same transaction.
@@ -204,18 +208,18 @@ def room(conn, limits, project_id, group_id, least, most):
     return min(most, left)
 
 
-def existing(conn, group_ids):
+def existing(conn: sa.Connection, group_ids: Any) -> Any:
     """Those of ``group_ids`` that are there."""
     return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
 
 
-def find(conn, group_id):
+def find(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
     """The row of a group as ``get`` gives it, without its members; None when there is none (any more)."""
     row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
     return None if row is None else _read(row)
 
 
-def member_cells(conn, group_id):
+def member_cells(conn: sa.Connection, group_id: str) -> Any:
     """Uuids of the cells that a group's members are in, a set."""
     return set(conn.execute(sa.select(instance_mappings.c.cell_uuid).where(
         instance_mappings.c.server_group_id == group_id).distinct()).scalars())
@@ -223,12 +227,12 @@ def member_cells(conn, group_id):
 
 # ---- a cell's database -------------------------------------------------------
 
-def lock(conn, group_id):
+def lock(conn: sa.Connection, group_id: str) -> None:
     """No other claim for a member of the group is decided until this transaction ends."""
     engine.lock_row(conn, group_locks, {'group_uuid': group_id})
 
 
-def hosts(conn, group_id, but=None):
+def hosts(conn: sa.Connection, group_id: str, but: Any = None) -> dict[str, int]:
     """Counter {host: members on it, or on their way to it, or that may come back to it}.
 
     :param but: uuid of a server that does not count
@@ -236,7 +240,7 @@ def hosts(conn, group_id, but=None):
     return collections.Counter(host for _, host in places(conn, group_id, but))
 
 
-def places(conn, group_id, but=None):
+def places(conn: sa.Connection, group_id: str, but: Any = None) -> set[tuple[str, str]]:
     """{(member, host)}; a member that moves has two hosts. See ``hosts``."""
     here = sa.select(instances.c.uuid, instances.c.host).where(
         instances.c.server_group_id == group_id, instances.c.host.is_not(None))
@@ -247,7 +251,7 @@ def places(conn, group_id, but=None):
     return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
 
-def localities(conn, hosts):
+def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str]]:
     """{host: its network localities, a frozenset} of those of ``hosts`` that are there.
 
     A host has the one that it reports, and those of its aggregates.
@@ -262,7 +266,7 @@ def localities(conn, hosts):
     return found
 
 
-def locality(own, listed):
+def locality(own: dict[str, Any], listed: list[dict[str, Any]]) -> frozenset[str]:
     """The network localities of a host, a frozenset.
 
     :param own: its capabilities
@@ -272,13 +276,13 @@ def locality(own, listed):
     return frozenset(value for value in values if value)
 
 
-def mentioned(conn):
+def mentioned(conn: sa.Connection) -> set[Any]:
     """Ids of the groups that servers' rows name."""
     return set(conn.execute(sa.select(instances.c.server_group_id).where(
         instances.c.server_group_id.is_not(None)).distinct()).scalars())
 
 
-def forget(conn, group_ids):
+def forget(conn: sa.Connection, group_ids: list[str]) -> None:
     """Servers are in none of these groups any more; removes what the claims had of them."""
     conn.execute(sa.update(instances).where(instances.c.server_group_id.in_(group_ids))
                  .values(server_group_id=None))

@@ -2,6 +2,10 @@
 
 The schedulers follow these rows by change number, so that both reach them without queries of their own.
 """
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova import exception
@@ -14,7 +18,7 @@ from nova.db.tables.cell import services
 _COMPUTE = services.c.topic == 'compute'
 
 
-def of(conn, hosts=None):
+def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
     """{host: zone} of the compute services.
 
     :param hosts: only of these; None: of all
@@ -22,12 +26,12 @@ def of(conn, hosts=None):
     return {host: zone for host, zone, _ in rows(conn, hosts)}
 
 
-def aggregates_of(conn, hosts=None):
+def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
     """{host: [its aggregates, as db.aggregates.described has them]} of the compute services."""
     return {host: listed for host, _, listed in rows(conn, hosts)}
 
 
-def rows(conn, hosts=None):
+def rows(conn: sa.Connection, hosts: list[str] | None = None) -> list[Any]:
     """[(host, zone, aggregates)] of the compute services."""
     statement = sa.select(services.c.host, services.c.availability_zone, services.c.aggregates).where(_COMPUTE)
     if hosts is not None:
@@ -35,7 +39,7 @@ def rows(conn, hosts=None):
     return conn.execute(statement).all()
 
 
-def move(conn, wanted):
+def move(conn: sa.Connection, wanted: dict[str, str]) -> None:
     """Put hosts into the zones {host: zone}; those of other cells are left alone.
 
     The nodes are locked first, which every claim needs: no server can arrive between the look and the write.
@@ -51,7 +55,7 @@ def move(conn, wanted):
     _write_zones(conn, changing)
 
 
-def check(conn, wanted):
+def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
     """Whether ``move`` could be done now, for who moves hosts of several cells.
 
     :raises HostHasServers:
@@ -61,7 +65,7 @@ def check(conn, wanted):
         _refuse_busy(conn, changing)
 
 
-def _refuse_busy(conn, changing):
+def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
     for column in (instances.c.host, migrations.c.held_host):        # servers, and those on their way
         busy = sa.select(column).where(column.in_(list(changing))).limit(1)
         found = conn.execute(busy).scalar()
@@ -69,7 +73,7 @@ def _refuse_busy(conn, changing):
             raise exception.HostHasServers(host=found)
 
 
-def describe(conn, wanted):
+def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """Let hosts' rows say their aggregates {host: [those of db.aggregates.described]}; what changed of it.
 
     One statement for all hosts that are in the same aggregates.
@@ -85,7 +89,7 @@ def describe(conn, wanted):
     return changing
 
 
-def mend(conn, wanted):
+def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
     """Write the zones {host: zone} where the rows say another one, also of servers; {host: zone} of those hosts."""
     changing = _changing(of(conn, list(wanted)), wanted)
     _write_zones(conn, changing)
@@ -94,31 +98,31 @@ def mend(conn, wanted):
     return changing
 
 
-def current(host):
+def current(host: str) -> Any:
     """The zone of a host as a value in a statement: what is written is true, whatever a scheduler believes."""
     return sa.select(services.c.availability_zone).where(services.c.host == host, _COMPUTE).scalar_subquery()
 
 
-def _changing(present, wanted):
+def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Of {host: value} what the hosts that are present have differently."""
     return {host: value for host, value in wanted.items() if present.get(host, value) != value}
 
 
-def _by_zone(changing):
+def _by_zone(changing: dict[str, str]) -> dict[str, list[str]]:
     found = {}
     for host, zone in changing.items():
         found.setdefault(zone, []).append(host)
     return found
 
 
-def _write_zones(conn, changing):
+def _write_zones(conn: sa.Connection, changing: dict[str, str]) -> None:
     for zone, hosts in _by_zone(changing).items():
         conn.execute(sa.update(services).where(services.c.host.in_(hosts), _COMPUTE)
                      .values(availability_zone=zone))
     _mark(conn, list(changing))
 
 
-def _mark(conn, hosts):
+def _mark(conn: sa.Connection, hosts: list[str]) -> None:
     """The schedulers look at these hosts anew."""
     if hosts:
         conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts))

@@ -1,4 +1,9 @@
 """Flavors, their extra specs and the projects that may use the private ones."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import context as nova_context
@@ -7,6 +12,9 @@ from nova import utils
 from nova.db import engine
 from nova.db.tables.api import flavor_projects
 from nova.db.tables.api import flavors
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import FlavorsRow
 
 # sort keys of the API -> columns
 SORT_KEYS = {
@@ -17,7 +25,7 @@ SORT_KEYS = {
 }
 
 
-def visible_to(project_id):
+def visible_to(project_id: Any) -> Any:
     """The condition of what a project may see and use: public flavors, and private ones it was given.
 
     :param project_id: NO_PROJECT sees the public ones
@@ -33,7 +41,7 @@ _GET_VISIBLE = _GET.where(visible_to(sa.bindparam('key_project_id')))
 _GET_PUBLIC = _GET.where(visible_to(nova_context.NO_PROJECT))
 
 
-def get(conn, flavor_id, project_id):
+def get(conn: sa.Connection, flavor_id: str, project_id: nova_context.Projects | str) -> FlavorsRow:
     """A flavor by the id that users know.
 
     :param project_id: only if this project may use it; NO_PROJECT: if everybody may; ALL_PROJECTS: in any case
@@ -51,8 +59,10 @@ def get(conn, flavor_id, project_id):
     return dict(row)
 
 
-def page(conn, *, project_id, is_public=None, min_memory_mb=None, min_root_gb=None, name=None,
-         sort_key='flavorid', descending=False, marker=None, limit=None):
+def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_public: bool | None = None,
+         min_memory_mb: int | None = None, min_root_gb: int | None = None, name: str | None = None,
+         sort_key: str = 'flavorid', descending: bool = False, marker: str | None = None,
+         limit: int | None = None) -> list[sa.RowMapping]:
     """One page of flavors.
 
     :param project_id: only what this project may use; NO_PROJECT: what everybody may; ALL_PROJECTS: all
@@ -80,7 +90,7 @@ def page(conn, *, project_id, is_public=None, min_memory_mb=None, min_root_gb=No
     return conn.execute(statement).mappings().all()
 
 
-def _after(conn, column, descending, marker, conditions):
+def _after(conn: sa.Connection, column: Any, descending: bool, marker: str, conditions: list[Any]) -> Any:
     """The condition of what comes after a flavor in the order of a column, then of id; NULL sorts first."""
     found = conn.execute(sa.select(column, flavors.c.id)
                          .where(flavors.c.flavor_id == marker, *conditions)).first()
@@ -96,7 +106,7 @@ def _after(conn, column, descending, marker, conditions):
     return sa.or_(same, later)
 
 
-def create(conn, values):
+def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
     """A new flavor; the row. ``values``: columns, ``flavor_id`` and ``name`` among them.
 
     :raises FlavorExists: its id or its name is taken
@@ -111,7 +121,7 @@ def create(conn, values):
     return get(conn, row['flavor_id'], nova_context.ALL_PROJECTS)
 
 
-def update(conn, flavor_id, values):
+def update(conn: sa.Connection, flavor_id: str, values: dict[str, Any]) -> FlavorsRow:
     """Change columns; the row afterwards.
 
     :raises FlavorNotFound:
@@ -123,14 +133,14 @@ def update(conn, flavor_id, values):
     return get(conn, flavor_id, nova_context.ALL_PROJECTS)
 
 
-def delete(conn, flavor_id):
+def delete(conn: sa.Connection, flavor_id: str) -> None:
     """:raises FlavorNotFound: it is not there"""
     if not conn.execute(sa.delete(flavors).where(flavors.c.flavor_id == flavor_id)).rowcount:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
     conn.execute(sa.delete(flavor_projects).where(flavor_projects.c.flavor_id == flavor_id))
 
 
-def change_extra_specs(conn, flavor_id, change):
+def change_extra_specs(conn: sa.Connection, flavor_id: str, change: Callable[..., Any]) -> dict[str, str]:
     """Replace the extra specs by ``change(extra_specs)``; returns them.
 
     :raises FlavorNotFound:
@@ -145,21 +155,21 @@ def change_extra_specs(conn, flavor_id, change):
     return specs
 
 
-def projects(conn, flavor_id):
+def projects(conn: sa.Connection, flavor_id: str) -> list[str]:
     """Ids of the projects that have access to a private flavor."""
     return list(conn.execute(sa.select(flavor_projects.c.project_id)
                              .where(flavor_projects.c.flavor_id == flavor_id)
                              .order_by(flavor_projects.c.project_id)).scalars())
 
 
-def add_project(conn, flavor_id, project_id):
+def add_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
     """:raises FlavorAccessExists: it has access already"""
     row = {'flavor_id': flavor_id, 'project_id': project_id}
     if not engine.insert_ignore(conn, flavor_projects, row).rowcount:
         raise exception.FlavorAccessExists(**row)
 
 
-def remove_project(conn, flavor_id, project_id):
+def remove_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
     """:raises FlavorAccessNotFound: it has no access"""
     if not conn.execute(sa.delete(flavor_projects).where(
             flavor_projects.c.flavor_id == flavor_id,

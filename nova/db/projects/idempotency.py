@@ -1,12 +1,21 @@
 """Answers that are given again: rows of requests that came with an Idempotency-Key."""
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
 from nova.db.tables.api import idempotency_keys as table
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import IdempotencyKeysRow
 
-def begin(conn, project_id, key_hash, request_hash, now):
+
+def begin(conn: sa.Connection, project_id: str, key_hash: str, request_hash: str,
+          now: datetime) -> IdempotencyKeysRow | None:
     """Make the row of a request that begins; None when it was made here, else the row that was there, as a dict.
 
     :raises RetryRequest: the row that was there is gone, its request was refused; ask again
@@ -22,28 +31,28 @@ def begin(conn, project_id, key_hash, request_hash, now):
     return dict(row)
 
 
-def take_over(conn, row, now):
+def take_over(conn: sa.Connection, row: IdempotencyKeysRow, now: datetime) -> bool:
     """Begin again what another process began and never finished; False when somebody else was faster."""
     found = conn.execute(sa.update(table).where(
         *_is(row['project_id'], row['key_hash'], row['tried_at']), table.c.answer.is_(None)).values(tried_at=now))
     return bool(found.rowcount)
 
 
-def finish(conn, project_id, key_hash, tried_at, answer):
+def finish(conn: sa.Connection, project_id: str, key_hash: str, tried_at: datetime, answer: str) -> None:
     """Keep the answer of an attempt, unless another one has taken over."""
     conn.execute(sa.update(table).where(*_is(project_id, key_hash, tried_at)).values(answer=answer))
 
 
-def forget(conn, project_id, key_hash, tried_at):
+def forget(conn: sa.Connection, project_id: str, key_hash: str, tried_at: datetime) -> None:
     """An attempt was refused: the request may be sent again with this key, unless another attempt has taken over."""
     conn.execute(sa.delete(table).where(*_is(project_id, key_hash, tried_at)))
 
 
-def expire(conn, before):
+def expire(conn: sa.Connection, before: datetime) -> int:
     """Remove the rows of requests that came before a time; their number."""
     return conn.execute(sa.delete(table).where(table.c.created_at < before)).rowcount
 
 
-def _is(project_id, key_hash, tried_at=None):
+def _is(project_id: str, key_hash: str, tried_at: datetime | None = None) -> list[Any]:
     found = [table.c.project_id == project_id, table.c.key_hash == key_hash]
     return found if tried_at is None else [*found, table.c.tried_at == tried_at]

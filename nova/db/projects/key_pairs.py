@@ -1,4 +1,8 @@
 """Key pairs of users: the public halves."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import exception
@@ -7,8 +11,11 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.tables.api import key_pairs
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import KeyPairsRow
 
-def get(conn, user_id, name):
+
+def get(conn: sa.Connection, user_id: str, name: str) -> KeyPairsRow:
     """A key pair of a user.
 
     :raises KeypairNotFound:
@@ -19,7 +26,8 @@ def get(conn, user_id, name):
     return row
 
 
-def page(conn, user_id, *, marker=None, limit=None):
+def page(conn: sa.Connection, user_id: str, *, marker: str | None = None,
+         limit: int | None = None) -> list[sa.RowMapping]:
     """One page of a user's key pairs, by name.
 
     :param marker: name of the last one of the page before
@@ -35,13 +43,13 @@ def page(conn, user_id, *, marker=None, limit=None):
     return conn.execute(statement.order_by(key_pairs.c.name).limit(limit)).mappings().all()
 
 
-def check_name(conn, user_id, name):
+def check_name(conn: sa.Connection, user_id: str, name: str) -> None:
     """:raises KeypairExists: the user has one of this name"""
     if statements.first(conn, key_pairs, user_id=user_id, name=name) is not None:
         raise exception.KeypairExists(name=name)
 
 
-def create(conn, user_id, name, type_, fingerprint, public_key):
+def create(conn: sa.Connection, user_id: str, name: str, type_: str, fingerprint: str, public_key: str) -> KeyPairsRow:
     """A new key pair; the row.
 
     :raises KeypairExists: the user has one of this name
@@ -53,7 +61,7 @@ def create(conn, user_id, name, type_, fingerprint, public_key):
     return get(conn, user_id, name)
 
 
-def delete(conn, user_id, name):
+def delete(conn: sa.Connection, user_id: str, name: str) -> None:
     """:raises KeypairNotFound: it is not there"""
     if not conn.execute(sa.delete(key_pairs).where(
             key_pairs.c.user_id == user_id, key_pairs.c.name == name)).rowcount:

@@ -3,6 +3,11 @@
 Usage is what instance_mappings holds: counted under a lock of the project's row, so that parallel requests cannot
 exceed a limit together, and nothing has to be released.
 """
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 import sqlalchemy as sa
 
 from nova import context as nova_context
@@ -24,18 +29,19 @@ COUNTED = ('instances', 'cores', 'ram')
 UNLIMITED = -1
 
 
-def configured(conf):
+def configured(conf: ConfigOpts) -> dict[str, int]:
     """{resource: limit} of the configuration."""
     options = conf.quota
     return {name: options[name] for name in RESOURCES}
 
 
-def defaults(conn, conf):
+def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
     """{resource: limit} of a project that has none of its own: the default class, or the configuration."""
     return configured(conf) | class_limits(conn, DEFAULT_CLASS)
 
 
-def class_limits(conn, class_name, resources=RESOURCES):
+def class_limits(conn: sa.Connection, class_name: str,
+                 resources: dict[str, int] | tuple[Any, ...] = RESOURCES) -> dict[str, int]:
     """{resource: limit} that a quota class sets, of some resources."""
     rows = conn.execute(sa.select(quota_classes.c.resource, quota_classes.c.hard_limit)
                         .where(quota_classes.c.class_name == class_name))
@@ -48,11 +54,11 @@ class Limits(dict):
     users   {user id: {resource: limit}} of those who have some of their own
     """
 
-    def __init__(self, limits, users):
+    def __init__(self, limits: dict[str, int], users: dict[str, Any]) -> None:
         super().__init__(limits)
         self.users = users
 
-    def of(self, user_id):
+    def of(self, user_id: str) -> dict[str, int]:
         """{resource: limit} of one user."""
         return {**self, **self.users.get(user_id, {})}
 
@@ -64,7 +70,8 @@ _LIMITS = sa.union_all(
     .where(quota_classes.c.class_name == DEFAULT_CLASS))
 
 
-def limits_of(conn, conf, project_id, user_id=None):
+def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
+              user_id: str | None = None) -> Limits | dict[str, int]:
     """The Limits of a project, or {resource: limit} of one user in it."""
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits, users = configured(conf), {}
@@ -77,14 +84,14 @@ def limits_of(conn, conf, project_id, user_id=None):
     return found if user_id is None else found.of(user_id)
 
 
-def own_limits(conn, project_id, resources):
+def own_limits(conn: sa.Connection, project_id: str, resources: tuple[Any, ...]) -> dict[str, int]:
     """{resource: limit} that is set for a whole project, of some resources."""
     rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
         quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
-def set_limits(conn, project_id, limits, user_id=None):
+def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], user_id: Any = None) -> None:
     """Store limits of a project, or of one user in it."""
     owner = WHOLE_PROJECT if user_id is None else user_id
     for resource, limit in limits.items():
@@ -94,7 +101,8 @@ def set_limits(conn, project_id, limits, user_id=None):
             engine.insert_ignore(conn, quotas, {**key, 'hard_limit': limit})
 
 
-def delete_limits(conn, project_id, user_id=None, resources=RESOURCES):
+def delete_limits(conn: sa.Connection, project_id: str, user_id: Any = None,
+                  resources: tuple[str, ...] = RESOURCES) -> None:
     """Back to the defaults: a project with its users, or one user."""
     mine = sa.and_(quotas.c.project_id == nova_context.the_project(project_id), quotas.c.resource.in_(resources))
     if user_id is not None:
@@ -102,7 +110,7 @@ def delete_limits(conn, project_id, user_id=None, resources=RESOURCES):
     conn.execute(sa.delete(quotas).where(mine))
 
 
-def set_class_limits(conn, class_name, limits):
+def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int]) -> None:
     """Store limits of a quota class."""
     for resource, limit in limits.items():
         mine = sa.and_(quota_classes.c.class_name == class_name, quota_classes.c.resource == resource)
@@ -111,12 +119,12 @@ def set_class_limits(conn, class_name, limits):
                 'class_name': class_name, 'resource': resource, 'hard_limit': limit})
 
 
-def usage(conn, project_id, user_id=None):
+def usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> dict[str, int]:
     """{'instances', 'cores', 'ram'} that a project's servers use, or one user's in it."""
     return _usage(conn, project_id, user_id)
 
 
-def project_usage(conn, project_id, user_id=None):
+def project_usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> dict[str, int]:
     """{resource: number in use} of everything that is counted; key pairs belong to users alone."""
     used = _usage(conn, project_id, user_id)
     if user_id is not None:
@@ -125,7 +133,7 @@ def project_usage(conn, project_id, user_id=None):
     return used
 
 
-def server_group_usage(conn, project_id, user_id=None):
+def server_group_usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> int:
     statement = sa.select(sa.func.count()).select_from(server_groups).where(
         server_groups.c.project_id == nova_context.the_project(project_id))
     if user_id is not None:
@@ -133,7 +141,7 @@ def server_group_usage(conn, project_id, user_id=None):
     return conn.execute(statement).scalar()
 
 
-def key_pair_usage(conn, user_id):
+def key_pair_usage(conn: sa.Connection, user_id: str) -> int:
     statement = sa.select(sa.func.count()).select_from(key_pairs).where(key_pairs.c.user_id == user_id)
     return conn.execute(statement).scalar()
 
@@ -145,18 +153,19 @@ _USED = sa.select(
 _USED_BY = _USED.where(instance_mappings.c.user_id == sa.bindparam('of_user'))
 
 
-def _usage(conn, project_id, user_id):
+def _usage(conn: sa.Connection, project_id: str, user_id: Any) -> dict[str, int]:
     statement = _USED if user_id is None else _USED_BY
     of = {'of_project': nova_context.the_project(project_id)} | ({} if user_id is None else {'of_user': user_id})
     return dict(zip(COUNTED, map(int, conn.execute(statement, of).one())))
 
 
-def lock(conn, project_id):
+def lock(conn: sa.Connection, project_id: str) -> None:
     """Let no other transaction of the project check a quota until this one ends. SQLite has one writer anyway."""
     engine.lock_row(conn, quota_locks, {'project_id': project_id})
 
 
-def check_and_use(conn, limits, project_id, user_id, count, vcpus_each, memory_mb_each):
+def check_and_use(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, count: int, vcpus_each: int,
+                  memory_mb_each: int) -> None:
     """Refuse servers that exceed the quota of the project, or of the user in it; the caller inserts their
     instance_mappings afterwards, in the same transaction.
 
@@ -170,7 +179,8 @@ def check_and_use(conn, limits, project_id, user_id, count, vcpus_each, memory_m
         _refuse_over(bounds, used, wanted)
 
 
-def fit(conn, limits, project_id, user_id, least, most, vcpus_each, memory_mb_each):
+def fit(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, least: int, most: int, vcpus_each: int,
+        memory_mb_each: int) -> int:
     """How many servers, from ``least`` to ``most``, the quota leaves room for; as check_and_use.
 
     :raises QuotaExceeded: fewer than ``least``
@@ -186,7 +196,8 @@ def fit(conn, limits, project_id, user_id, least, most, vcpus_each, memory_mb_ea
     return count
 
 
-def _bounds(conn, limits, project_id, user_id):
+def _bounds(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str,
+            user_id: str) -> list[tuple[Any, dict[str, int]]]:
     """[(limits, usage)] of the project and, where the user has limits of its own there, of the user in it."""
     found = [(limits, _usage(conn, project_id, None))]
     own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
@@ -196,7 +207,8 @@ def _bounds(conn, limits, project_id, user_id):
     return found
 
 
-def check_and_grow(conn, limits, project_id, uuid, vcpus, memory_mb):
+def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str, uuid: str, vcpus: int,
+                   memory_mb: int) -> None:
     """Refuse a larger size of a server that exceeds its project's quota; else the quota counts it from now on.
 
     A smaller size changes nothing before set_size says that it is there.
@@ -215,13 +227,13 @@ def check_and_grow(conn, limits, project_id, uuid, vcpus, memory_mb):
     set_size(conn, uuid, *most)
 
 
-def set_size(conn, uuid, vcpus, memory_mb):
+def set_size(conn: sa.Connection, uuid: str, vcpus: int, memory_mb: int) -> None:
     """What the quota of its project counts of a server from now on."""
     conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
         vcpus=vcpus, memory_mb=memory_mb))
 
 
-def _refuse_over(limits, used, wanted):
+def _refuse_over(limits: Limits | dict[str, int], used: dict[str, int], wanted: dict[str, int]) -> None:
     """:raises QuotaExceeded: naming every resource of ``wanted`` of which there is not enough"""
     over = [name for name in wanted
             if wanted[name] > 0 and limits[name] >= 0 and used[name] + wanted[name] > limits[name]]
@@ -231,7 +243,7 @@ def _refuse_over(limits, used, wanted):
             used=', '.join(str(used[name]) for name in over), limit=', '.join(str(limits[name]) for name in over))
 
 
-def check_server_groups(conn, limits, project_id, user_id):
+def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, user_id: str) -> None:
     """Refuse one more server group of a project, or of the user in it; the caller inserts it in the same transaction.
 
     :param limits: what limits_of gave for the project
@@ -245,7 +257,7 @@ def check_server_groups(conn, limits, project_id, user_id):
                 raise exception.LimitExceeded(resource='server groups', limit=limit)
 
 
-def check_key_pairs(conn, limits, user_id):
+def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
     """Refuse one more key pair of a user; the caller inserts it in the same transaction.
 
     :raises LimitExceeded:
@@ -256,7 +268,7 @@ def check_key_pairs(conn, limits, user_id):
     look_at_key_pairs(conn, limits, user_id)
 
 
-def look_at_key_pairs(conn, limits, user_id):
+def look_at_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
     """The same before work is begun: others may be faster.
 
     :raises LimitExceeded:

@@ -1,4 +1,6 @@
 """What projects have used of their request rates: one time a row and project, shared by all API processes."""
+from __future__ import annotations
+
 import sqlalchemy as sa
 
 from nova.db import engine
@@ -9,7 +11,7 @@ class NotTaken(Exception):
     """A row is used up or missing; the transaction must end without a change."""
 
 
-def take(conn, owner, steps, now):
+def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now: int) -> None:
     """Take one request from every row, in one UPDATE.
 
     :param steps: {name: (microseconds of one request, microseconds of all)}
@@ -27,13 +29,13 @@ def take(conn, owner, steps, now):
         raise NotTaken
 
 
-def begin(conn, owner, names, now):
+def begin(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]], now: int) -> None:
     """Rows that are not there yet, with all of their requests left."""
     for name in sorted(names):
         engine.insert_ignore(conn, rate_limits, {'owner': owner, 'name': name, 'full_at': now})
 
 
-def full_at(conn, owner, names):
+def full_at(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]]) -> dict[str, int]:
     """{name: microseconds since the epoch when all of a row is given back}."""
     table = rate_limits
     rows = conn.execute(sa.select(table.c.name, table.c.full_at).where(
@@ -41,6 +43,6 @@ def full_at(conn, owner, names):
     return {row.name: row.full_at for row in rows}
 
 
-def prune(conn, now):
+def prune(conn: sa.Connection, now: int) -> None:
     """Remove what says nothing any more: all of it is given back."""
     conn.execute(sa.delete(rate_limits).where(rate_limits.c.full_at < now))

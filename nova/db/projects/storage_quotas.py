@@ -2,7 +2,12 @@
 
 What is used is counted in the rows of images, volumes and snapshots, under the lock of the project's row.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
 
 from nova import exception
 from nova.db.projects import quotas
@@ -13,31 +18,31 @@ VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes')
 UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB'}      # of a limit; else a number
 
 
-def configured(conf) -> dict[str, int]:
+def configured(conf: ConfigOpts) -> dict[str, int]:
     """{resource: limit} of the configuration; there is one number for volumes and for snapshots."""
     images, most = conf.quota, conf.volume
     return {**{name: images[name] for name in IMAGES}, 'volumes': most.volumes, 'snapshots': most.volumes,
             'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes}
 
 
-def defaults(conn, conf) -> dict[str, int]:
+def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
     """{resource: limit} of a project that has none of its own; -1: no limit."""
     found = configured(conf)
     return found | quotas.class_limits(conn, quotas.DEFAULT_CLASS, found)
 
 
-def of_project(conn, conf, project_id: str) -> dict[str, int]:
+def of_project(conn: Connection, conf: ConfigOpts, project_id: str) -> dict[str, int]:
     """{resource: limit} of a project, in the units of UNITS; -1: no limit."""
     return defaults(conn, conf) | quotas.own_limits(conn, project_id, (*IMAGES, *VOLUMES))
 
 
-def of_images(conf, conn, project_id: str) -> dict[str, int]:
+def of_images(conf: ConfigOpts, conn: Connection, project_id: str) -> dict[str, int]:
     """{resource: limit} of IMAGES, sizes in bytes."""
     limits = of_project(conn, conf, project_id)
     return {name: limits[name] * (MIB if name in UNITS and limits[name] > 0 else 1) for name in IMAGES}
 
 
-def unlimited(conn, project_id: str) -> dict[str, int]:
+def unlimited(conn: Connection, project_id: str) -> dict[str, int]:
     """The limits of a store that asks no quota."""
     return dict.fromkeys(IMAGES, quotas.UNLIMITED)
 

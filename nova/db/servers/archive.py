@@ -3,6 +3,11 @@
 A delete moves a server's row to the history, which changes-since, deleted=true and usage reports read. The archive is
 one step further: rows that only an administrator with SQL reads, until they are purged.
 """
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db.services import task_log
@@ -14,12 +19,15 @@ from nova.db.tables.cell import metadata
 from nova.db.tables.cell import migrations
 from nova.db.tables.shadow import SHADOWS
 
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+
 BATCH = 100                      # servers of one transaction: short locks, and few enough parameters for SQLite
 PURGE_BATCH = 1000               # rows of one transaction that removes
 FREE = frozenset({'pci_devices'})      # tables whose rows without a server are right: what nobody uses
 
 
-def servers(db, before=None, limit=None):
+def servers(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
     """Move servers that were deleted, with their actions, events and migrations, to the shadow tables.
 
     :param before: only those deleted before this time
@@ -37,7 +45,7 @@ def servers(db, before=None, limit=None):
     return moved
 
 
-def _servers(conn, before, limit):
+def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = instances_history
     # Locked: of two that archive at once, the second one waits and finds other rows.
     asked = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
@@ -63,12 +71,12 @@ def _servers(conn, before, limit):
     return moved
 
 
-def _chunks(values, size=PURGE_BATCH):
+def _chunks(values: dict[int, datetime] | list[int | str], size: int = PURGE_BATCH) -> list[list[int | str]]:
     values = list(values)
     return [values[start:start + size] for start in range(0, len(values), size)]
 
 
-def _owned(conn, table, column, owners):
+def _owned(conn: sa.Connection, table: sa.Table, column: Any, owners: list[int | str]) -> dict[int, Any]:
     """{id: owner} of the rows that belong to these."""
     found = {}
     for some in _chunks(owners):
@@ -76,7 +84,7 @@ def _owned(conn, table, column, owners):
     return found
 
 
-def _move(conn, original, key, gone_at):
+def _move(conn: sa.Connection, original: sa.Table, key: Any, gone_at: dict[int, datetime]) -> int:
     """Move the rows of these keys; how many."""
     names = [column.name for column in original.columns]
     shadow, moved = SHADOWS[original], 0
@@ -88,12 +96,12 @@ def _move(conn, original, key, gone_at):
     return moved
 
 
-def audits(db, before=None, limit=None):
+def audits(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
     """Move records of usage audits that are done to their shadow table; as ``servers``."""
     return db.run(_audits, before, limit)
 
 
-def _audits(conn, before, limit):
+def _audits(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = tables_usage.task_log
     asked = sa.select(table).where(table.c.state == task_log.DONE).order_by(table.c.period_ending).with_for_update()
     if before is not None:
@@ -108,7 +116,7 @@ def _audits(conn, before, limit):
     return {table.name: len(rows)}
 
 
-def purge(db, before=None):
+def purge(db: Database, before: datetime | None = None) -> dict[Any, int]:
     """Remove what stands in the shadow tables, all or what was gone before a time; {name of the table: rows}."""
     removed = {}
     for shadow in SHADOWS.values():
@@ -120,7 +128,7 @@ def purge(db, before=None):
     return removed
 
 
-def _purge(conn, shadow, before):
+def _purge(conn: sa.Connection, shadow: sa.Table, before: datetime | None) -> int:
     asked = sa.select(shadow.c.shadow_id).order_by(shadow.c.gone_at).limit(PURGE_BATCH)
     if before is not None:
         asked = asked.where(shadow.c.gone_at < before)
@@ -128,7 +136,7 @@ def _purge(conn, shadow, before):
     return conn.execute(sa.delete(shadow).where(shadow.c.shadow_id.in_(keys))).rowcount if keys else 0
 
 
-def without_server(conn, delete=False):
+def without_server(conn: sa.Connection, delete: bool = False) -> dict[Any, int]:
     """{name of the table: rows} that name no server though they must; with ``delete`` they are removed."""
     found = {}
     for table in metadata.sorted_tables:

@@ -1,4 +1,7 @@
 """Block device mappings of servers."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -8,11 +11,14 @@ from nova.db import statements
 from nova.db.tables.cell import block_device_mappings
 from nova.db.tables.cell import instances
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import BlockDeviceMappingsRow
+
 _OF_MANY = sa.select(block_device_mappings).where(block_device_mappings.c.instance_uuid.in_(
     sa.bindparam('uuids', expanding=True))).order_by(block_device_mappings.c.id)
 
 
-def insert(conn, instance_uuid, devices):
+def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]]) -> None:
     """Store the block devices of a server: a list of {column: value}."""
     if devices:
         names = {name for device in devices for name in device}
@@ -21,7 +27,7 @@ def insert(conn, instance_uuid, devices):
              **dict.fromkeys(names), **device, 'instance_uuid': instance_uuid} for device in devices])
 
 
-def by_instances(conn, uuids):
+def by_instances(conn: sa.Connection, uuids: Any) -> Any:
     """{instance uuid: [row]} of several servers; each has an entry."""
     found = {uuid: [] for uuid in uuids}
     for row in conn.execute(_OF_MANY, {'uuids': list(uuids)}).mappings():
@@ -29,45 +35,45 @@ def by_instances(conn, uuids):
     return found
 
 
-def by_instance(conn, uuid):
+def by_instance(conn: sa.Connection, uuid: str) -> list[BlockDeviceMappingsRow]:
     """Rows of one server, in the order of their making."""
     return statements.rows(conn, block_device_mappings, ('id',), instance_uuid=uuid)
 
 
-def by_volume(conn, volume_id):
+def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:
     """Rows of all servers that a volume is attached to."""
     return statements.rows(conn, block_device_mappings, ('id',), volume_id=volume_id)
 
 
-def get(conn, uuid):
+def get(conn: sa.Connection, uuid: str) -> BlockDeviceMappingsRow | None:
     """The row of a device, None when it is gone."""
     return statements.first(conn, block_device_mappings, uuid=uuid)
 
 
-def update(conn, uuid, values):
+def update(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> bool:
     """Write columns of a device; False when it is gone."""
     return bool(statements.update(conn, block_device_mappings, values, uuid=uuid))
 
 
-def lock(conn, uuid):
+def lock(conn: sa.Connection, uuid: str) -> BlockDeviceMappingsRow | None:
     """The row of a device once nobody else writes into it, until the transaction ends; None when it is gone."""
     row = conn.execute(sa.select(block_device_mappings).where(
         block_device_mappings.c.uuid == uuid).with_for_update()).mappings().first()
     return row and dict(row)
 
 
-def delete(conn, uuid):
+def delete(conn: sa.Connection, uuid: str) -> bool:
     """Remove a device; False when it was gone."""
     return bool(statements.delete(conn, block_device_mappings, uuid=uuid))
 
 
-def shown(rows):
+def shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the server's row keeps of its volumes (instances.volumes)."""
     return [{'id': row['volume_id'], 'delete_on_termination': row['delete_on_termination']}
             for row in rows if row['volume_id']]
 
 
-def show_volumes(conn, instance_uuid):
+def show_volumes(conn: sa.Connection, instance_uuid: str) -> list[BlockDeviceMappingsRow]:
     """Write into a server's row which volumes it has; the rows of its devices."""
     rows = by_instance(conn, instance_uuid)
     statements.update(conn, instances, {'volumes': shown(rows), 'updated_at': utils.utcnow()}, uuid=instance_uuid)

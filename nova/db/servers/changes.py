@@ -1,4 +1,9 @@
 """What changed since a moment: the rows of servers by the time of their last change, those deleted among them."""
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova import context as nova_context
@@ -8,7 +13,8 @@ from nova.db.tables.cell import instances_history
 COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state', 'power_state', 'progress')
 
 
-def since(conn, moment, *, project_id, category=None, limit=1000):
+def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Projects | str,
+          category: str | None = None, limit: int = 1000) -> list[dict[Any, Any]]:
     """Rows changed at or after a moment, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
 
     :param moment: naive UTC datetime

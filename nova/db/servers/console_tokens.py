@@ -1,6 +1,9 @@
 """Console tokens: what opens a console for a while."""
+from __future__ import annotations
+
 import datetime
 import hashlib
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -9,14 +12,17 @@ from nova import utils
 from nova.db.tables.cell import instances
 from nova.db.tables.console import console_auth_tokens as table
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ConsoleAuthTokensRow
+
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def _hash(token):
+def _hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def insert(conn, token, ttl_s, values):
+def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, str]) -> None:
     """Store a token that is good for so many seconds.
 
     :param values: the other columns of the table
@@ -26,7 +32,7 @@ def insert(conn, token, ttl_s, values):
                                          expires_at=now + datetime.timedelta(seconds=ttl_s), **values))
 
 
-def get(conn, token):
+def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
     """The row of a token that is good: not expired, and its server is where it was when the token was made.
 
     :raises ConsoleTokenNotFound:
@@ -40,11 +46,11 @@ def get(conn, token):
     return dict(row)
 
 
-def delete(conn, *instance_uuids):
+def delete(conn: sa.Connection, *instance_uuids: str) -> None:
     """Nothing opens a console of these servers any more."""
     conn.execute(_DELETE, {'uuids': list(instance_uuids)})
 
 
-def expire(conn):
+def expire(conn: sa.Connection) -> int:
     """Remove those whose time is over; their number."""
     return conn.execute(sa.delete(table).where(table.c.expires_at <= utils.utcnow())).rowcount

@@ -1,5 +1,8 @@
 """What events of servers need from a cell's database beside the server's row."""
+from __future__ import annotations
+
 import functools
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -10,13 +13,18 @@ from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.tables.cell import instance_actions
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.tables.rows import InstancesRow
+    from nova.states import Action
+
 _OPEN = sa.select(*(instance_actions.c[name] for name in (
     'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(
     instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), instance_actions.c.finished_at.is_(None)).order_by(
     instance_actions.c.id)
 
 
-def row(conn, uuid):
+def row(conn: sa.Connection, uuid: str) -> InstancesRow | None:
     """The row of a server, from the history when it is deleted; None when nothing is known of it."""
     found = instances.get_many(conn, [uuid]).get(uuid)
     if found is not None or not history.deleted(conn, [uuid]):
@@ -24,18 +32,18 @@ def row(conn, uuid):
     return history.get(conn, uuid)
 
 
-def open_actions(conn, uuid):
+def open_actions(conn: sa.Connection, uuid: str) -> list[dict[Any, Any]]:
     """The open actions of a server, oldest first, as dicts."""
     return [dict(found) for found in conn.execute(_OPEN, {'of_uuid': uuid}).mappings()]
 
 
-def begun(conn, ctx, action, before, row):
+def begun(conn: sa.Connection, ctx: RequestContext, action: Action, before: InstancesRow, row: InstancesRow) -> None:
     """The caller's observer hears of an action that has begun, once that is committed."""
     about = attached(conn, row['uuid'], ctx.observer)
     engine.after_commit(conn, functools.partial(ctx.observer.begun, ctx, action, before, row, about))
 
 
-def attached(conn, uuid, notifier):
+def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, list[dict[str, Any]]]:
     """{'devices': rows, 'shares': rows} of a server, as far as events are configured to name them."""
     found = {}
     if notifier.devices:
@@ -45,7 +53,7 @@ def attached(conn, uuid, notifier):
     return found
 
 
-def read_attached(db, uuid, notifier):
+def read_attached(db: engine.Database, uuid: str, notifier: Any) -> dict[str, list[dict[str, Any]]]:
     """``attached``, read from the database of its cell where there is something to name."""
     if not (notifier.devices or notifier.shares):
         return {}

@@ -1,4 +1,9 @@
 """The history of deleted servers: read by changes-since, deleted=true and usage reports; expires by itself."""
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import exception
@@ -7,8 +12,11 @@ from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances_history
 from nova.db.tables.cell import migrations
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstancesRow
 
-def get(conn, uuid):
+
+def get(conn: sa.Connection, uuid: str) -> InstancesRow:
     """The row of a deleted server.
 
     :raises InstanceNotFound:
@@ -19,13 +27,13 @@ def get(conn, uuid):
     return dict(row)
 
 
-def deleted(conn, uuids):
+def deleted(conn: sa.Connection, uuids: list[str]) -> set[str]:
     """Those of ``uuids`` that are known to be deleted."""
     statement = sa.select(instances_history.c.uuid).where(instances_history.c.uuid.in_(uuids))
     return set(conn.execute(statement).scalars())
 
 
-def expire(conn, before, limit=500):
+def expire(conn: sa.Connection, before: datetime, limit: int = 500) -> int:
     """Remove servers that were deleted before this time, with their actions; the number removed, at most ``limit``."""
     table = instances_history
     uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before)

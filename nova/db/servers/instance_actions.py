@@ -1,6 +1,9 @@
 """Instance actions and their events: the record of what was done to a server, and of what is being done."""
+from __future__ import annotations
+
 import datetime
 import functools
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -14,13 +17,18 @@ from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
 from nova.runtime import metrics
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
+
 DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
 TOLD = 'told'           # among the arguments of an action: {name: value} for events of it, of no use to do it again
 UNTAKEN_S = 120         # one that nobody has begun: its message was lost with the service that had taken it
 
 
-def insert(conn, ctx, uuids, action, *, arguments=None, deadline_s=UNTAKEN_S, owner=None, finished=False,
-           message=None):
+def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
+           arguments: dict[str, Any] | None = None, deadline_s: int = UNTAKEN_S, owner: str | None = None,
+           finished: bool = False, message: Any = None) -> None:
     """Record an action on servers; it is open (in progress) unless ``finished``."""
     now = utils.utcnow()
     conn.execute(statements.insert(instance_actions), [dict(
@@ -35,23 +43,24 @@ _OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), ins
 _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
-def _which(of_request=False, beside=True):
+def _which(of_request: bool = False, beside: bool = True) -> Any:
     """Open actions of a server: all, only the one of a request, or all but those beside the main one."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if beside else found & _MAIN
 
 
-def _of(uuid, request_id=None):
+def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
     """The parameters of such a condition."""
     return {'of_uuid': uuid} if request_id is None else {'of_uuid': uuid, 'of_request': request_id}
 
 
 @functools.cache
-def _update_of(of_request, beside):
+def _update_of(of_request: bool, beside: bool) -> Any:
     return sa.update(instance_actions).where(_which(of_request, beside))
 
 
-def take(conn, uuid, owner, deadline_s=DEADLINE_S, request_id=None):
+def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: int = DEADLINE_S,
+         request_id: str | None = None) -> bool:
     """Whoever works on a server now says so, and when others may look after it; False when there is no such action.
 
     :param request_id: of the action beside others; None: the main one of the server
@@ -64,7 +73,7 @@ def take(conn, uuid, owner, deadline_s=DEADLINE_S, request_id=None):
 
 
 @functools.cache
-def _event_of(of_request, beside, named):
+def _event_of(of_request: bool, beside: bool, named: bool) -> Any:
     """An event of each of some actions, of all of them or of those with one name."""
     columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
         name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
@@ -76,22 +85,24 @@ def _event_of(of_request, beside, named):
         list(columns), sa.select(*columns.values()).where(which), include_defaults=False)
 
 
-def _event(event, now, host, error, traceback):
+def _event(event: str, now: datetime.datetime, host: str | None, error: str | None,
+           traceback: str | None) -> dict[str, Any]:
     """The parameters of an event."""
     return {'event_event': event, 'event_finished_at': now, 'event_host': host, 'event_details': error,
             'event_result': 'Success' if error is None else 'Error', 'event_traceback': traceback}
 
 
 @functools.cache
-def _finish(of_request, beside, named, failed):
+def _finish(of_request: bool, beside: bool, named: bool, failed: bool) -> Any:
     message = sa.literal('Error') if failed else instance_actions.c.message
     if named:
         message = sa.case((instance_actions.c.action == sa.bindparam('of_action'), message), else_=sa.literal('Error'))
     return _update_of(of_request, beside).values(message=message)
 
 
-def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, action=None, request_id=None,
-           beside=True):
+def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: str | None = None,
+           error: str | None = None, traceback: str | None = None, action: str | None = None,
+           request_id: str | None = None, beside: bool = True) -> None:
     """Close the open actions of a server, with an event for each when ``event`` is named.
 
     :param error: sentence for the user when it failed
@@ -113,12 +124,13 @@ def finish(conn, uuid, event=None, *, host=None, error=None, traceback=None, act
         engine.after_commit(conn, functools.partial(counter.inc, ended))
 
 
-def forget(conn, uuid, request_id):
+def forget(conn: sa.Connection, uuid: str, request_id: str) -> None:
     """Remove the open action of a request that was refused in the end."""
     conn.execute(sa.delete(instance_actions).where(_OPEN, _OF_REQUEST), _of(uuid, request_id))
 
 
-def add_event(conn, uuid, event, *, host=None, error=None, traceback=None):
+def add_event(conn: sa.Connection, uuid: str, event: str, *, host: str | None = None, error: str | None = None,
+              traceback: str | None = None) -> None:
     """A step of the open action that has ended, while the action goes on."""
     conn.execute(_event_of(False, True, False), {
         **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
@@ -130,7 +142,7 @@ _LAST_EVENT = sa.select(*[instance_action_events.c[name] for name in ('event', '
     instance_action_events.c.id.desc()).limit(1)
 
 
-def was_last(conn, uuid, request_id, event, host, failed=False):
+def was_last(conn: sa.Connection, uuid: str, request_id: str, event: str, host: str, failed: bool = False) -> bool:
     """Whether the last that was recorded of what a request does to a server is this event on this host, and ended so.
     """
     found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
@@ -140,12 +152,13 @@ def was_last(conn, uuid, request_id, event, host, failed=False):
 _OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.c.owner == sa.bindparam('of_owner'))
 
 
-def owns(conn, uuid, owner):
+def owns(conn: sa.Connection, uuid: str, owner: str) -> bool:
     """Whether this is who works on a server, as ``take`` has written."""
     return conn.execute(_OWNED, {'of_uuid': uuid, 'of_owner': owner}).first() is not None
 
 
-def by_instance(conn, uuid, *, limit=None, marker=None, changes_since=None, changes_before=None):
+def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, marker: Any = None,
+                changes_since: Any = None, changes_before: Any = None) -> list[InstanceActionsRow]:
     """Actions of a server (deleted ones too), newest first.
 
     :param marker: request id of the last action of the page before
@@ -167,7 +180,7 @@ def by_instance(conn, uuid, *, limit=None, marker=None, changes_since=None, chan
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def get(conn, uuid, request_id):
+def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
     """The action that a request began.
 
     :raises InstanceActionNotFound:
@@ -181,7 +194,7 @@ def get(conn, uuid, request_id):
     return dict(row)
 
 
-def events(conn, action_id):
+def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]:
     """Events of one action, newest first."""
     table = instance_action_events
     statement = (sa.select(table).where(table.c.action_id == action_id)
@@ -189,7 +202,7 @@ def events(conn, action_id):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def set_arguments(conn, uuid, arguments):
+def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:
     """What the main open action of a server needs to be done again."""
     conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
 
@@ -200,18 +213,18 @@ _OPEN_OF_MANY = sa.select(*(instance_actions.c[name] for name in (
     instance_actions.c.finished_at.is_(None), _MAIN).order_by(instance_actions.c.id)
 
 
-def open_of_many(conn, uuids):
+def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, sa.RowMapping]:
     """{instance uuid: its newest open main action} of those that have one: 'arguments', 'request_id', 'project_id' and
     'user_id'."""
     return {row['instance_uuid']: row for row in conn.execute(_OPEN_OF_MANY, {'uuids': list(uuids)}).mappings()}
 
 
-def arguments_of_open(conn, uuids):
+def arguments_of_open(conn: sa.Connection, uuids: list[str]) -> dict[str, dict[str, Any] | None]:
     """{instance uuid: arguments} of the newest open action of each that has one."""
     return {uuid: row['arguments'] for uuid, row in open_of_many(conn, uuids).items()}
 
 
-def beside_on_host(conn, host):
+def beside_on_host(conn: sa.Connection, host: str) -> list[InstanceActionsRow]:
     """Rows of the open actions of a host's servers that set no task state, oldest first."""
     table = instance_actions
     statement = sa.select(table).join_from(table, instances, instances.c.uuid == table.c.instance_uuid).where(
@@ -222,13 +235,13 @@ def beside_on_host(conn, host):
 _ARGUMENTS = sa.select(instance_actions.c.arguments).where(_OPEN)
 
 
-def images_of_open(conn, uuid):
+def images_of_open(conn: sa.Connection, uuid: str) -> list[str]:
     """Ids of the images that open actions of a server make."""
     rows = conn.execute(_ARGUMENTS, _of(uuid)).scalars()
     return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
 
 
-def postpone(conn, row, deadline):
+def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.datetime) -> bool:
     """Take an overdue action (a row) for looking after; False when somebody else did."""
     statement = sa.update(instance_actions).where(
         instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
@@ -236,7 +249,7 @@ def postpone(conn, row, deadline):
     return bool(conn.execute(statement).rowcount)
 
 
-def unsent(conn, request_id):
+def unsent(conn: sa.Connection, request_id: str) -> None:
     """The message about what a request has begun was not sent: a reconciler sends it at its next look, unless somebody
     has taken it after all.
     """
@@ -252,7 +265,8 @@ _WAITING = (states.SCHEDULING, states.DELETING, states.UNSHELVING, states.REBUIL
             states.RESIZE_CONFIRMING, states.RESIZE_REVERTING)
 
 
-def hasten(conn, deadline, uuids=None, untaken=False):
+def hasten(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] | None = None,
+           untaken: bool = False) -> None:
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
 
     Those of servers on a host are that host's to take up.
@@ -271,13 +285,13 @@ def hasten(conn, deadline, uuids=None, untaken=False):
                                         which).values(deadline=deadline))
 
 
-def _again(row):
+def _again(row: sa.RowMapping) -> InstanceActionsRow:
     """The row of an action that is to be done again, with the arguments for that."""
     arguments = row['arguments']
     return {**row, 'arguments': arguments and {name: value for name, value in arguments.items() if name != TOLD}}
 
 
-def overdue(conn, now, limit=200):
+def overdue(conn: sa.Connection, now: datetime.datetime, limit: int = 200) -> list[InstanceActionsRow]:
     """Open actions whose deadline has passed, oldest first."""
     table = instance_actions
     statement = (sa.select(table).where(table.c.finished_at.is_(None), table.c.deadline < now)

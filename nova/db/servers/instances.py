@@ -1,5 +1,10 @@
 """Rows of servers, in their cell's database."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
 import functools
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -13,6 +18,9 @@ from nova.db.tables.cell import instances_history
 from nova.db.tables.cell import share_mappings
 from nova.db.tables.console import console_auth_tokens
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstancesRow
+
 COLUMNS = tuple(column.name for column in instances.columns)
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
 SET = object()                # among the expected values: anything but NULL
@@ -21,13 +29,13 @@ _LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
 _MANY = sa.select(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def insert(conn, rows):
+def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
     """Insert servers: a list of {column: value}, all with the same keys."""
     now = utils.utcnow()
     conn.execute(statements.insert(instances), [{'created_at': now, 'updated_at': now, **row} for row in rows])
 
 
-def get(conn, uuid):
+def get(conn: sa.Connection, uuid: str) -> InstancesRow:
     """The row of a server as a dict.
 
     :raises InstanceNotFound: there is none (a deleted one stands in the history)
@@ -38,13 +46,13 @@ def get(conn, uuid):
     return row
 
 
-def lock(conn, uuid):
+def lock(conn: sa.Connection, uuid: str) -> None:
     """Nobody else changes the row until the transaction ends; SQLite has one writer anyway."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_uuid': uuid})
 
 
-def get_many(conn, uuids):
+def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, InstancesRow]:
     """{uuid: row} of those that exist."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)}).mappings()
     return {row['uuid']: dict(row) for row in rows}
@@ -53,13 +61,13 @@ def get_many(conn, uuids):
 _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
 
 
-def count_building(conn, most):
+def count_building(conn: sa.Connection, most: int) -> int:
     """Servers that wait to be built or are being built; no more than ``most`` are counted."""
     some = sa.select(instances.c.id).where(instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
     return conn.execute(sa.select(sa.func.count()).select_from(some)).scalar()
 
 
-def in_state(conn, vm_state, idle=False):
+def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[InstancesRow]:
     """Rows of the servers with this vm state; ``idle``: those that nothing is being done to."""
     statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
     if idle:
@@ -67,7 +75,7 @@ def in_state(conn, vm_state, idle=False):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def merged(conn, uuid, values):
+def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
     """The same values, in which ``system_metadata`` holds what the row has as well; a key set to None goes.
 
     The row is locked: others add keys of their own.
@@ -79,13 +87,14 @@ def merged(conn, uuid, values):
     return {**values, 'system_metadata': {key: value for key, value in both.items() if value is not None}}
 
 
-def by_host(conn, host):
+def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
     """Rows of the servers of a host, oldest first."""
     statement = sa.select(instances).where(instances.c.host == host).order_by(instances.c.id)
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def _expected(uuid, expect):
+def _expected(uuid: str,
+              expect: dict[str, Any] | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
     """(what a statement is to ask, its parameters) for the server that is as ``expect`` says.
 
     What it asks is {column, number of values: 1 for one, 2 for more, or NULL}.
@@ -100,7 +109,7 @@ def _expected(uuid, expect):
     return tuple(asked), parameters
 
 
-def _conditions(asked):
+def _conditions(asked: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[Any]:
     yield _UUID
     for name, values, null, anything in asked:
         column, parameter = instances.c[name], 'expect_' + name
@@ -114,17 +123,17 @@ def _conditions(asked):
 
 
 @functools.cache
-def _update_of(asked, returning):
+def _update_of(asked: tuple[tuple[str, int, bool, bool], ...], returning: bool) -> Any:
     statement = sa.update(instances).where(*_conditions(asked))
     return statement.returning(*instances.columns) if returning else statement
 
 
 @functools.cache
-def _delete_of(asked):
+def _delete_of(asked: tuple[tuple[str, int, bool, bool], ...]) -> Any:
     return sa.delete(instances).where(*_conditions(asked))
 
 
-def _set(conn, uuid, values, expect, returning):
+def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None, returning: bool) -> Any:
     asked, parameters = _expected(uuid, expect)
     statement = _update_of(asked, returning)
     computed = {name: value for name, value in values.items() if isinstance(value, sa.ClauseElement)}
@@ -134,7 +143,8 @@ def _set(conn, uuid, values, expect, returning):
     return conn.execute(statement, {'updated_at': utils.utcnow(), **plain, **parameters})
 
 
-def update_where(conn, uuid, values, expect=None):
+def update_where(conn: sa.Connection, uuid: str, values: dict[str, Any],
+                 expect: dict[str, Any] | None = None) -> InstancesRow | None:
     """UPDATE a server if ``expect`` holds; the row as it is afterwards, None when it does not.
 
     One statement where the database can return what it updated, two where it cannot (MariaDB).
@@ -147,12 +157,12 @@ def update_where(conn, uuid, values, expect=None):
     return get(conn, uuid) if _set(conn, uuid, values, expect, False).rowcount else None
 
 
-def set_where(conn, uuid, values, expect=None):
+def set_where(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None) -> bool:
     """UPDATE a server if ``expect`` holds; whether it did."""
     return bool(_set(conn, uuid, values, expect, False).rowcount)
 
 
-def update(conn, uuid, values, expect=None):
+def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None) -> bool:
     """UPDATE a server, if ``expect`` holds; True.
 
     :raises InstanceChanged: the row is not as expected
@@ -164,7 +174,7 @@ def update(conn, uuid, values, expect=None):
     return True
 
 
-def _to_history():
+def _to_history() -> Any:
     set_to = {'vm_state': states.DELETED, 'task_state': None, 'power_state': states.NOSTATE, 'progress': 0,
               'locked': False, 'cell_move': None}
     now = ('deleted_at', 'terminated_at', 'updated_at')
@@ -178,7 +188,7 @@ def _to_history():
 _TO_HISTORY = _to_history()
 
 
-def destroy(conn, uuid, now, expect=None):
+def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any] | None = None) -> None:
     """Move a server's row to the history, as deleted at ``now``, and remove what belongs to it alone.
 
     :raises InstanceChanged: it is gone, or not as expected; the caller's transaction must end
@@ -191,6 +201,6 @@ def destroy(conn, uuid, now, expect=None):
         statements.delete(conn, table, instance_uuid=uuid)
 
 
-def existing(conn, uuids):
+def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:
     """Those of ``uuids`` that have a row."""
     return set(conn.execute(sa.select(instances.c.uuid).where(instances.c.uuid.in_(uuids))).scalars())

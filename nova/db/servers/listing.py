@@ -7,10 +7,14 @@ expressions of users never reach a database: text that a database compares safel
 the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows, for ``MATCH_S``
 seconds at most.
 """
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import dataclasses
 import datetime
 import functools
 import time
+from typing import Any, TYPE_CHECKING
 
 import orjson
 import re2
@@ -24,6 +28,9 @@ from nova.db import types
 from nova.db.moves import cell_steps
 from nova.db.tables import cell as tables_cell
 from nova.objects import network_info
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstancesRow
 
 BATCH = 1000                   # rows read at once when rows are matched here
 MATCH_S = 20                   # seconds that rows are matched here for one page
@@ -74,7 +81,7 @@ class BadPattern(ValueError):
 
 # ---- conditions --------------------------------------------------------------
 
-def _status(columns, wanted):
+def _status(columns: Any, wanted: list[str]) -> Any:
     """The server status of the compute API as a condition on two columns."""
     clauses = []
     for vm_state, tasks, excluded in states.states_of_status(wanted):
@@ -88,11 +95,11 @@ def _status(columns, wanted):
     return sa.or_(sa.false(), *clauses)
 
 
-def _tag(columns, tag):
+def _tag(columns: Any, tag: str) -> Any:
     return position(columns.tags, f',{tag},') > 0
 
 
-def _within(name):
+def _within(name: str) -> Callable[..., Any]:
     """The whole second of a time."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
                                            columns[name] < moment + datetime.timedelta(seconds=1))
@@ -124,18 +131,18 @@ class bytes_of(sa.sql.functions.GenericFunction):
 
 
 @sa_compiler.compiles(bytes_of)
-def _bytes_of(element, compiler, **kwargs):
+def _bytes_of(element: bytes_of, compiler: Any, **kwargs: Any) -> str:
     return compiler.process(element.clauses, **kwargs)
 
 
 @sa_compiler.compiles(bytes_of, 'postgresql')
-def _bytes_of_postgresql(element, compiler, **kwargs):
+def _bytes_of_postgresql(element: Any, compiler: Any, **kwargs: Any) -> str:
     return f'({compiler.process(element.clauses, **kwargs)} COLLATE "C")'
 
 
 @sa_compiler.compiles(bytes_of, 'mysql')
 @sa_compiler.compiles(bytes_of, 'mariadb')
-def _bytes_of_mysql(element, compiler, **kwargs):
+def _bytes_of_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
     return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
 
 
@@ -148,28 +155,28 @@ class position(sa.sql.functions.GenericFunction):
 
 
 @sa_compiler.compiles(position)
-def _position(element, compiler, **kwargs):
+def _position(element: position, compiler: Any, **kwargs: Any) -> str:
     return f'instr({compiler.process(element.clauses, **kwargs)})'
 
 
 @sa_compiler.compiles(position, 'postgresql')
-def _position_postgresql(element, compiler, **kwargs):
+def _position_postgresql(element: Any, compiler: Any, **kwargs: Any) -> str:
     return f'strpos({compiler.process(element.clauses, **kwargs)})'
 
 
 @sa_compiler.compiles(position, 'mysql')
 @sa_compiler.compiles(position, 'mariadb')
-def _position_mysql(element, compiler, **kwargs):
+def _position_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
     text, part = (compiler.process(clause, **kwargs) for clause in element.clauses)
     return f'instr({text}, cast({part} as binary))'
 
 
-def _is_shown(columns):
+def _is_shown(columns: Any) -> Any:
     """A copy that has not arrived yet is not: the cell that it comes from has the server."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.COMING)
 
 
-def _condition(columns, name, value):
+def _condition(columns: Any, name: str, value: Any) -> Any:
     if name in CONDITIONS:
         return CONDITIONS[name](columns, value)
     column = columns[name]
@@ -180,7 +187,7 @@ def _condition(columns, name, value):
 
 # ---- regular expressions -----------------------------------------------------
 
-def literal(pattern):
+def literal(pattern: str) -> tuple[str, bool, bool] | None:
     """(text, anchored at its start, at its end) when the pattern is plain text, else None."""
     begin, end = pattern.startswith('^'), pattern.endswith('$') and not pattern.endswith('\\$')
     body = pattern[begin:len(pattern) - end]
@@ -200,7 +207,7 @@ def literal(pattern):
 
 
 @functools.lru_cache(maxsize=256)
-def compile_pattern(pattern):
+def compile_pattern(pattern: str) -> Any:
     """A compiled RE2 pattern; raises BadPattern."""
     options = re2.Options()
     options.max_mem, options.log_errors = PATTERN_MEMORY, False
@@ -210,7 +217,7 @@ def compile_pattern(pattern):
         raise BadPattern(pattern) from None
 
 
-def _text_condition(columns, name, pattern):
+def _text_condition(columns: Any, name: str, pattern: str) -> Any:
     """The SQL condition of a plain pattern, None when rows must be matched here."""
     plain = literal(pattern)
     if plain is None or name in ('ip', 'ip6'):
@@ -224,7 +231,7 @@ def _text_condition(columns, name, pattern):
     return found == 1 if begin else found > 0
 
 
-def _addresses(row, version):
+def _addresses(row: dict[Any, Any], version: int) -> list[str]:
     return [address for vif in row['network_info'] for address, kind in network_info.fixed_ips(vif)
             if kind == version]
 
@@ -232,7 +239,7 @@ def _addresses(row, version):
 _TEXTS = {'ip': lambda row: _addresses(row, 4), 'ip6': lambda row: _addresses(row, 6)}
 
 
-def _matcher(name, pattern):
+def _matcher(name: str, pattern: str) -> Callable[..., Any]:
     search = compile_pattern(pattern).search
     texts = _TEXTS.get(name) or (lambda row: (row[name] or '',))
     return lambda row: any(search(text) for text in texts(row))
@@ -246,13 +253,14 @@ _DELETED_BY_UUID = sa.select(HISTORY).where(
     HISTORY.c.uuid == sa.bindparam('uuid')).order_by(HISTORY.c.id.desc()).limit(1)
 
 
-def by_uuid(conn, uuid, deleted=False):
+def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesRow | None:
     """The row of one server as a dict, None when there is none; ``deleted`` looks into the history."""
     row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
     return None if row is None else dict(row)
 
 
-def page(conn, query, columns=COLUMNS, place=None):
+def page(conn: sa.Connection, query: Query, columns: set[str] | tuple[str] = COLUMNS,
+         place: tuple[Any, ...] | None = None) -> list[dict[Any, Any]]:
     """The servers of one page: [{column: value}] with the ``columns`` asked for (and the sort's).
 
     JSON columns are read once a distinct text, so equal values may be one object: do not change them.
@@ -292,12 +300,12 @@ _COMPUTES = sa.select(tables_cell.services).where(
     tables_cell.services.c.host.in_(sa.bindparam('hosts', expanding=True)), tables_cell.services.c.topic == 'compute')
 
 
-def computes(conn, hosts):
+def computes(conn: sa.Connection, hosts: set[str]) -> list[sa.RowMapping]:
     """Rows of the compute services of these hosts."""
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
 
-def merge(pages, query):
+def merge(pages: list[list[dict[Any, Any]]], query: Query) -> list[dict[Any, Any]]:
     """One page of several cells' pages of a query; a server that has just arrived in its cell is shown there alone."""
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
@@ -310,13 +318,13 @@ def merge(pages, query):
     return rows[:query.limit]
 
 
-def _filters(query):
+def _filters(query: Query) -> dict[str, Any]:
     """The filters of a query with that of its project."""
     return {**query.filters, 'project_id': query.project_id} if nova_context.one_project(
         query.project_id) else query.filters
 
 
-def _complete(query):
+def _complete(query: Query) -> tuple[tuple[str, str], ...]:
     """The sort with what makes it total; ids of live and deleted rows, and of cells, are of different tables."""
     names = [name for name, _ in query.sort]
     direction = query.sort[-1][1] if query.sort else 'desc'
@@ -324,9 +332,9 @@ def _complete(query):
     return (*query.sort, *((name, direction) for name in extra if name not in names))
 
 
-def _source(rows, names, clauses):
+def _source(rows: str, names: tuple[Any, ...], clauses: list[Callable[..., Any]]) -> tuple[sa.Select[Any], Any]:
     """A SELECT without order; JSON as text, so that equal texts are parsed once."""
-    def select(table):
+    def select(table: sa.Table) -> sa.Select[Any]:
         columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
                    else table.c[name] for name in names]
         return sa.select(*columns).where(*(clause(table.c) for clause in clauses))
@@ -337,7 +345,7 @@ def _source(rows, names, clauses):
     return select(table), table.c
 
 
-def place_of(conn, query):
+def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
     """Where the page after the query's marker begins: the values of the sort's columns; None when it is not here."""
     names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
@@ -352,7 +360,7 @@ def place_of(conn, query):
     return None
 
 
-def _keys(columns, sort, several):
+def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Iterator[tuple[Any, bool] | None]:
     """[(expression, descending)] to order by; the NULLs of a column come last when ascending."""
     for name, direction in sort:
         column = columns[name]
@@ -365,7 +373,7 @@ def _keys(columns, sort, several):
         yield column, direction == 'desc'
 
 
-def _after(columns, sort, place, several):
+def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ...], several: bool) -> Any:
     """The condition of the rows that come after ``place`` (the sort columns' values of a row)."""
     values = []
     for (name, _), value in zip(sort, place):
@@ -382,7 +390,8 @@ def _after(columns, sort, place, several):
     return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
 
 
-def _rows(conn, source, sort, place, limit, several):
+def _rows(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...],
+          place: tuple[Any, ...] | None, limit: int | None, several: bool) -> list[dict[Any, Any]]:
     statement, columns = source
     if place is not None:
         statement = statement.where(_after(columns, sort, place, several))
@@ -401,7 +410,7 @@ def _rows(conn, source, sort, place, limit, several):
     return rows
 
 
-def _parse(rows, names):
+def _parse(rows: list[dict[Any, Any]], names: list[Any]) -> None:
     """Texts of JSON columns into values."""
     loads, known = orjson.loads, {None: None}
     for name in names:
@@ -413,7 +422,9 @@ def _parse(rows, names):
                 row[name] = known[text] = loads(text)
 
 
-def _matched(conn, source, sort, place, query, matchers):
+def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], tuple[str, str]],
+             place: tuple[datetime.datetime, int] | None, query: Query,
+             matchers: list[Callable[..., Any]]) -> list[dict[Any, Any]]:
     limit, found, ends = query.limit, [], time.monotonic() + MATCH_S
     while limit is None or len(found) < limit:
         if time.monotonic() > ends:

@@ -1,5 +1,9 @@
 """Instance mappings: which servers there are, in all cells."""
+from __future__ import annotations
+
+from collections.abc import Callable
 import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,51 +18,52 @@ _EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def uuids(conn):
+def uuids(conn: sa.Connection) -> Any:
     """The uuids of all servers, as a set."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
 
 
-def existing(conn, uuids):
+def existing(conn: sa.Connection, uuids: set[str]) -> set[str]:
     """Those of these servers that are there, as a set."""
     return set(conn.execute(_EXISTING, {'uuids': list(uuids)}).scalars())
 
 
-def queued(conn):
+def queued(conn: sa.Connection) -> set[str]:
     """The uuids of those that the quota leaves out, because they are soft-deleted, as a set."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
 
 
-def delete_many(conn, uuids):
+def delete_many(conn: sa.Connection, uuids: Any) -> None:
     conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
 
 
-def lock_in_cell(conn, uuids, cell_uuid):
+def lock_in_cell(conn: sa.Connection, uuids: list[str], cell_uuid: str) -> list[str]:
     """Those of the servers that are in a cell, which they do not leave until the transaction ends."""
     table = instance_mappings
     return list(conn.execute(sa.select(table.c.instance_uuid).where(
         table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
 
 
-def is_queued(conn, uuid):
+def is_queued(conn: sa.Connection, uuid: str) -> bool:
     return bool(conn.execute(sa.select(instance_mappings.c.queued_for_delete).where(
         instance_mappings.c.instance_uuid == uuid)).scalar())
 
 
-def set_queued(conn, uuid, value):
+def set_queued(conn: sa.Connection, uuid: str, value: bool) -> None:
     """Let the quota leave out a server, or count it."""
     statements.update(conn, instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
 
 
-def get(conn, uuid):
+def get(conn: sa.Connection, uuid: str) -> Any:
     """The mapping of a server as a dict, None when there is none."""
     row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
         instance_mappings.c.instance_uuid == uuid)).mappings().first()
     return None if row is None else dict(row)
 
 
-def of_cells(conn, cell_uuids, project_id, limit, category=None):
+def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: str, limit: int,
+             category: Any = None) -> list[Any]:
     """Mappings of servers of these cells, without soft-deleted ones, newest first.
 
     :param project_id: of this project, or ALL_PROJECTS
@@ -89,26 +94,26 @@ def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
     return {row.instance_uuid: row.created_at for row in conn.execute(statement)}
 
 
-def sizes(conn, cell_uuid, marker, limit):
+def sizes(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> dict[str, tuple[int, int]]:
     """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of a cell's next servers by uuid after ``marker``.
     """
     column = instance_mappings.c.instance_uuid
     return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
 
 
-def sizes_of(conn, cell_uuid, uuids):
+def sizes_of(conn: sa.Connection, cell_uuid: str, uuids: list[str]) -> dict[str, tuple[int, int]]:
     """The same of these servers, as far as they are in the cell."""
     return _sizes(conn, cell_uuid, lambda found: found.where(instance_mappings.c.instance_uuid.in_(uuids)))
 
 
-def _sizes(conn, cell_uuid, which):
+def _sizes(conn: sa.Connection, cell_uuid: str, which: Callable[..., Any]) -> dict[str, tuple[int, int]]:
     table = instance_mappings
     rows = conn.execute(which(sa.select(table.c.instance_uuid, table.c.vcpus, table.c.memory_mb).where(
         table.c.cell_uuid == cell_uuid)))
     return {row.instance_uuid: (row.vcpus, row.memory_mb) for row in rows}
 
 
-def hosts_of_cells(conn, cell_uuids):
+def hosts_of_cells(conn: sa.Connection, cell_uuids: list[str]) -> list[str]:
     """Names of the hosts of these cells, in order."""
     table = host_mappings
     return list(conn.execute(sa.select(table.c.host).where(table.c.cell_uuid.in_(cell_uuids))

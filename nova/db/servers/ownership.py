@@ -1,5 +1,8 @@
 """Where a server is, and who works on it: what is asked before a host may do something to it. One SELECT each."""
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -43,11 +46,11 @@ _MOVE = ('id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration
 _ACTION = ('id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments')
 
 
-def _labelled(table, names, prefix):
+def _labelled(table: sa.Table, names: tuple[str, ...], prefix: str) -> list[Any]:
     return [table.c[name].label(f'{prefix}_{name}') for name in names]
 
 
-def _unlabelled(row, names, prefix):
+def _unlabelled(row: sa.RowMapping, names: tuple[str, ...], prefix: str) -> dict[str, Any]:
     return {name: row[f'{prefix}_{name}'] for name in names}
 
 
@@ -69,7 +72,7 @@ _EVER_THERE = sa.select(migrations.c.id).where(
            migrations.c.dest_compute == sa.bindparam('of_host'))).limit(1)
 
 
-def server(conn, uuid):
+def server(conn: sa.Connection, uuid: str) -> Server | None:
     """The Server of this uuid, None when it has no row."""
     rows = conn.execute(_OF_SERVER, {'of_uuid': uuid}).mappings().all()
     if not rows:
@@ -79,7 +82,7 @@ def server(conn, uuid):
     return Server(**_unlabelled(rows[0], _SERVER, 's'), moves=list(moves.values()), actions=list(actions.values()))
 
 
-def move(conn, migration_id, request_id):
+def move(conn: sa.Connection, migration_id: int, request_id: str) -> Move | None:
     """The Move of this number with the open action of a request, None when there is none."""
     rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
     if not rows:
@@ -88,6 +91,6 @@ def move(conn, migration_id, request_id):
                 [_unlabelled(row, _ACTION, 'a') for row in rows if row['a_id'] is not None])
 
 
-def was_there(conn, uuid, host):
+def was_there(conn: sa.Connection, uuid: str, host: str) -> bool:
     """Whether a move of a server, over or not, went from or to a host."""
     return conn.execute(_EVER_THERE, {'of_uuid': uuid, 'of_host': host}).first() is not None

@@ -1,4 +1,6 @@
 """Power states of many servers at once."""
+from __future__ import annotations
+
 import sqlalchemy as sa
 
 from nova import utils
@@ -10,7 +12,7 @@ _LOCKED = _ROWS.order_by(instances.c.uuid).with_for_update()
 _SET = sa.update(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def of(conn, uuids, lock=False):
+def of(conn: sa.Connection, uuids: list[str] | set[str], lock: bool = False) -> list[sa.RowMapping]:
     """Rows of those that exist, with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
 
     :param lock: nobody else changes them until the transaction ends
@@ -18,7 +20,7 @@ def of(conn, uuids, lock=False):
     return conn.execute(_LOCKED if lock else _ROWS, {'uuids': list(uuids)}).mappings().all()
 
 
-def set(conn, uuids, vm_state, power_state):
+def set(conn: sa.Connection, uuids: list[str], vm_state: str, power_state: int) -> None:
     """Write both states of servers whose rows this transaction has locked."""
     conn.execute(_SET, {'uuids': list(uuids), 'vm_state': vm_state, 'power_state': power_state,
                         'updated_at': utils.utcnow()})

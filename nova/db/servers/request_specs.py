@@ -2,6 +2,10 @@
 
 The administrator's password is not kept here: it is an argument of the action that sets it, and gone when that ends.
 """
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import exception
@@ -9,13 +13,16 @@ from nova import objects
 from nova.db import statements
 from nova.db.tables.api import request_specs
 
+if TYPE_CHECKING:
+    from nova.objects.request_spec import RequestSpec
+
 _OF_THEM = request_specs.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True))
 _MANY, _DELETE_MANY = sa.select(request_specs).where(_OF_THEM), sa.delete(request_specs).where(_OF_THEM)
 
 _STORED_VERSION = objects.RequestSpec.VERSION.partition('.')[0] + '.0'
 
 
-def _kept(spec):
+def _kept(spec: RequestSpec) -> dict[str, Any]:
     """As it is stored: with all that this code knows, under the oldest version of its kind, so that older services
     read it, too, and leave out what they do not know.
     """
@@ -24,19 +31,19 @@ def _kept(spec):
             'nova_object.data': {**primitive['nova_object.data'], 'admin_password': None}}
 
 
-def insert(conn, specs):
+def insert(conn: sa.Connection, specs: list[RequestSpec]) -> None:
     """Store objects.RequestSpec, one a server."""
     conn.execute(statements.insert(request_specs), [
         {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
 
 
-def get_many(conn, uuids):
+def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, RequestSpec]:
     """{instance uuid: RequestSpec} of those that exist."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)})
     return {row.instance_uuid: objects.RequestSpec.obj_from_primitive(row.spec) for row in rows}
 
 
-def get(conn, uuid):
+def get(conn: sa.Connection, uuid: str) -> RequestSpec:
     """The RequestSpec of a server.
 
     :raises InstanceNotFound:
@@ -47,10 +54,10 @@ def get(conn, uuid):
     return spec
 
 
-def update(conn, spec):
+def update(conn: sa.Connection, spec: RequestSpec) -> None:
     """Store a spec again: where building has failed already, a new image after a rebuild."""
     statements.update(conn, request_specs, {'spec': _kept(spec)}, instance_uuid=spec.instance_uuid)
 
 
-def delete_many(conn, uuids):
+def delete_many(conn: sa.Connection, uuids: list[str]) -> None:
     conn.execute(_DELETE_MANY, {'uuids': list(uuids)})

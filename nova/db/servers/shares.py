@@ -1,12 +1,20 @@
 """Shares of servers."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
+
+from sqlalchemy import Connection
 
 from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import share_mappings
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ShareMappingsRow
 
-def insert(conn, values):
+
+def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:
     """Add a mapping and return it as a dict."""
     now = utils.utcnow()
     row = {'uuid': str(uuidlib.uuid4()), 'created_at': now, 'updated_at': now, **values}
@@ -14,20 +22,20 @@ def insert(conn, values):
     return row
 
 
-def by_instance(conn, instance_uuid):
+def by_instance(conn: Connection, instance_uuid: str) -> list[ShareMappingsRow]:
     """Mappings of a server, oldest first."""
     return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
 
 
-def get(conn, instance_uuid, share_id):
+def get(conn: Connection, instance_uuid: str, share_id: str) -> ShareMappingsRow:
     """The mapping of a share of a server, None when it has it not."""
     return next((row for row in by_instance(conn, instance_uuid) if row['share_id'] == share_id), None)
 
 
-def update(conn, uuid, values):
+def update(conn: Connection, uuid: str, values: dict[str, str]) -> bool:
     """Write columns of a mapping; False when it is gone."""
     return bool(statements.update(conn, share_mappings, {'updated_at': utils.utcnow(), **values}, uuid=uuid))
 
 
-def delete(conn, uuid):
+def delete(conn: Connection, uuid: str) -> None:
     statements.delete(conn, share_mappings, uuid=uuid)

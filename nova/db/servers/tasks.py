@@ -1,12 +1,24 @@
 """The beginning of an action on a server: one check-and-set UPDATE and the open action row."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from sqlalchemy import Connection
+
 from nova import exception
 from nova import states
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.tables.rows import InstancesRow
 
-def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
+
+def begin(conn: Connection, ctx: RequestContext, uuid: str, action: states.Action,
+          arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None,
+          admin: bool = False) -> InstancesRow:
     """Begin ``action`` (a row of states.ACTIONS) on a server, when its state and lock allow it.
 
     :param arguments: what is needed to do it again; the compute method's arguments besides the instance
@@ -35,13 +47,13 @@ def begin(conn, ctx, uuid, action, arguments=None, values=None, admin=False):
     return row
 
 
-def cancel(conn, ctx, uuid, action):
+def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: states.Action) -> None:
     """Take back what ``begin`` wrote in the same request, when no other service was told of it yet."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 
 
-def check(row, action, admin=False):
+def check(row: InstancesRow, action: states.Action, admin: bool = False) -> None:
     """Whether ``action`` could begin on a server as this row has it; ``begin`` asks again.
 
     :raises InstanceIsLocked, InstanceNotReady, InstanceInvalidState:
@@ -51,12 +63,12 @@ def check(row, action, admin=False):
         _refuse(row, action, admin)
 
 
-def _needs_host(action):
+def _needs_host(action: states.Action) -> bool:
     """What a compute does needs one; a delete is done without where there is none."""
     return action.host or action.method is not None and action.after != states.DELETED
 
 
-def _refuse(row, action, admin):
+def _refuse(row: InstancesRow, action: states.Action, admin: bool) -> None:
     """Raise why ``action`` cannot begin on this row."""
     uuid, name = row['uuid'], action.event or action.name
     if action.locked and row['locked'] and not admin:

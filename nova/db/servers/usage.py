@@ -1,4 +1,10 @@
 """What servers used over a time: those that are there, and those that the history has."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova import context as nova_context
@@ -10,9 +16,10 @@ COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_a
 FETCH = 1000             # rows held at once where all of them are read
 
 
-def _between(begin, end, *conditions, columns):
+def _between(begin: datetime, end: datetime, *conditions: Callable[..., Any],
+             columns: list[Any] | tuple[str, ...]) -> Any:
     """SELECT of the servers that ran at some time from ``begin`` to ``end``."""
-    def of(table, *more):
+    def of(table: sa.Table, *more: Any) -> sa.Select[Any]:
         c = table.c
         return sa.select(*[c[name] for name in columns]).where(
             c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
@@ -21,7 +28,8 @@ def _between(begin, end, *conditions, columns):
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 
-def servers(conn, begin, end, project_id, flavor=True, category=None):
+def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nova_context.Projects | str,
+            flavor: bool = True, category: str | None = None) -> Any:
     """Rows of the servers that ran in a time, as they come; a few are held at once.
 
     :param project_id: of this project, or ALL_PROJECTS
@@ -32,14 +40,15 @@ def servers(conn, begin, end, project_id, flavor=True, category=None):
     return conn.execute(statement.execution_options(yield_per=FETCH)).mappings()
 
 
-def _of(project_id, category):
+def _of(project_id: nova_context.Projects | str, category: str | None) -> list[Callable[..., Any]]:
     """Conditions; a category of None is any."""
     return [condition for wanted, condition in (
         (nova_context.one_project(project_id), lambda c: c.project_id == project_id),
         (category is not None, lambda c: c.category == category)) if wanted]
 
 
-def page(conn, begin, end, limit, project_id, marker=None, category=None):
+def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, project_id: nova_context.Projects | str,
+         marker: str | None = None, category: str | None = None) -> list[sa.RowMapping]:
     """The first ``limit`` of these rows in the order of the servers' ids, after the id ``marker``."""
     conditions = _of(project_id, category)
     if marker is not None:
@@ -48,7 +57,7 @@ def page(conn, begin, end, limit, project_id, marker=None, category=None):
     return list(conn.execute(statement).mappings())
 
 
-def is_known(conn, uuid, project_id):
+def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects | str) -> bool:
     """Whether there is, or was, such a server of a project, or of ALL_PROJECTS."""
     conditions = _of(project_id, None)
     return any(conn.execute(sa.select(table.c.id).where(
@@ -56,13 +65,13 @@ def is_known(conn, uuid, project_id):
         for table in (instances, instances_history))
 
 
-def on_host(conn, host, begin, end):
+def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> list[sa.RowMapping]:
     """Rows of the servers that ran on a host in a time, all columns."""
     statement = _between(begin, end, lambda c: c.host == host, columns=instances.columns.keys())
     return conn.execute(statement).mappings().all()
 
 
-def count_on_host(conn, host, begin, end):
+def count_on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> int:
     """How many servers ran on a host in a time."""
     statement = _between(begin, end, lambda c: c.host == host, columns=('uuid',))
     return conn.execute(sa.select(sa.func.count()).select_from(statement.subquery())).scalar()

@@ -1,4 +1,8 @@
 """Tables of the API database: what all cells share."""
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import types
@@ -6,7 +10,7 @@ from nova.db import types
 metadata = sa.MetaData()
 
 
-def table(name, *columns):
+def table(name: str, *columns: Any) -> Any:
     """A table of the API database; the embedded identity, images and networks add theirs through it."""
     return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
 

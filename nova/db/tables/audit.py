@@ -1,4 +1,8 @@
 """Tables of the audit log, the same in the API database and in each cell's: a record stands where its write does."""
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import types
@@ -6,7 +10,7 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 
 
-def _records(metadata):
+def _records(metadata: Any) -> Any:
     """What was asked for, by whom, from where, with what result: columns that are chosen, never a body.
 
     ``seq`` and ``digest`` are NULL until the record is sealed; from then on it does not change.
@@ -44,7 +48,7 @@ def _records(metadata):
         mysql_engine='InnoDB', mysql_charset='utf8mb4')
 
 
-def _chain(metadata):
+def _chain(metadata: Any) -> Any:
     """One row: the newest sealed record. Who seals has it locked."""
     return sa.Table(
         'audit_chain', metadata,

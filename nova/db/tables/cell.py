@@ -1,4 +1,8 @@
 """Tables of a cell's database: servers and what belongs to them, services, compute nodes."""
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import types
@@ -6,11 +10,11 @@ from nova.db import types
 metadata = sa.MetaData()
 
 
-def _table(name, *columns):
+def _table(name: str, *columns: Any) -> Any:
     return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
 
 
-def _instance_columns():
+def _instance_columns() -> Any:
     """What a server view needs stands in the row itself, so that showing one server is one SELECT.
 
     ``instances_history`` has the same columns: a delete moves the row there.
@@ -18,7 +22,7 @@ def _instance_columns():
     return [*_state_columns(), *_given_columns(), *_found_columns()]
 
 
-def _state_columns():
+def _state_columns() -> Any:
     text = sa.String(255)
     return [
         sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -46,7 +50,7 @@ def _state_columns():
     ]
 
 
-def _given_columns():
+def _given_columns() -> Any:
     """What the user gave."""
     text = sa.String(255)
     return [
@@ -80,7 +84,7 @@ def _given_columns():
     ]
 
 
-def _found_columns():
+def _found_columns() -> Any:
     """What the system found out."""
     return [
         sa.Column('image_properties', types.Json, nullable=False),     # of the image it was made from

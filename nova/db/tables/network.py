@@ -1,4 +1,8 @@
 """Tables of the embedded network service, in the API database."""
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import types
@@ -8,7 +12,7 @@ _id = sa.String(36)
 _text = sa.String(255)
 
 
-def _described():
+def _described() -> Any:
     return [
         sa.Column('description', _text, nullable=False, default=''),
         sa.Column('created_at', types.DateTime, nullable=False),

@@ -1,11 +1,15 @@
 """Tables of a cell's database that placement needs beside the compute nodes."""
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.cell import metadata
 
 
-def cell_table(name, *columns):
+def cell_table(name: str, *columns: Any) -> Any:
     return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
 
 

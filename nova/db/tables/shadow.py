@@ -3,6 +3,10 @@
 Each has the columns of its original without their rules, so that a row fits whatever it held, and ``gone_at``: when
 the server, or the audited period, ended. ``nova-manage db purge`` goes by it.
 """
+from __future__ import annotations
+
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import types
@@ -14,7 +18,7 @@ from nova.db.tables.cell import migrations
 from nova.db.tables.usage import task_log
 
 
-def _shadow(original, name):
+def _shadow(original: Any, name: str) -> Any:
     """SQLite gives the number of a deleted row to a new one, so the original's key is no key here."""
     columns = [sa.Column(column.name, column.type, nullable=True) for column in original.columns]
     return sa.Table(

@@ -1,4 +1,8 @@
 """Rows of the embedded block storage service. What decides a race locks the volume's row first."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova import context as nova_context
@@ -10,8 +14,11 @@ from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeAttachmentsRow
 
-def insert(conn, table, values):
+
+def insert(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> dict[str, Any]:
     """Add a row and return it as a dict."""
     now = utils.utcnow()
     row = {'created_at': now, 'updated_at': now, **values} if 'updated_at' in table.c else {'created_at': now, **values}
@@ -19,7 +26,8 @@ def insert(conn, table, values):
     return row
 
 
-def get(conn, table, ident, project_id, lock=False):
+def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_context.Projects | str,
+        lock: bool = False) -> dict[str, Any] | None:
     """The row of an id as a dict, None when it is not there.
 
     :param project_id: only of this project; ALL_PROJECTS: of any
@@ -32,7 +40,7 @@ def get(conn, table, ident, project_id, lock=False):
     return dict(row) if row else None
 
 
-def update(conn, table, ident, values, statuses=None):
+def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any], statuses: Any = None) -> bool:
     """Write values; False when the row is gone or has none of ``statuses``."""
     statement = sa.update(table).where(table.c.id == ident)
     if statuses is not None:
@@ -41,11 +49,12 @@ def update(conn, table, ident, values, statuses=None):
     return bool(conn.execute(statement.values(**stamp, **values)).rowcount)
 
 
-def delete(conn, table, ident):
+def delete(conn: sa.Connection, table: sa.Table, ident: str) -> None:
     conn.execute(sa.delete(table).where(table.c.id == ident))
 
 
-def attachments(conn, *, volume_ids=None, instance_uuid=None):
+def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
+                instance_uuid: str | None = None) -> list[VolumeAttachmentsRow]:
     """Rows of the attachments of volumes, or of a server, oldest first."""
     table = volume_attachments
     statement = sa.select(table).order_by(table.c.created_at, table.c.id)
@@ -56,17 +65,17 @@ def attachments(conn, *, volume_ids=None, instance_uuid=None):
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def delete_snapshots(conn, volume_id):
+def delete_snapshots(conn: sa.Connection, volume_id: str) -> None:
     """Remove all snapshots of a volume."""
     conn.execute(sa.delete(volume_snapshots).where(volume_snapshots.c.volume_id == volume_id))
 
 
-def has_snapshots(conn, volume_id):
+def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:
     table = volume_snapshots
     return conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).limit(1)).first() is not None
 
 
-def used(conn, project_id):
+def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
     """{'volumes', 'snapshots', 'gigabytes'} of a project."""
     sums = {}
     for name, table in (('volumes', volumes), ('snapshots', volume_snapshots)):
@@ -77,7 +86,7 @@ def used(conn, project_id):
             'gigabytes': int(sums['volumes_size']) + int(sums['snapshots_size'])}
 
 
-def lock_project(conn, project_id):
+def lock_project(conn: sa.Connection, project_id: str) -> None:
     """Requests of one project that count against a limit queue up here."""
     table = tables_api.quota_locks
     engine.insert_ignore(conn, table, {'project_id': project_id})
@@ -87,7 +96,7 @@ def lock_project(conn, project_id):
 _HELD = volume_attachments.alias('held')
 
 
-def is_administrative(table):
+def is_administrative(table: sa.Table) -> Any:
     """The condition that a row is of a volume that is attached, or reserved, to an administrative server.
 
     :param table: volumes, or volume_snapshots or volume_attachments, which name one
@@ -96,12 +105,14 @@ def is_administrative(table):
                              categories.is_administrative(_HELD.c.instance_uuid))
 
 
-def of_administrative(conn, table, ident):
+def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     """Whether a row is of such a volume."""
     return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
-def page(conn, table, conditions, *, sort=(('created_at', 'desc'), ('id', 'desc')), marker=None, limit=None, offset=0):
+def page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
+         sort: Any = (('created_at', 'desc'), ('id', 'desc')), marker: Any = None, limit: int | None = None,
+         offset: int = 0) -> list[dict[str, Any]]:
     """Rows (dicts) that meet the conditions.
 
     :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
@@ -125,7 +136,7 @@ def page(conn, table, conditions, *, sort=(('created_at', 'desc'), ('id', 'desc'
     return [dict(row) for row in conn.execute(statement).mappings()]
 
 
-def _after(column, value, direction):
+def _after(column: Any, value: Any, direction: Any) -> Any:
     if value is None:
         return sa.false()
     beyond = column > value if direction == 'asc' else column < value

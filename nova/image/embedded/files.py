@@ -1,10 +1,14 @@
 """The bytes of the embedded image store: one file an upload, named by an id that the store made up."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import contextlib
 import errno
 import fcntl
 import hashlib
 import logging
 import os
+from typing import Any
 
 from nova import exception
 from nova.image import inspector
@@ -28,15 +32,16 @@ class Files:
     :param reserve: nova.runtime.disk_space.Reserve of its file system
     """
 
-    def __init__(self, directory, max_size, reserve=disk_space.Reserve()):
+    def __init__(self, directory: str, max_size: int, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.directory, self.max_size, self.reserve = directory, max_size, reserve
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.chmod(directory, 0o700)
 
-    def path(self, data_id):
+    def path(self, data_id: str) -> str:
         return os.path.join(self.directory, data_id)
 
-    def write(self, data_id, chunks, disk_format, max_virtual_size, image_id):
+    def write(self, data_id: str, chunks: Any, disk_format: str, max_virtual_size: int,
+              image_id: str) -> dict[str, Any]:
         """Store what ``chunks`` yields and return the image's columns for it; nothing is left when it raises.
 
         :returns: {'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value'}
@@ -65,44 +70,44 @@ class Files:
             raise
         return upload.columns()
 
-    def check_room(self, adding=0):
+    def check_room(self, adding: int = 0) -> None:
         """:raises InsufficientStorage: so many bytes more would use up the reserve"""
         self.reserve.check(self.directory, adding)
 
-    def _sync_directory(self):
+    def _sync_directory(self) -> None:
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
-    def remove(self, data_id):
+    def remove(self, data_id: str) -> None:
         """Remove the file and what an upload left of it; no error when there is none."""
         for path in (self.path(data_id) + PART, self.path(data_id)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def keep_only(self, data_ids):
+    def keep_only(self, data_ids: set[str]) -> None:
         """Remove every file that belongs to no image: what a crash left."""
         for name in os.listdir(self.directory):
             if name not in data_ids:
                 os.unlink(self.path(name))
                 LOG.info('Removed %s from the image store: no image has it.', name)
 
-    def open(self, data_id):
+    def open(self, data_id: str) -> Any:
         return open(self.path(data_id), 'rb')
 
 
 class _Upload:
     """Writes, hashes and inspects chunk by chunk; runs of zeros become holes."""
 
-    def __init__(self, file, max_size, check_room):
+    def __init__(self, file: Any, max_size: int, check_room: Callable[..., Any]) -> None:
         self.file, self.max_size, self._check_room = file, max_size, check_room
         self.md5 = hashlib.md5(usedforsecurity=False)
         self.sha512 = hashlib.sha512()
         self.inspector = inspector.Inspector()
 
-    def add(self, chunk):
+    def add(self, chunk: bytes) -> None:
         if self.inspector.report.size + len(chunk) > self.max_size:
             raise exception.TooLarge(limit=self.max_size)
         self.md5.update(chunk)
@@ -116,23 +121,23 @@ class _Upload:
         while rest:
             rest = rest[self.file.write(rest):]
 
-    def finish(self):
+    def finish(self) -> None:
         self.file.truncate(self.inspector.report.size)
         os.fsync(self.file.fileno())
 
-    def columns(self):
+    def columns(self) -> dict[str, Any]:
         report = self.inspector.report
         return {'size': report.size, 'virtual_size': report.virtual_size, 'checksum': self.md5.hexdigest(),
                 'os_hash_algo': 'sha512', 'os_hash_value': self.sha512.hexdigest()}
 
 
-def chunks_of(file, size=CHUNK):
+def chunks_of(file: Any, size: int = CHUNK) -> Iterator[bytes | None]:
     """The chunks that a file object gives until its end."""
     while chunk := file.read(size):
         yield chunk
 
 
-def copy(source, target):
+def copy(source: Any, target: Any) -> None:
     """Copy between open files within the kernel: shared blocks where the filesystem can, holes stay holes."""
     try:
         fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
@@ -152,7 +157,7 @@ def copy(source, target):
     os.truncate(target.fileno(), size)
 
 
-def _copy_range(source, target, start, end):
+def _copy_range(source: Any, target: Any, start: int, end: int) -> None:
     while start < end:
         try:
             copied = os.copy_file_range(source.fileno(), target.fileno(), end - start, start, start)
@@ -166,7 +171,7 @@ def _copy_range(source, target, start, end):
         start += copied
 
 
-def verify_download(path, image, max_virtual_size):
+def verify_download(path: str, image: dict[Any, str | None], max_virtual_size: int) -> None:
     """Raise ImageUnacceptable unless the file has the checksum of the image and the inspector accepts it."""
     with open(path, 'rb') as file:
         for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):

@@ -1,4 +1,6 @@
 """What a listing of images asks for: parsed once from the words of the Image API."""
+from __future__ import annotations
+
 import dataclasses
 import datetime
 
@@ -41,7 +43,7 @@ class Search:
     marker: str | None = None
 
 
-def parse(pairs):
+def parse(pairs: list[tuple[str, str]]) -> Search:
     """The Search that (name, value) pairs of a query string ask for.
 
     :raises BadRequest: a value does not fit its name. An unknown name filters by a property.
@@ -65,7 +67,7 @@ def parse(pairs):
     return search
 
 
-def _filter(search, name, value):
+def _filter(search: Search, name: str, value: str) -> None:
     if name == 'limit':
         search.limit = min(_number(name, value), MAX_LIMIT)
     elif name == 'marker':
@@ -93,7 +95,7 @@ def _filter(search, name, value):
         search.properties[name] = value
 
 
-def _order(keys, directions):
+def _order(keys: list[str], directions: list[str]) -> list[tuple[str, str]]:
     if len(keys) > MAX_SORT_KEYS or set(keys) - set(SORT_KEYS) or set(directions) - {'asc', 'desc'}:
         raise exception.BadRequest(f'Sort by at most {MAX_SORT_KEYS} of {", ".join(SORT_KEYS)}, asc or desc.')
     if len(directions) > max(1, len(keys)):
@@ -108,12 +110,12 @@ def _order(keys, directions):
     return order + [(name, directions[0]) for name in ('created_at', 'id') if name not in known]
 
 
-def _sort(value):
+def _sort(value: str) -> tuple[list[str], list[str]]:
     parts = [part.strip().partition(':') for part in value.split(',')]
     return [part[0] for part in parts], [part[2] or 'desc' for part in parts]
 
 
-def _several(text):
+def _several(text: str) -> list[str]:
     """Values separated by commas; one in double quotes may hold commas itself."""
     values, rest = [], text
     while rest:
@@ -128,19 +130,19 @@ def _several(text):
     return values
 
 
-def _number(name, value):
+def _number(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit()) or len(value) > 19 or int(value) > BIGGEST:
         raise exception.BadRequest(f'{name} must be a number that is not negative.')
     return int(value)
 
 
-def _boolean(name, value):
+def _boolean(name: str, value: str) -> bool:
     if value.lower() not in BOOLEANS:
         raise exception.BadRequest(f'{name} must be true or false.')
     return BOOLEANS[value.lower()]
 
 
-def _time(name, value):
+def _time(name: str, value: str) -> tuple[str, datetime.datetime]:
     op, _colon, text = value.partition(':')
     if op not in TIME_OPERATORS:
         op, text = 'eq', value

@@ -4,10 +4,15 @@ A caller sees what is public, community or its own, and what is shared with it, 
 categories, which are for administrators; everything else does not exist for it. An image gets its data once: queued →
 saving → active; a failed upload leaves it queued, without a file.
 """
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
 import logging
+from typing import Any, TYPE_CHECKING
 import uuid
 
 from oslo_db import exception as db_exc
+from sqlalchemy import Connection
 
 from nova import exception
 from nova import utils
@@ -20,6 +25,12 @@ from nova.image import grants
 from nova.image import inspector
 from nova.image.embedded.files import Files
 from nova.runtime import disk_space
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.engine import Database
+    from nova.db.tables.rows import ImageMembersRow
+    from nova.image.embedded.search import Search
 
 LOG = logging.getLogger(__name__)
 
@@ -40,26 +51,27 @@ class Store:
     :param reserve: nova.runtime.disk_space.Reserve of the directory's file system
     """
 
-    def __init__(self, db, directory, *, max_size=256 * GIB, max_virtual_size=2048 * GIB,
-                 limits=storage_quotas.unlimited, reserve=disk_space.Reserve()):
+    def __init__(self, db: Database, directory: str, *, max_size: int = 256 * GIB, max_virtual_size: int = 2048 * GIB,
+                 limits: Callable[..., Any] = storage_quotas.unlimited,
+                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files = Files(directory, max_size, reserve)
         self._key = grants.new_key()         # of this process: tasks that outlive it begin again with another grant
 
-    def recover(self):
+    def recover(self) -> None:
         """Call once at start, before the first upload: forget uploads that a crash cut off."""
         self.db.run(db_images.reset_saving)
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
         self.files.keep_only(known)
 
-    def sign(self, grant):
+    def sign(self, grant: grants.Grant) -> str:
         """A grants.Grant as the text with which this store lets in who has nothing else."""
         return grants.dump(grant, self._key)
 
     # ---- reading -------------------------------------------------------------
 
-    def show(self, ctx, image_id):
+    def show(self, ctx: RequestContext, image_id: str) -> dict[Any, str | None]:
         """The image's row with 'properties' and 'tags'.
 
         :raises ImageNotFound: there is none, or the caller may not see it
@@ -67,7 +79,7 @@ class Store:
         with self.db.reader() as conn:
             return self._visible(conn, ctx, image_id)
 
-    def page(self, ctx, search):
+    def page(self, ctx: RequestContext, search: Search) -> list[dict[Any, str]]:
         """Rows that match a nova.image.embedded.search.Search.
 
         :raises InvalidMarker: the marker is no image that the caller may see
@@ -82,7 +94,7 @@ class Store:
                     raise exception.InvalidMarker(marker=search.marker) from None
             return db_images.page(conn, search, ctx.sees)
 
-    def _backups(self, conn, ctx, search):
+    def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[dict[Any, str]]:
         """What a rotation may see: the backups of its server that belong to whom the new one belongs to."""
         grant = grants.load(ctx.image_grant, self._key)
         owner = self._owner_of_copies(conn, grant)
@@ -93,11 +105,11 @@ class Store:
         return db_images.page(conn, search, owner)
 
     @staticmethod
-    def _owner_of_copies(conn, grant):
+    def _owner_of_copies(conn: Connection, grant: grants.Grant) -> str | None:
         found = [db_images.get(conn, image_id) for image_id in grant.write]
         return found[0]['owner'] if found and found[0] else None
 
-    def open(self, ctx, image_id):
+    def open(self, ctx: RequestContext, image_id: str | None) -> tuple[dict[Any, str | None], Any]:
         """(row, file open for reading); the file is None while the image has no data.
 
         :raises Forbidden: the image is deactivated and the caller is no administrator
@@ -115,7 +127,8 @@ class Store:
 
     # ---- writing -------------------------------------------------------------
 
-    def create(self, ctx, values, properties=None, tags=()):
+    def create(self, ctx: RequestContext, values: dict[str, Any], properties: dict[str, str] | None = None,
+               tags: Collection[Any] = ()) -> dict[Any, str | None]:
         """Add a queued image and return it.
 
         :raises BadRequest: a value is not valid
@@ -135,14 +148,15 @@ class Store:
         except db_exc.DBDuplicateEntry:
             raise exception.Conflict(f'Image ID {row["id"]} already exists!') from None
 
-    def _insert(self, conn, ctx, row, properties, tags):
+    def _insert(self, conn: Connection, ctx: RequestContext, row: dict[str, Any], properties: dict[str, str],
+                tags: list[str] | tuple[Any, ...]) -> dict[Any, str | None]:
         self._check_references(conn, ctx, properties)
         self._use(conn, row['owner'], 'image_count_total', 1)
         if not db_images.insert(conn, row, properties, list(dict.fromkeys(tags))):
             raise exception.Conflict(f'Image ID {row["id"]} already exists!')
         return db_images.get(conn, row['id'])
 
-    def update(self, ctx, image_id, change):
+    def update(self, ctx: RequestContext, image_id: str | None, change: Callable[..., Any]) -> dict[Any, str | None]:
         """Change an image and return it as it is then.
 
         :param change: called with the present row, in the transaction; returns the new (values, properties, tags)
@@ -150,7 +164,8 @@ class Store:
         """
         return self.db.run(self._update, ctx, image_id, change)
 
-    def _update(self, conn, ctx, image_id, change):
+    def _update(self, conn: Connection, ctx: RequestContext, image_id: str | None,
+                change: Callable[..., Any]) -> dict[Any, str | None]:
         image = self._owned(conn, ctx, image_id)
         values, properties, tags = change(image)
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
@@ -167,33 +182,34 @@ class Store:
             db_images.set_tags(conn, image['id'], list(dict.fromkeys(tags)))
         return db_images.get(conn, image['id'])
 
-    def delete(self, ctx, image_id):
+    def delete(self, ctx: RequestContext, image_id: str | None) -> None:
         """Remove the image; its data goes when the last reader has closed it."""
         image = self.db.run(self._delete, ctx, image_id)
         if image['data_id'] and image['status'] != 'saving':
             self.files.remove(image['data_id'])
 
-    def _delete(self, conn, ctx, image_id):
+    def _delete(self, conn: Connection, ctx: RequestContext, image_id: str | None) -> dict[Any, str | None]:
         image = self._owned(conn, ctx, image_id)
         if image['protected']:
             raise exception.Forbidden(f'Image {image_id} is protected and cannot be deleted.')
         db_images.delete(conn, image['id'])
         return image
 
-    def set_active(self, ctx, image_id, active):
+    def set_active(self, ctx: RequestContext, image_id: str, active: bool) -> None:
         """Deactivate or reactivate an image: administrators only."""
         if not is_admin(ctx):
             self.show(ctx, image_id)
             raise exception.Forbidden('Only an administrator may deactivate or reactivate an image.')
         self.db.run(self._set_active, ctx, image_id, 'active' if active else 'deactivated')
 
-    def _set_active(self, conn, ctx, image_id, status):
+    def _set_active(self, conn: Connection, ctx: RequestContext, image_id: str, status: str) -> None:
         image = self._visible(conn, ctx, image_id)
         if image['status'] not in ('active', 'deactivated'):
             raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
         db_images.update(conn, image['id'], {'status': status, 'updated_at': utils.utcnow()})
 
-    def upload(self, ctx, image_id, chunks, length=0, on_disk=None):
+    def upload(self, ctx: RequestContext, image_id: str, chunks: Any, length: int = 0,
+               on_disk: int | None = None) -> None:
         """Store the data of a queued image and make it active. No transaction is open while the data comes.
 
         The quota counts ``length`` from the beginning, and what comes beyond it in steps; a failed upload gives its
@@ -226,7 +242,8 @@ class Store:
         if not settled:
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
 
-    def _counted(self, image, data_id, chunks, reserved):
+    def _counted(self, image: dict[Any, str | None], data_id: str, chunks: Any,
+                 reserved: int) -> Iterator[bytes | None]:
         """The chunks, each handed on after its bytes have been reserved."""
         received = 0
         for chunk in chunks:
@@ -235,7 +252,7 @@ class Store:
                 reserved = self.db.run(self._reserve, image, data_id, received)
             yield chunk
 
-    def _reserve(self, conn, image, data_id, needed):
+    def _reserve(self, conn: Connection, image: dict[Any, str | None], data_id: str, needed: int) -> int:
         """Let the quota count an upload with ``needed`` bytes, up to a step more while there is room; how many."""
         if not db_images.lock_upload(conn, image['id'], data_id):        # first the image, then the project: as _claim
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
@@ -245,7 +262,7 @@ class Store:
         db_images.update(conn, image['id'], {'reserved': reserved})
         return reserved
 
-    def _use(self, conn, owner, resource, adding):
+    def _use(self, conn: Connection, owner: str, resource: str, adding: int) -> int | None:
         """Ask the quota of a project, whose other requests wait until the transaction ends.
 
         :param adding: bytes, or a number
@@ -258,16 +275,17 @@ class Store:
         return storage_quotas.check(resource, adding, self._limits(conn, owner), self._used(conn, owner))
 
     @staticmethod
-    def _used(conn, owner):
+    def _used(conn: Connection, owner: str) -> dict[str, int]:
         return dict(zip(storage_quotas.IMAGES, db_images.used(conn, owner), strict=True))
 
-    def usage(self, ctx):
+    def usage(self, ctx: RequestContext) -> dict[str, tuple[int, int]]:
         """{resource: (limit, used)} of the caller's project; bytes."""
         with self.db.reader() as conn:
             limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id)
         return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
 
-    def _claim(self, conn, ctx, image_id, data_id, length):
+    def _claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str,
+               length: int) -> dict[Any, str | None]:
         image = self._owned(conn, ctx, image_id)
         if image['disk_format'] is None or image['container_format'] is None:
             raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
@@ -280,13 +298,13 @@ class Store:
         db_images.update(conn, image['id'], {'status': 'saving', 'data_id': data_id, 'reserved': length})
         return image
 
-    def _settle(self, image_id, data_id, values):
+    def _settle(self, image_id: str, data_id: str, values: dict[str, Any]) -> bool:
         return self.db.run(db_images.update, image_id, {**values, 'reserved': 0, 'updated_at': utils.utcnow()},
                            status='saving', data_id=data_id)
 
     # ---- members -------------------------------------------------------------
 
-    def members(self, ctx, image_id, member=None):
+    def members(self, ctx: RequestContext, image_id: str, member: str | None = None) -> list[ImageMembersRow]:
         """The members of a shared image; one that is not the owner sees itself alone.
 
         :raises NotFound: ``member`` is given and is none
@@ -301,7 +319,7 @@ class Store:
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
         return rows
 
-    def add_member(self, ctx, image_id, member):
+    def add_member(self, ctx: RequestContext, image_id: str, member: dict[str, str] | str | None) -> ImageMembersRow:
         if not member or not fields.is_text(member, 255):
             raise exception.BadRequest('A member must have 1 to 255 characters.')
         try:
@@ -309,7 +327,7 @@ class Store:
         except db_exc.DBDuplicateEntry:
             raise exception.Conflict(f'{member} is already a member of image {image_id}.') from None
 
-    def _add_member(self, conn, ctx, image_id, member):
+    def _add_member(self, conn: Connection, ctx: RequestContext, image_id: str, member: str) -> ImageMembersRow:
         image = self._owned(conn, ctx, image_id)
         self._check_shared(image)
         present = db_images.members(conn, image['id'])
@@ -322,7 +340,7 @@ class Store:
         db_images.add_member(conn, row)
         return row
 
-    def update_member(self, ctx, image_id, member, status):
+    def update_member(self, ctx: RequestContext, image_id: str, member: str, status: str | None) -> ImageMembersRow:
         """The member itself accepts or rejects; the owner may not do it in its place."""
         if status not in MEMBER_STATUSES:
             raise exception.BadRequest(f'status must be one of {", ".join(MEMBER_STATUSES)}.')
@@ -335,10 +353,10 @@ class Store:
                     {'status': status, 'updated_at': row['updated_at']})
         return row
 
-    def delete_member(self, ctx, image_id, member):
+    def delete_member(self, ctx: RequestContext, image_id: str, member: str) -> None:
         self.db.run(self._delete_member, ctx, image_id, member)
 
-    def _delete_member(self, conn, ctx, image_id, member):
+    def _delete_member(self, conn: Connection, ctx: RequestContext, image_id: str, member: str) -> None:
         image = self._owned(conn, ctx, image_id)
         self._check_shared(image)
         if not db_images.delete_member(conn, image['id'], member):
@@ -346,7 +364,8 @@ class Store:
 
     # ---- who may what --------------------------------------------------------
 
-    def _visible(self, conn, ctx, image_id, lock=False):
+    def _visible(self, conn: Connection, ctx: RequestContext, image_id: str,
+                 lock: bool = False) -> dict[Any, str | None]:
         image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
         if ctx.image_grant is not None:
             if image and self._granted(conn, ctx, image):
@@ -360,13 +379,13 @@ class Store:
             return image
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 
-    def _granted(self, conn, ctx, image, write=False):
+    def _granted(self, conn: Connection, ctx: RequestContext, image: dict[Any, str], write: bool = False) -> bool:
         """Whether the grant of who asks names the image, signed by this store."""
         grant = grants.load(ctx.image_grant, self._key)
         return grant.may(image['id'], write) or (
             grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
 
-    def _owned(self, conn, ctx, image_id):
+    def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[Any, str | None]:
         """The image, locked, when the caller may change it.
 
         404 for who may not see it, 403 for who may only see it.
@@ -381,7 +400,7 @@ class Store:
         _check_writer(ctx)
         return image
 
-    def _check_references(self, conn, ctx, properties):
+    def _check_references(self, conn: Connection, ctx: RequestContext, properties: dict[str, str]) -> None:
         """:raises BadRequest: a property names an image that is not there for the caller"""
         for name in fields.REFERENCES:
             if properties.get(name):
@@ -391,26 +410,27 @@ class Store:
                     raise exception.BadRequest(error.message) from None
 
     @staticmethod
-    def _check_shared(image):
+    def _check_shared(image: dict[Any, str]) -> None:
         if image['visibility'] != 'shared':
             raise exception.Forbidden('Only shared images have members.')
 
 
-def is_admin(ctx):
+def is_admin(ctx: RequestContext) -> bool:
     """Whether all images are the caller's; who comes with a grant has that alone, whoever has asked for the work."""
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
-def _may_change(ctx, image):
+def _may_change(ctx: RequestContext, image: dict[Any, str | None]) -> bool:
     return is_admin(ctx) or (ctx.project_id and image['owner'] == ctx.project_id)
 
 
-def _check_writer(ctx):
+def _check_writer(ctx: RequestContext) -> None:
     if not ctx.may_write():
         raise exception.Forbidden('Your roles allow reading images only.')
 
 
-def _check_values(values, properties, tags, when, total=None):
+def _check_values(values: dict[str, Any], properties: dict[str, str], tags: list[str] | tuple[Any, ...], when: str,
+                  total: int | None = None) -> None:
     for name, value in {**values, **properties}.items():
         fields.check_settable(name, when)
         fields.check(name, value)
@@ -419,7 +439,7 @@ def _check_values(values, properties, tags, when, total=None):
         raise exception.TooLarge(f'An image may have at most {fields.MAX_PROPERTIES} properties.')
 
 
-def _check_rights(ctx, old, new):
+def _check_rights(ctx: RequestContext, old: dict[Any, str], new: dict[str, Any]) -> None:
     """What only an administrator may do; formats that do not go together."""
     if not is_admin(ctx):
         if new.get('visibility') == 'public' and old.get('visibility') != 'public':

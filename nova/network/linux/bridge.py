@@ -1,19 +1,22 @@
 """Bridges: made, set up and removed; the guests' devices are attached by the hypervisor."""
+from __future__ import annotations
+
 import ipaddress
 import json
 import os
+from typing import Any
 
 from nova import exception
 from nova.objects import network_info
 
 
-def mac_of(network_id):
+def mac_of(network_id: str) -> str:
     """A stable locally administered address: guests keep the gateway's in their ARP caches."""
     digits = network_id.replace('-', '')[:10]
     return '02:' + ':'.join(digits[i:i + 2] for i in range(0, 10, 2))
 
 
-def show(run, name):
+def show(run: Any, name: str) -> Any:
     """{'link': …, 'addresses': [cidr]} of a device, or None when it is not there."""
     text = run('ip', '-json', '-details', 'address', 'show', 'dev', name, check=False)
     found = json.loads(text) if text.strip() else []
@@ -23,7 +26,7 @@ def show(run, name):
                                             if a['family'] == 'inet']}
 
 
-def ensure(run, network):
+def ensure(run: Any, network: Any) -> None:
     """Make the bridge of a network as it should be; what is right already is not touched."""
     name, known = network.bridge, show(run, network.bridge)
     wanted = [f'{subnet.gateway}/{ipaddress.ip_network(subnet.cidr).prefixlen}'
@@ -66,22 +69,22 @@ def ensure(run, network):
         run('ip', 'link', 'set', 'dev', name, 'up')
 
 
-def _filtered(link):
+def _filtered(link: Any) -> Any:
     data = link.get('linkinfo', {}).get('info_data', {})
     return data.get('nf_call_iptables') == 1 and data.get('stp_state') == 0 and data.get('forward_delay') == 0
 
 
-def guests(run, name):
+def guests(run: Any, name: str) -> Any:
     """Names of the guests' devices on a bridge."""
     text = run('ip', '-json', 'link', 'show', 'master', name, check=False)
     names = [link['ifname'] for link in json.loads(text)] if text.strip() else []
     return [device for device in names if device.startswith(network_info.PREFIX)]
 
 
-def remove(run, name):
+def remove(run: Any, name: str) -> None:
     run('ip', 'link', 'del', 'dev', name, check=False)
 
 
-def ours(directory):
+def ours(directory: Any) -> Any:
     """Names of the bridges that this cloud made: each has a directory for its DHCP server."""
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

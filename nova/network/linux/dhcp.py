@@ -4,12 +4,19 @@ It outlives the service that started it: a service that starts finds it by its p
 leaves
 it alone when it runs with the arguments that it should have.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import ipaddress
 import os
 import pathlib
 import shutil
 import signal
+from typing import Any, TYPE_CHECKING
 import time
+
+if TYPE_CHECKING:
+    from nova.network.host_state import Network, Subnet
 
 STOP_S = 5
 
@@ -22,12 +29,12 @@ class Dhcp:
     :param directory: where its files live
     """
 
-    def __init__(self, run, bridge, directory):
+    def __init__(self, run: Any, bridge: str, directory: pathlib.Path) -> None:
         self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
         self.leases = self.directory / 'leases'
 
-    def arguments(self, network, lease_time, name_servers):
+    def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any]) -> list[str]:
         """The command line for a network.
 
         :param name_servers: subnet -> [address] that its guests are told
@@ -62,7 +69,7 @@ class Dhcp:
                         for routes in [routes] if routes]]
         return words
 
-    def apply(self, network, ports, lease_time, name_servers):
+    def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any) -> None:
         """Serve these ports; the server is started, told of changes, or started again when its arguments
         changed."""
         make_directory(self.directory)
@@ -87,17 +94,17 @@ class Dhcp:
         elif changed:
             os.kill(pid, signal.SIGHUP)
 
-    def _stale(self, hosts):
+    def _stale(self, hosts: Any) -> Any:
         """Lines of leases whose address another guest has now: dnsmasq would refuse it to that one."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in _lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
 
-    def _forget(self, stale):
+    def _forget(self, stale: Any) -> None:
         if stale:
             write(self.leases, ''.join(line + '\n' for line in _lines(self.leases) if line not in stale))
 
-    def pid(self):
+    def pid(self) -> Any:
         """The process that serves this bridge, or None: a pid file may be older than the process of that
         number."""
         try:
@@ -106,7 +113,7 @@ class Dhcp:
             return None
         return pid if f'--pid-file={self.pid_file}' in command_line(pid) else None
 
-    def stop(self):
+    def stop(self) -> None:
         pid = self.pid()
         if pid is None:
             return
@@ -115,18 +122,18 @@ class Dhcp:
         while self.pid() and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def remove(self):
+    def remove(self) -> None:
         """Stop it and delete its files."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def served(network):
+def served(network: Network) -> list[Subnet]:
     """The subnets of a network that DHCP serves: the server answers from the gateway's address."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 
 
-def command_line(pid):
+def command_line(pid: int) -> list[str]:
     """The arguments of a process, [] when there is none."""
     try:
         return pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace').split('\0')[:-1]
@@ -134,14 +141,14 @@ def command_line(pid):
         return []
 
 
-def _lines(path):
+def _lines(path: Any) -> Any:
     try:
         return path.read_text().splitlines()
     except FileNotFoundError:
         return []
 
 
-def make_directory(path):
+def make_directory(path: pathlib.Path) -> None:
     """The directory and what is missing above it, for dnsmasq to read as nobody, whatever the process's umask."""
     for directory in [*reversed(path.parents), path]:
         if not directory.exists():
@@ -149,7 +156,7 @@ def make_directory(path):
             directory.chmod(0o755)
 
 
-def write(path, text):
+def write(path: pathlib.Path, text: str) -> bool:
     """Replace a file's text in one step; False when it has that text already."""
     if path.exists() and path.read_text() == text:
         return False

@@ -4,10 +4,15 @@ What runs on the host outlives the service: bridges, dnsmasq and the kernel's fi
 restarts, and
 ``refresh`` changes only what differs.
 """
+from __future__ import annotations
+
 import logging
 import os
 import pathlib
 import shutil
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.network.linux import bridge
@@ -31,13 +36,13 @@ class LinuxDriver:
     :param run: a Runner
     """
 
-    def __init__(self, conf, run=None):
+    def __init__(self, conf: ConfigOpts, run: Any = None) -> None:
         self.conf, self.run = conf, run or runner.Runner()
         self.table = rules.table_name(conf.network.bridge)
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
         self._loaded = None
 
-    def start(self):
+    def start(self) -> None:
         """Check what the host must have and switch on forwarding.
 
         :raises NetworkPlumbingError: not root, a command or br_netfilter is missing
@@ -54,7 +59,7 @@ class LinuxDriver:
             self.run('modprobe', 'br_netfilter')
         self.run('sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward')
 
-    def refresh(self, load):
+    def refresh(self, load: Any) -> None:
         """Make bridges, DHCP and filters as ``load()``, a HostState, says."""
         state = load()
         served = [network for network in state.networks if network.subnets]
@@ -72,7 +77,7 @@ class LinuxDriver:
         for name in set(bridge.ours(self.directory)) - {network.bridge for network in served}:
             self._remove(name)
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Remove bridges, DHCP servers and filters."""
         for name in bridge.ours(self.directory):
             self._remove(name)
@@ -80,12 +85,12 @@ class LinuxDriver:
         shutil.rmtree(self.directory, ignore_errors=True)
         self._loaded = None
 
-    def _remove(self, name):
+    def _remove(self, name: str) -> None:
         LOG.info('Removing bridge %s', name)
         dhcp.Dhcp(self.run, name, self.directory / name).remove()
         bridge.remove(self.run, name)
 
-    def _filter(self, state):
+    def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
         strays = sorted(
             {device for name in bridge.ours(self.directory) for device in bridge.guests(self.run, name)}
@@ -99,12 +104,12 @@ class LinuxDriver:
         self.run('nft', '-f', '-', stdin=text)
         self._loaded = text
 
-    def _present(self):
+    def _present(self) -> Any:
         """Whether somebody flushed the tables."""
         tables = self.run('nft', 'list', 'tables')
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 
-    def _metadata(self, state):
+    def _metadata(self, state: Any) -> Any:
         if self.conf.network.metadata_host:
             return self.conf.network.metadata_host, self.conf.metadata.port
         for network in state.networks:
@@ -114,5 +119,5 @@ class LinuxDriver:
                         return subnet.gateway, self.conf.metadata.port
         return None
 
-    def _name_servers(self, subnet):
+    def _name_servers(self, subnet: Any) -> Any:
         return subnet.dns or [str(ip) for ip in self.conf.network.dns_servers] or [subnet.gateway]

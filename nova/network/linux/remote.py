@@ -12,11 +12,16 @@ Operation             Arguments                                              Nee
 
 Everything else that the driver goes by is the configuration, which the privileged part has read by itself.
 """
+from __future__ import annotations
+
 import dataclasses
 import ipaddress
 import re
 import threading
 import typing
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova.network import host_state
 from nova.network import security
@@ -51,11 +56,11 @@ class RemoteDriver:
         self._helper.call('network.teardown')
 
 
-def operations(conf) -> dict:
+def operations(conf: ConfigOpts) -> dict:
     """What the privileged part does for a RemoteDriver: {name: function}."""
     driver, lock = linux.LinuxDriver(conf), threading.Lock()
 
-    def refresh(state):
+    def refresh(state: Any) -> None:
         checked = state_of(state, conf.network.bridge)
         with lock:
             driver.refresh(lambda: checked)
@@ -85,13 +90,13 @@ def state_of(given: dict, bridge: str) -> host_state.HostState:
                  for group, addresses in _dict(given['members']).items()})
 
 
-def _network(given, bridge):
+def _network(given: dict[str, Any], bridge: str) -> host_state.Network:
     _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets')
     return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
                               bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])])
 
 
-def _subnet(given):
+def _subnet(given: dict[str, Any]) -> host_state.Subnet:
     _fields(given, 'cidr', 'gateway', 'dhcp', 'dns', 'routes')
     routes = []
     for route in _list(given['routes'] or []):
@@ -102,7 +107,7 @@ def _subnet(given):
         [_address(each) for each in _list(given['dns'] or [])], routes)
 
 
-def _port(given, bridge):
+def _port(given: dict[str, str] | list[Any], bridge: str) -> host_state.Port:
     _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
@@ -110,7 +115,7 @@ def _port(given, bridge):
         [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])])
 
 
-def _rule(given):
+def _rule(given: dict[str, Any]) -> dict[str, Any]:
     _fields(given, *RULE)
     if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in security.ETHERTYPES.values():
         raise ValueError('the direction or ethertype of a rule is not known')
@@ -127,52 +132,52 @@ def _rule(given):
 
 # ---- values ---------------------------------------------------------------------------
 
-def _fields(given, *names):
+def _fields(given: dict[str, Any], *names: str) -> None:
     if set(_dict(given)) != set(names):
         raise ValueError(f'an object has other fields than {", ".join(names)}')
 
 
-def _dict(given):
+def _dict(given: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError('there is something else where an object should be')
     return given
 
 
-def _list(given):
+def _list(given: list[dict[str, Any] | str] | str) -> list[Any]:
     if not isinstance(given, list):
         raise ValueError('there is something else where a list should be')
     return given
 
 
-def _text(given):
+def _text(given: str) -> str:
     if not isinstance(given, str):
         raise ValueError('there is something else where a text should be')
     return given
 
 
-def _matched(pattern, given, what):
+def _matched(pattern: Any, given: str, what: str) -> str:
     if not pattern.fullmatch(_text(given)):
         raise ValueError(f'{given[:40]!r} is not {what}')
     return given
 
 
-def _ident(given):
+def _ident(given: str) -> str:
     return _matched(IDENT, given, 'an id')
 
 
-def _bridge(given, default):
+def _bridge(given: str, default: str) -> str:
     return given if given == default else _matched(BRIDGE, given, 'a bridge of this cloud')
 
 
-def _number(given, allowed):
+def _number(given: Any, allowed: Any) -> int:
     if type(given) is not int or given not in allowed:
         raise ValueError(f'{given!r:.40} is not a number from {allowed[0]} to {allowed[-1]}')
     return given
 
 
-def _address(given):
+def _address(given: str) -> str:
     return str(ipaddress.IPv4Address(_text(given)))
 
 
-def _prefix(given):
+def _prefix(given: str) -> str:
     return str(ipaddress.IPv4Network(_text(given), strict=False))

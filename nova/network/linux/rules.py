@@ -19,31 +19,39 @@ Only replies pass because of a tracked connection. Its first direction is held a
 packet,
 so that a rule that is removed ends running connections, too.
 """
+from __future__ import annotations
+
+from collections.abc import Collection
 import re
+from typing import Any, TYPE_CHECKING
 
 from nova.network import security
+
+if TYPE_CHECKING:
+    from nova.network.host_state import HostState, Network, Port
 
 METADATA = '169.254.169.254'
 
 
-def table_name(bridge):
+def table_name(bridge: str) -> str:
     """The tables of a cloud, by the name of its default bridge."""
     return 'nova_' + re.sub(r'[^A-Za-z0-9]', '_', bridge)
 
 
-def _hex(ident):
+def _hex(ident: str) -> str:
     return re.sub(r'[^A-Za-z0-9]', '', ident)
 
 
-def _quote(name):
+def _quote(name: str) -> str:
     return '"%s"' % name
 
 
-def _set(values):
+def _set(values: Any) -> str:
     return '{ %s }' % ', '.join(values)
 
 
-def script(table, state, metadata, host_ports=(), strays=()):
+def script(table: str, state: HostState, metadata: tuple[str, int] | None, host_ports: tuple[Any, ...] = (),
+           strays: Collection[Any] = ()) -> str:
     """Text for ``nft -f -`` that replaces both tables at once.
 
     :param table: table_name(…)
@@ -59,31 +67,31 @@ def script(table, state, metadata, host_ports=(), strays=()):
     return '\n'.join(lines) + '\n'
 
 
-def remove(table):
+def remove(table: Any) -> Any:
     """Text that removes both tables, there or not."""
     return ''.join(
         f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet')
     )
 
 
-def _table(family, name, body):
+def _table(family: str, name: str, body: list[str]) -> list[str]:
     return [f'table {family} {name} {{', *['    ' + line for line in body], '}']
 
 
-def _chain(name, rules, hook=None):
+def _chain(name: str, rules: list[str], hook: tuple[str, str, int] | None = None) -> list[str]:
     """:param hook: (type, hook, priority) of a base chain; its policy is accept"""
     head = [f'type {hook[0]} hook {hook[1]} priority {hook[2]}; policy accept;'] if hook else []
     return [f'chain {name} {{', *['    ' + rule for rule in head + rules], '}']
 
 
-def _map(name, key, pairs):
+def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
     elements = [f'    elements = {_set(f"{left} : goto {chain}" for left, chain in pairs)}'] if pairs else []
     return [f'map {name} {{', f'    type {key} : verdict', *elements, '}']
 
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state, served, strays):
+def _bridge_body(state: HostState, served: list[Network], strays: list[str] | tuple[Any, ...]) -> list[str]:
     gateways = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     body = []
     for port in state.ports:
@@ -99,7 +107,7 @@ def _bridge_body(state, served, strays):
     return body
 
 
-def _from_guest(port):
+def _from_guest(port: Port) -> list[str]:
     """ARP and IPv4 with its own addresses, and the question for one; nothing else, tagged frames included."""
     rules = [f'ether saddr != {port.mac} drop']
     if port.addresses:
@@ -114,7 +122,7 @@ def _from_guest(port):
     return rules + ['drop']
 
 
-def _to_guest(port, gateways):
+def _to_guest(port: Port, gateways: list[str]) -> list[str]:
     rules = []
     if port.addresses:
         rules += ['ether type arp accept', f'ether type ip ip daddr {_set(port.addresses)} accept']
@@ -125,7 +133,8 @@ def _to_guest(port, gateways):
 
 # ---- packets ----------------------------------------------------------------------
 
-def _inet_body(state, served, metadata, host_ports):
+def _inet_body(state: HostState, served: list[Network], metadata: tuple[str, int] | None,
+               host_ports: tuple[Any, ...]) -> list[str]:
     bridges = [network.bridge for network in served]
     body = []
     for group, addresses in sorted(state.members.items()):
@@ -175,7 +184,7 @@ def _inet_body(state, served, metadata, host_ports):
     return body
 
 
-def _to_host(metadata, host_ports):
+def _to_host(metadata: tuple[str, int] | None, host_ports: tuple[Any, ...]) -> list[str]:
     """What guests may ask of the host itself: DHCP, metadata, and as their groups allow ping, DNS, chosen
     ports."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
@@ -189,7 +198,7 @@ def _to_host(metadata, host_ports):
         'jump egress_check']
 
 
-def _nat(served, names, metadata):
+def _nat(served: list[Network], names: str, metadata: tuple[str, int] | None) -> list[str]:
     redirect = [f'iifname {names} ip daddr {METADATA} tcp dport 80 dnat ip to {metadata[0]}:{metadata[1]}'
                 ] if metadata else []
     out = [f'ip saddr {subnet.cidr} ip daddr != {subnet.cidr} oifname != {names} masquerade'
@@ -200,7 +209,7 @@ def _nat(served, names, metadata):
 
 # ---- rules of groups ------------------------------------------------------------------
 
-def rule(row):
+def rule(row: dict[str, Any]) -> str | None:
     """One security group rule as an nftables statement, or None where no packet of ours could match it."""
     if row['ethertype'] != 'IPv4':
         return None
@@ -214,7 +223,7 @@ def rule(row):
     return ' '.join([*words, 'accept'])
 
 
-def _protocol(row):
+def _protocol(row: dict[str, Any]) -> list[str]:
     protocol, low, high = row['protocol'], row['port_range_min'], row['port_range_max']
     if protocol is None:
         return []

@@ -1,6 +1,9 @@
 """Commands of the host: argument lists, a deadline, and errors of our own."""
+from __future__ import annotations
+
 import logging
 import subprocess
+from typing import Any
 
 from nova import exception
 
@@ -15,10 +18,10 @@ class Runner:
     :param prefix: arguments before every command, such as ``('ip', 'netns', 'exec', name)``
     """
 
-    def __init__(self, prefix=()):
+    def __init__(self, prefix: str = ()) -> None:
         self.prefix = list(prefix)
 
-    def __call__(self, *arguments, stdin=None, check=True):
+    def __call__(self, *arguments: Any, stdin: Any = None, check: bool = True) -> Any:
         """The command's standard output as text, '' when it failed and ``check`` is off.
 
         :raises NetworkPlumbingError: it failed, took too long, or is not there

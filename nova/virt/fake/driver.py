@@ -3,7 +3,12 @@
 Many hosts fit into one process, each with a driver object of its own. Operations can be made slow or made to
 fail; with a state file the guests outlive the process, as real ones do.
 """
+from __future__ import annotations
+
 from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova import states
@@ -24,6 +29,10 @@ from nova.virt.fake import resize
 from nova.virt.fake import shares
 from nova.virt.fake import volumes
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
 
 # what a guest's console shows of a boot
 BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
@@ -37,7 +46,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
 
     real_guests = False
 
-    def __init__(self, conf, host, images, inspect_image=None):
+    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None) -> None:
         super().__init__(conf, host, images, inspect_image)
         self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
         self.cached_images = []      # ids of images that were fetched ahead of time
@@ -51,10 +60,10 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
     def failures(self) -> dict[str, Any]:
         return self.machine.failures
 
-    def init_host(self):
+    def init_host(self) -> None:
         self.machine.load()
 
-    def resources(self):
+    def resources(self) -> Any:
         options, topology = self.conf.fake, self.numa_topology()
         used = sum(guest['disk_gb'] for guest in list(self.machine.guests.values()))
         return [driver.NodeResources(
@@ -69,7 +78,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             disk_available_least=max(0, options.local_gb - used),
             supported_instances=[['x86_64', 'fake', 'hvm']])]
 
-    def numa_topology(self):
+    def numa_topology(self) -> Any:
         """The HostTopology that the options describe; None for more processors than one may have."""
         options = self.conf.fake
         if not options.numa_cells and options.vcpus > cpus.LIMIT:
@@ -77,18 +86,18 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         cells = options.numa_cells or [f'{options.vcpus}:{options.memory_mb}']
         return hardware_host.configured(hardware_host.of_cells(cells), self.conf)
 
-    def host_cpu_stats(self):
+    def host_cpu_stats(self) -> dict[str, int]:
         return {**dict.fromkeys((*monitors.PARTS, 'frequency'), 0),
                 **{name: int(value) for name, value in self.conf.fake.cpu_stats.items()}}
 
-    def guests(self):
+    def guests(self) -> Any:
         with self.machine.lock:
             return {uuid: guest['power_state'] for uuid, guest in self.machine.guests.items()}
 
-    def power_state(self, instance):
+    def power_state(self, instance: Any) -> Any:
         return self.machine.guest(instance)['power_state']
 
-    def spawn(self, context, instance, request):
+    def spawn(self, context: RequestContext, instance: Any, request: Any) -> None:
         with self.machine.operation('spawn'):
             self.check_maintenance(instance)
             for path, _content in request.injected_files:
@@ -99,52 +108,53 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                 self.machine.put(instance, states.RUNNING, request.network_info, *BOOT)
                 self.machine.keep_volumes(instance, request.block_devices)
 
-    def destroy(self, context, instance, network_info, keep_disks=False):
+    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False) -> None:
         with self.machine.operation('destroy'), self.machine.lock:
             self.machine.guests.pop(instance.uuid, None)
             self.machine.expected.pop(instance.uuid, None)
             self.machine.save()
             self.machine.forget_kept(instance.uuid)
 
-    def has_disks(self, instance):
+    def has_disks(self, instance: Any) -> Any:
         return self.shares_disks
 
-    def power_on(self, context, instance, network_info):
+    def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]]) -> None:
         with self.machine.operation('power_on'):
             self.machine.put(instance, states.RUNNING, network_info, *BOOT)
 
-    def power_off(self, instance, timeout=0):
+    def power_off(self, instance: Any, timeout: int = 0) -> None:
         with self.machine.operation('power_off'):
             self.machine.set_state(instance, states.SHUTDOWN, 'powered off')
 
-    def reboot(self, context, instance, network_info, hard):
+    def reboot(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]],
+               hard: bool) -> None:
         with self.machine.operation('reboot'):
             if hard:
                 self.machine.put(instance, states.RUNNING, network_info, *BOOT)
             else:
                 self.machine.set_state(instance, states.RUNNING, *BOOT)
 
-    def console_output(self, instance):
+    def console_output(self, instance: Instance) -> bytes:
         with self.machine.operation('console_output'):
             return ''.join(line + '\n' for line in self.machine.guest(instance)['console']).encode()
 
-    def pause(self, instance):
+    def pause(self, instance: Instance) -> None:
         with self.machine.operation('pause'):
             self.machine.set_state(instance, states.POWER_PAUSED, 'paused')
 
-    def unpause(self, instance):
+    def unpause(self, instance: Instance) -> None:
         with self.machine.operation('unpause'):
             self.machine.set_state(instance, states.RUNNING, 'unpaused')
 
-    def suspend(self, instance):
+    def suspend(self, instance: Instance) -> None:
         with self.machine.operation('suspend'):
             self.machine.set_state(instance, states.POWER_SUSPENDED, 'suspended')
 
-    def resume(self, context, instance, network_info):
+    def resume(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]]) -> None:
         with self.machine.operation('resume'):
             self.machine.set_state(instance, states.RUNNING, 'resumed')
 
-    def snapshot(self, context, instance, image_id, progress):
+    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any) -> None:
         with self.machine.operation('snapshot'):
             self.machine.guest(instance)
             progress(states.IMAGE_PENDING_UPLOAD)
@@ -152,7 +162,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                 progress(states.IMAGE_UPLOADING)
                 self.images.upload(context, image_id, path, 'raw')
 
-    def change_by_itself(self, uuid, power_state):
+    def change_by_itself(self, uuid: str, power_state: int) -> None:
         """What a guest does without being asked: shut down, crash."""
         with self.machine.lock:
             self.machine.guests[uuid]['power_state'] = power_state

@@ -1,8 +1,16 @@
 """The machine of a fake host, and files of volume snapshots."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova import exception
 from nova import states
 from nova.virt import driver
 from nova.virt.fake import machine
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
 
 _WORDS = {'reboot': 'rebooted', 'shutdown': 'shut down', 'startup': 'started'}
 
@@ -12,7 +20,7 @@ class HostControl(machine.Feature, driver.HostControl):
 
     maintenance = False
 
-    def host_power_action(self, action):
+    def host_power_action(self, action: str) -> str:
         with self.machine.lock:
             if action in ('reboot', 'shutdown'):
                 for guest in self.machine.guests.values():
@@ -28,10 +36,10 @@ class HostControl(machine.Feature, driver.HostControl):
             self.on_event(uuid, power_state)
         return _WORDS[action]
 
-    def set_host_maintenance(self, enabled):
+    def set_host_maintenance(self, enabled: bool) -> None:
         self.maintenance = enabled
 
-    def check_maintenance(self, instance):
+    def check_maintenance(self, instance: Instance) -> None:
         """:raises BuildFailed: no guest is started while the machine is being looked after"""
         if self.maintenance:
             raise exception.BuildFailed(instance_id=instance.uuid, reason='the host is in maintenance')
@@ -40,14 +48,16 @@ class HostControl(machine.Feature, driver.HostControl):
 class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
     """A guest has ``files``: {volume id: [its files, the active one last]}."""
 
-    def create_volume_snapshot(self, context, instance, volume_id, create_info):
+    def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
+                               create_info: dict[str, str]) -> None:
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if create_info['new_file'] not in files:
                 files.append(create_info['new_file'])
             self.machine.save()
 
-    def delete_volume_snapshot(self, context, instance, volume_id, snapshot_id, delete_info):
+    def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
+                               delete_info: dict[str, str]) -> None:
         with self.machine.operation('delete_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if delete_info.get('file_to_merge') in files:
@@ -58,7 +68,7 @@ class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
 class ExtendVolume(machine.Feature, driver.ExtendVolume):
     """A guest has ``sizes``: {volume id: GiB that it was told}."""
 
-    def extend_volume(self, context, instance, device):
+    def extend_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
         with self.machine.operation('extend_volume'), self.machine.lock:
             self.machine.guest(instance).setdefault('sizes', {})[device['volume_id']] = device['volume_size']
             self.machine.save()

@@ -1,10 +1,16 @@
 """What is done inside of fake guests, and what can be seen of them from outside."""
+from __future__ import annotations
+
 import hashlib
+from typing import Any, TYPE_CHECKING
 import zlib
 
 from nova import states
 from nova.virt import driver
 from nova.virt.fake import machine
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
 
 MIB = 1024 * 1024
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 35900}
@@ -12,19 +18,19 @@ PORTS = 10000                # of each kind
 
 
 class Inside(machine.Feature, driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
-    def set_admin_password(self, instance, password):
+    def set_admin_password(self, instance: Instance, password: str) -> None:
         with self.machine.operation('set_admin_password'), self.machine.lock:
             self.machine.guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()
             self.machine.save()
 
-    def trigger_crash_dump(self, instance):
+    def trigger_crash_dump(self, instance: Instance) -> None:
         """The guest dumps its memory and starts again."""
         with self.machine.operation('trigger_crash_dump'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest['dumps'] = guest.get('dumps', 0) + 1
             self.machine.set_state(instance, guest['power_state'], 'kernel crashed, memory dumped')
 
-    def diagnostics(self, instance):
+    def diagnostics(self, instance: Instance) -> dict[str, Any]:
         with self.machine.operation('diagnostics'):
             guest = self.machine.guest(instance)
             lines = len(guest['console'])
@@ -42,7 +48,7 @@ class Inside(machine.Feature, driver.Password, driver.CrashDump, driver.Diagnost
                 'memory_details': {'maximum': instance.memory_mb,
                                    'used': instance.memory_mb if guest['power_state'] == states.RUNNING else 0}}
 
-    def console(self, instance, kind):
+    def console(self, instance: Instance, kind: str) -> dict[str, Any]:
         with self.machine.operation('console'):
             self.machine.guest(instance)
             number = zlib.crc32(instance.uuid.encode()) % PORTS

@@ -1,11 +1,18 @@
 """Live migration between fake hosts of one process: the guest's record really moves."""
+from __future__ import annotations
+
 import threading
 import time
+from typing import Any, TYPE_CHECKING
 import weakref
 
 from nova import exception
 from nova.virt import driver
 from nova.virt.fake import machine
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
 
 STEP_S = 0.02            # between two looks at what was asked meanwhile, and two reports of progress
 GIB = 1 << 30
@@ -20,18 +27,19 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
 
     shares_disks = False         # with the other hosts
 
-    def connect(self):
+    def connect(self) -> None:
         """Let the other hosts reach this one."""
         self._jobs = {}              # uuid -> _Job
         self._wire = (self.conf.fake.state_dir or id(self.conf), self.host)
         _REACHABLE[self._wire] = self
 
-    def disconnect(self):
+    def disconnect(self) -> None:
         """Let nobody reach this host any more; what it sends meanwhile is lost."""
         if _REACHABLE.get(self._wire) is self:
             del _REACHABLE[self._wire]
 
-    def check_destination(self, instance, block_migration, disk_over_commit):
+    def check_destination(self, instance: Instance, block_migration: bool | None,
+                          disk_over_commit: bool) -> dict[str, bool]:
         with self.machine.operation('check_destination'):
             copied = not self.shares_disks and _has_local_disks(instance)
             if block_migration is False and copied:
@@ -39,17 +47,19 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
                     reason='the hosts share no storage; a migration with its disks (block migration) is needed')
             return {'block_migration': copied}
 
-    def check_source(self, instance, facts):
+    def check_source(self, instance: Instance, facts: dict[str, bool]) -> dict[str, bool]:
         with self.machine.operation('check_source'):
             self.machine.guest(instance)
             return facts
 
-    def pre_live_migration(self, context, instance, network_info, block_devices, facts):
+    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]],
+                           block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
         with self.machine.operation('pre_live_migration'), self.machine.lock:
             self.machine.expected[instance.uuid] = [vif['id'] for vif in network_info]
             return facts
 
-    def live_migrate(self, context, instance, destination, facts, progress):
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
+                     facts: dict[str, Any], progress: Any) -> None:
         job = self._jobs[instance.uuid] = _Job(self.delays.get('live_migrate', 0), instance)
         try:
             self.machine.guest(instance)
@@ -63,7 +73,7 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
         finally:
             self._jobs.pop(instance.uuid, None)
 
-    def _send(self, uuid, wire, topology):
+    def _send(self, uuid: str, wire: tuple[str, str], topology: str | None) -> None:
         """Hand the guest over; it is at one of the two at any moment."""
         other = _REACHABLE.get(wire)
         if other is None or _REACHABLE.get(self._wire) is not self:
@@ -78,31 +88,34 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
             self.machine.save()
             other.machine.save()
 
-    def abort_live_migration(self, instance):
+    def abort_live_migration(self, instance: Instance) -> None:
         job = self._jobs.get(instance.uuid)
         if job is not None:
             job.aborted.set()
 
-    def force_complete_live_migration(self, instance):
+    def force_complete_live_migration(self, instance: Instance) -> None:
         with self.machine.operation('force_complete_live_migration'):
             job = self._jobs.get(instance.uuid)
             if job is not None:
                 job.forced = True
 
-    def post_live_migration_at_source(self, context, instance, network_info, facts):
+    def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
+                                      network_info: list[dict[str, str]], facts: dict[str, Any]) -> None:
         with self.machine.operation('post_live_migration_at_source'):
             pass                     # nothing of a fake guest stays behind
 
-    def post_live_migration_at_destination(self, context, instance, network_info):
+    def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
+                                           network_info: list[dict[str, str]]) -> None:
         with self.machine.operation('post_live_migration_at_destination'):
             self.machine.guest(instance)
 
-    def rollback_live_migration(self, context, instance, network_info, facts):
+    def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
+                                facts: dict[str, Any]) -> None:
         with self.machine.operation('rollback_live_migration'), self.machine.lock:
             self.machine.expected.pop(instance.uuid, None)
 
 
-def _has_local_disks(instance):
+def _has_local_disks(instance: Instance) -> bool:
     """Whether a guest has disks that are no volumes."""
     return bool(instance.image_id or instance.ephemeral_gb or (instance.flavor or {}).get('swap'))
 
@@ -110,18 +123,18 @@ def _has_local_disks(instance):
 class _Job:
     """A migration under way."""
 
-    def __init__(self, seconds, instance):
+    def __init__(self, seconds: float, instance: Instance) -> None:
         self.started, self.seconds = time.monotonic(), seconds
         self.memory, self.disk = instance.memory_mb << 20, (instance.root_gb + instance.ephemeral_gb) * GIB
         self.aborted, self.forced = threading.Event(), False
 
-    def left(self):
+    def left(self) -> float:
         return 0 if self.forced else max(0, self.started + self.seconds - time.monotonic())
 
-    def done(self):
+    def done(self) -> bool:
         return not self.left()
 
-    def progress(self):
+    def progress(self) -> dict[str, int]:
         """The figures of the driver contract: all of it is copied evenly in the time that it takes."""
         share = 1 - self.left() / self.seconds if self.seconds else 1
         values = {}

@@ -1,13 +1,19 @@
 """PCI devices that fake hosts have, and fake guests are given."""
+from __future__ import annotations
+
 import json
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.objects import pci
 
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+
 _KEYS = ('address', 'vendor_id', 'product_id', 'dev_type', 'numa_node', 'parent_addr', 'devname')
 
 
-def devices(values, host):
+def devices(values: list[Any], host: str) -> list[Any]:
     """[pci.Device] of a host as [fake] pci_devices describes them.
 
     :raises InvalidInput: it is not of the form
@@ -21,7 +27,7 @@ def devices(values, host):
         raise exception.InvalidInput(f'[fake] pci_devices: {error}') from None
 
 
-def given(instance, guests):
+def given(instance: Instance, guests: dict[str, dict[str, Any]]) -> list[Any]:
     """Addresses of the devices that a guest gets: those that it had when the instance does not say.
 
     :param guests: {uuid: guest} of the host: what one has, no other can get

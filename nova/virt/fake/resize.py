@@ -1,20 +1,27 @@
 """Fake guests that move to another host, or to another size."""
+from __future__ import annotations
+
 import copy
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
 from nova.virt import driver
 from nova.virt.fake import machine
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
 
 class Resize(machine.Feature, driver.Resize):
     """What a host keeps for a revert stands in a file of its own."""
 
-    def accept_guest(self, context, instance, flavor):
+    def accept_guest(self, context: RequestContext, instance: Any, flavor: Any) -> None:
         with self.machine.operation('accept_guest'):
             pass
 
-    def send_guest(self, context, instance, dest_host, network_info, timeout):
+    def send_guest(self, context: RequestContext, instance: Any, dest_host: Any, network_info: Any,
+                   timeout: Any) -> Any:
         with self.machine.operation('send_guest'), self.machine.lock:
             guest = self.machine.guests.get(instance.uuid)
             if guest is not None:
@@ -25,18 +32,20 @@ class Resize(machine.Feature, driver.Resize):
                 raise exception.GuestNotFound(instance_id=instance.uuid)
             return copy.deepcopy(self.machine.kept[instance.uuid])
 
-    def finish_migration(self, context, instance, guest, request, power_on):
+    def finish_migration(self, context: RequestContext, instance: Any, guest: Any, request: Any,
+                         power_on: bool) -> None:
         with self.machine.operation('finish_migration'), self.machine.lock:
             self.machine.guests[instance.uuid] = copy.deepcopy(guest)
             self.machine.put(instance, states.RUNNING if power_on else states.SHUTDOWN, request.network_info, 'moved')
             self.machine.keep_volumes(instance, request.block_devices)
 
-    def drop_migrated(self, context, instance, network_info):
+    def drop_migrated(self, context: RequestContext, instance: Any, network_info: Any) -> None:
         with self.machine.operation('drop_migrated'), self.machine.lock:
             self.machine.guests.pop(instance.uuid, None)
             self.machine.save()
 
-    def finish_revert_migration(self, context, instance, network_info, block_devices, power_on):
+    def finish_revert_migration(self, context: RequestContext, instance: Any, network_info: Any, block_devices: Any,
+                                power_on: bool) -> None:
         with self.machine.operation('finish_revert_migration'), self.machine.lock:
             self.machine.bring_back(instance.uuid)
             self.machine.guest(instance)
@@ -44,10 +53,10 @@ class Resize(machine.Feature, driver.Resize):
             self.machine.keep_volumes(instance, block_devices)
             self.machine.forget_kept(instance.uuid)
 
-    def confirm_migration(self, context, instance, network_info):
+    def confirm_migration(self, context: RequestContext, instance: Any, network_info: Any) -> None:
         with self.machine.operation('confirm_migration'), self.machine.lock:
             self.machine.forget_kept(instance.uuid)
 
-    def kept_guests(self):
+    def kept_guests(self) -> Any:
         with self.machine.lock:
             return sorted(self.machine.kept)

@@ -1,21 +1,29 @@
 """Shares of guests that are not there: the guest's record says which it has."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.virt import driver
 from nova.virt.fake import machine
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
 
 class Shares(machine.Feature, driver.Shares):
-    def attach_share(self, context, instance, share):
+    def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         with self.machine.operation('attach_share'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest['shares'] = {**guest.get('shares', {}), share['share_id']: share['tag']}
             self.machine.save()
 
-    def detach_share(self, context, instance, share):
+    def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         with self.machine.operation('detach_share'), self.machine.lock:
             if self.machine.guests.get(instance.uuid, {}).get('shares', {}).pop(share['share_id'], None):
                 self.machine.save()
 
-    def shares(self, uuid):
+    def shares(self, uuid: str) -> Any:
         """{share id: tag} of a guest."""
         with self.machine.lock:
             return dict(self.machine.guests[uuid].get('shares', {}))

@@ -1,38 +1,47 @@
 """Volumes of guests that are not there: the guest's record says which it has, so that tests can look."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.virt import driver
 from nova.virt.fake import machine
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
 
 class Volumes(machine.Feature, driver.Volumes):
-    def volume_connector(self):
+    def volume_connector(self) -> Any:
         return {'host': self.host, 'ip': self.conf.my_ip, 'initiator': f'iqn.1994-05.test:{self.host}',
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
-    def attach_volume(self, context, instance, device):
+    def attach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
         with self.machine.operation('attach_volume'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest['volumes'] = {**guest.get('volumes', {}), device['volume_id']: device['device_name']}
             self.machine.save()
 
-    def detach_volume(self, context, instance, device):
+    def detach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
         with self.machine.operation('detach_volume'), self.machine.lock:
             guest = self.machine.guests.get(instance.uuid, {})
             if guest.get('volumes', {}).pop(device['volume_id'], None):
                 self.machine.save()
 
-    def swap_volume(self, context, instance, old, new):
+    def swap_volume(self, context: RequestContext, instance: Instance, old: dict[str, Any],
+                    new: dict[str, Any]) -> None:
         with self.machine.operation('swap_volume'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest.setdefault('volumes', {}).pop(old['volume_id'], None)
             guest['volumes'][new['volume_id']] = new['device_name']
             self.machine.save()
 
-    def volumes(self, uuid):
+    def volumes(self, uuid: str) -> dict[str, str]:
         """{volume id: device name} of a guest."""
         with self.machine.lock:
             return dict(self.machine.guests[uuid].get('volumes', {}))
 
-    def _keep_volumes(self, instance, devices):
+    def _keep_volumes(self, instance: Instance, devices: list[dict[str, Any]]) -> None:
         """The volumes that a guest is made with."""
         self.machine.guests[instance.uuid]['volumes'] = {
             device['volume_id']: device['device_name'] for device in devices
