@@ -1,8 +1,8 @@
 """The first server of tools/quickstart.sh: its image, key pair and open ports, until it answers; one process does all.
 
-usage: first_server.py DRIVER STATE-PATH           OS_CLOUD and OS_CLIENT_CONFIG_FILE name the cloud
+usage: first_server.py DRIVER DIRECTORY           OS_CLOUD and OS_CLIENT_CONFIG_FILE name the cloud
 
-Leaves the server's address in STATE-PATH/first-server.done. What an earlier run has made is used again.
+Leaves the server's address in DIRECTORY/first-server.done. What an earlier run has made is used again.
 """
 import contextlib
 import pathlib
@@ -28,7 +28,7 @@ class FirstServer:
     """
     cloud      openstacksdk connection of the administrator
     driver     fake or libvirt
-    directory  state path of the cloud
+    directory  of the image, the key and the note that the server is there
     """
 
     def __init__(self, cloud, driver, directory):

@@ -71,12 +71,44 @@ packages_present() {
     dpkg-query -W -f '${Status}\n' "$@" 2>/dev/null | grep -c 'ok installed' | grep -qx $#
 }
 
+# choose_venv USER: a virtual environment that a user can run, where he cannot look into this tree: it stands elsewhere,
+# with a copy of the tree's code.
+choose_venv() {
+    [ -n "${NOVA_VENV:-}" ] && return 0
+    if can_run "$1" "$tree/setup.cfg" "$(command -v python3)"; then
+        [ ! -d "$venv" ] || chmod -R a+rX "$venv"
+        return 0
+    fi
+    venv=/opt/nova-quickstart copied=yes
+    can_run "$1" "$(command -v python3)" || PATH=/usr/bin:/bin:$PATH
+}
+can_run() {
+    local user=$1 path
+    shift
+    for path in "$@"; do
+        setpriv --reuid="$user" --regid="$user" --clear-groups test -r "$(readlink -f "$path")" || return 1
+    done
+}
+
 # make_venv EXTRAS PACKAGE...: the virtual environment with this tree installed; again only when it changed.
+copied=no
 make_venv() {
-    local extras=$1 stamp
+    local extras=$1 stamp copy
     shift
     stamp=$(cat "$tree/setup.cfg" "$tree/requirements.txt" | sha256sum | cut -c1-16)-$extras-$*
+    [ $copied = yes ] && stamp+=-$(cd "$tree" && find nova -type f ! -name '*.pyc' -print0 | sort -z |
+        xargs -0 sha256sum | sha256sum | cut -c1-16)
     [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ] && return 0
-    python3 "$here/packages.py" "$venv" -e "$tree${extras:+[$extras]}" "$@" || return 1
+    (
+        umask 022                        # others run it, too
+        if [ $copied = yes ]; then
+            copy=$(mktemp -d)            # what is built leaves no trace in the tree
+            trap 'rm -rf "$copy"' EXIT
+            (cd "$tree" && cp -r nova etc tools setup.py setup.cfg requirements.txt README.rst "$copy/") || return 1
+            python3 "$here/packages.py" "$venv" "$copy${extras:+[$extras]}" "$@"
+        else
+            python3 "$here/packages.py" "$venv" -e "$tree${extras:+[$extras]}" "$@"
+        fi
+    ) || return 1
     echo "$stamp" >"$venv/nova.stamp"
 }

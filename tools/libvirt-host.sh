@@ -42,6 +42,20 @@ serve() {
     exec tini -s -- setpriv --pdeathsig KILL libvirtd "$@"
 }
 
+# libvirtd's settings for a machine without D-Bus, where it cannot ask polkit: the group libvirt is let in, as polkit does.
+settings() {
+    local name value
+    cat /etc/libvirt/libvirtd.conf >"$run/libvirtd.conf" 2>/dev/null || true
+    [ ! -S /run/dbus/system_bus_socket ] && getent group libvirt >/dev/null || return 0
+    while read -r name value; do
+        grep -q "^ *$name *=" "$run/libvirtd.conf" || echo "$name = \"$value\"" >>"$run/libvirtd.conf"
+    done <<'TEXT'
+unix_sock_group libvirt
+unix_sock_rw_perms 0770
+auth_unix_rw none
+TEXT
+}
+
 start() {
     answers && return 0
     [ "$(id -u)" = 0 ] || { echo "libvirt does not answer and only root can start it" >&2; return 1; }
@@ -51,7 +65,8 @@ start() {
         mkdir -p "$run"
         setsid tini -s -- virtlogd </dev/null >"$run/virtlogd.out" 2>&1 &
         echo $! >"$run/virtlogd.pid"
-        setsid unshare -m "$0" serve </dev/null >"$run/libvirtd.out" 2>&1 &
+        settings
+        setsid unshare -m "$0" serve --config "$run/libvirtd.conf" </dev/null >"$run/libvirtd.out" 2>&1 &
         echo $! >"$run/libvirtd.pid"
     fi
     for _ in $(seq 100); do

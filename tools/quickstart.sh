@@ -25,9 +25,20 @@ if [ -z "$state" ]; then
     [ $root = yes ] && state=/var/lib/nova || state=$HOME/.local/share/nova
 fi
 umask 077
-mkdir -p "$state"
-state=$(cd "$state" && pwd)
-pidfile=$state/nova-all.pid log=$state/quickstart.log
+# What root keeps stands beside the state directory, which becomes the user's whom nova-all becomes: in a directory of
+# another user root writes nothing.
+state=$(realpath -m "$state")
+own=$state
+if [ $root = yes ]; then
+    own=$state-quickstart
+    mkdir -p "$own"
+    for name in nova-all.pid nova-all.log first_key first_key.pub first-server.done guest; do      # of an earlier release
+        if [ ! -e "$own/$name" ] && [ -O "$state/$name" ] && [ ! -L "$state/$name" ]; then mv "$state/$name" "$own/"; fi
+    done
+else
+    mkdir -p "$state"
+fi
+pidfile=$own/nova-all.pid log=$own/quickstart.log
 : >"$log"
 
 running() { [ -s "$pidfile" ] && kill -0 "$(cat "$pidfile")" 2>/dev/null; }
@@ -39,7 +50,7 @@ stop_cloud() {
     local pid; pid=$(cat "$pidfile")
     kill -TERM "$pid"
     for _ in $(seq 700); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
-    kill -0 "$pid" 2>/dev/null && fail "nova-all (process $pid) has not stopped within 70 s; see $state/nova-all.log"
+    kill -0 "$pid" 2>/dev/null && fail "nova-all (process $pid) has not stopped within 70 s; see $own/nova-all.log"
     rm -f "$pidfile"
     say "The cloud has stopped. Guests go on running; tools/quickstart.sh starts it again."
 }
@@ -47,9 +58,18 @@ stop_cloud() {
 case $action in
     stop) stop_cloud; exit 0 ;;
     status) if running && serving; then say "The cloud listens on http://127.0.0.1:$port/"; exit 0
-            elif running; then fail "nova-all runs (process $(cat "$pidfile")) and does not answer on port $port; give its --port, or see $state/nova-all.log."
+            elif running; then fail "nova-all runs (process $(cat "$pidfile")) and does not answer on port $port; give its --port, or see $own/nova-all.log."
             else say "The cloud is not running."; exit 1; fi ;;
 esac
+
+# Users of the cloud's processes, as etc/systemd/*.sysusers.
+make_users() {
+    local name
+    for name in nova nova-image; do
+        getent passwd $name >/dev/null || useradd --system --user-group --no-create-home --home-dir /var/lib/nova \
+            --shell /usr/sbin/nologin $name
+    done
+}
 
 # ---- what can run here ----------------------------------------------------------
 if [ $driver = auto ]; then
@@ -67,6 +87,7 @@ say "Setting up the cloud in $state"
 extras=; [ $driver = libvirt ] && extras=libvirt
 trap end_meanwhile EXIT
 begin_python() { meanwhile python make_venv "$extras" python-openstackclient; }
+if [ $root = yes ]; then step "The user nova, whom nova-all becomes" make_users; choose_venv nova; fi
 # Python's packages are fetched and built while Debian's other ones are installed.
 install_debian() {
     # shellcheck disable=SC2086
@@ -80,7 +101,8 @@ if [ $driver = libvirt ] && ! packages_present $python_packages $RUN_PACKAGES $G
 elif [ -n "$python_packages" ] && [ $root = yes ] && command -v apt-get >/dev/null; then
     step "Debian packages (python3-venv)" install_packages $python_packages
 fi
-[ $driver = fake ] || meanwhile image "$here/guest-image.sh" "$state/guest"
+[ $driver = fake ] || [ $root = no ] || usermod --append --groups libvirt nova
+[ $driver = fake ] || meanwhile image "$here/guest-image.sh" "$own/guest"
 [ -n "${meanwhile[python]:-}" ] || begin_python
 step "Python packages" outcome python
 if [ $driver = libvirt ]; then
@@ -93,14 +115,14 @@ fi
 # ---- the cloud ------------------------------------------------------------------
 start_cloud() {
     PATH="$venv/bin:$PATH" setsid nohup "$venv/bin/nova-all" --state-path "$state" --driver "$driver" --port "$port" \
-        </dev/null >>"$state/nova-all.log" 2>&1 &
+        </dev/null >>"$own/nova-all.log" 2>&1 &
     echo $! >"$pidfile"
     for _ in $(seq 300); do
         serving && return 0
         running || break
         sleep 0.1
     done
-    tail -n 20 "$state/nova-all.log"
+    tail -n 20 "$own/nova-all.log"
     return 1
 }
 if running && serving; then say "  The cloud is running already"; else
@@ -112,13 +134,13 @@ say "The cloud is serving after $((elapsed / 10)).$((elapsed % 10)) s"
 
 # ---- a first server -------------------------------------------------------------
 export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
-if [ $server = yes ] && [ ! -f "$state/first-server.done" ]; then
+if [ $server = yes ] && [ ! -f "$own/first-server.done" ]; then
     say "A first server"
-    "$venv/bin/python" "$here/first_server.py" $driver "$state"
-    address=$(cat "$state/first-server.done")
+    "$venv/bin/python" "$here/first_server.py" $driver "$own"
+    address=$(cat "$own/first-server.done")
     elapsed=$(( ($(date +%s%N) - begun) / 100000000 ))
     say "A server runs after $((elapsed / 10)).$((elapsed % 10)) s: 'first' at $address"
-    [ $driver = libvirt ] && say "  Log in:            ssh -i $state/first_key root@$address"
+    [ $driver = libvirt ] && say "  Log in:            ssh -i $own/first_key root@$address"
 fi
 
 cat <<TEXT
@@ -127,6 +149,6 @@ The cloud listens on   http://127.0.0.1:$port/
 Use it with            export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
                        $venv/bin/openstack server list
 As an ordinary user    export OS_CLOUD=nova-demo
-Its files              $state   (log: nova-all.log)
+Its files              $state   (log: $own/nova-all.log)
 Stop it                ./tools/quickstart.sh stop$([ "$state" = /var/lib/nova ] || [ "$state" = "$HOME/.local/share/nova" ] || printf ' --state-path %s' "$state")
 TEXT

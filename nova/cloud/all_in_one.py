@@ -50,9 +50,11 @@ class Cloud:
     :param conf: configuration; ``transport_url``, ``[database]`` and ``[api_database]`` may name servers, else
         everything stays in the process and in SQLite files
     :param hosts: names of the compute hosts; None: this one. Several only with the fake driver
+    :param network_helper: privileges.Helper that touches the host's network for it; None: this process does
+    :param guest_helper: that does the privileged steps of the driver of guests
     """
 
-    def __init__(self, conf, hosts=None):
+    def __init__(self, conf, hosts=None, network_helper=None, guest_helper=None):
         self.conf = conf
         self.state_path = pathlib.Path(os.path.abspath(db_cells.state_path(conf)))
         conf.set_override('state_path', str(self.state_path))
@@ -60,6 +62,7 @@ class Cloud:
             conf.set_override('state_dir', str(self.state_path / 'fake'), group='fake')
         self.clouds_yaml = self.state_path / 'clouds.yaml'
         self.hosts = list(hosts or [conf.host])
+        self._network_helper, self._guest_helper = network_helper, guest_helper
         self._started = []
         self._lock = None
         self.url = None
@@ -194,8 +197,8 @@ class Cloud:
         self.services = [
             assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
             assembly.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
-            assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db),
-            *(assembly.compute(conf, self.bus, host, self.images) for host in self.hosts),
+            assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db, self._network_helper),
+            *(assembly.compute(conf, self.bus, host, self.images, self._guest_helper) for host in self.hosts),
         ]
 
     def _take_over(self):

@@ -182,9 +182,10 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
         ('audit_late', LATE_INTERVAL, audit_late)])
 
 
-def compute(conf, bus, host, images):
+def compute(conf, bus, host, images, helper=None):
     """
     :param images: nova.image.api.Images; a compute host asks for what the grant of a task names, and nothing else
+    :param helper: privileges.Helper that does the driver's privileged steps
     """
     from nova.compute import interface
     from nova.compute import manager as compute_manager
@@ -193,7 +194,7 @@ def compute(conf, bus, host, images):
 
     bus = bus.of_host(host)
     images = grants.GrantedImages(images)
-    driver = virt_driver(conf, host, images)
+    driver = virt_driver(conf, host, images, helper)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
     plumbed = driver.real_guests and conf.network.driver != 'fake'
     manager = compute_manager.ComputeManager(
@@ -202,14 +203,15 @@ def compute(conf, bus, host, images):
     return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
-def virt_driver(conf, host, images):
+def virt_driver(conf, host, images, helper=None):
     """The driver that compute_driver names.
 
+    :param helper: see ``compute``
     :raises InvalidOption: there is none of this name, or it needs something that is not installed
     """
     from nova.runtime import entry_points
     found = entry_points.named('compute_driver', conf.compute_driver, VIRT_DRIVERS)
-    return found(conf, host, images, _image_check(conf))
+    return found(conf, host, images, _image_check(conf), helper)
 
 
 def _image_check(conf):

@@ -1,10 +1,12 @@
-"""nova-all: a whole cloud in one process."""
+"""nova-all: a whole cloud in one process, with two more that touch the host for it when root starts it."""
 import argparse
+import logging
 import os
 import sys
 
 from nova.cmd import common
 
+LOG = logging.getLogger(__name__)
 DESCRIPTION = 'Runs a whole cloud in one process. Options of nova.conf apply, too; --help-options lists them.'
 
 
@@ -24,18 +26,44 @@ def main():
     overrides = {name: value for name, value in (
         ('http__listen', given.listen), ('http__port', given.port), ('state_path', given.state_path),
     ) if value is not None}
-    return common.run('nova-all', lambda conf: [_Announced(_cloud(conf, given.driver))], rest, **overrides)
+    return common.run('nova-all', _parts, rest, split=lambda conf: _split(conf, given.driver), **overrides)
 
 
-def _cloud(conf, driver):
-    from nova.cloud import all_in_one as cloud
+def _split(conf, driver):
+    """Choose the drivers and become [privileges] user; the Helpers that keep root's rights, by their place in Cloud."""
+    from nova.cmd import ordinary
     from nova.cloud import drivers
+    from nova.network.linux import remote as network_remote
 
     reason = drivers.choose(conf, driver)
     if reason:
         print(f'nova-all: {reason}', file=sys.stderr)
+    user, helpers = ordinary.prepare(conf, 'nova-all'), {}
+    if user is None:
+        return helpers
+    if conf.network.driver == 'linux':
+        helpers['network_helper'] = network_remote.helper(conf)
+    if ordinary.runs_guests(conf, 'nova-all'):
+        helpers['guest_helper'] = ordinary.guest_helper(conf, user)
+    made = []
+    for helper in helpers.values():
+        helper.fork(made)
+        made.append(helper)
+    ordinary.become(conf, 'nova-all', user, (conf.http.port, conf.metadata.port, conf.monitoring.port))
+    return helpers
+
+
+def _parts(conf, helpers):
+    for helper in helpers.values():
+        LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
+    return [*helpers.values(), _Announced(_cloud(conf, helpers))]
+
+
+def _cloud(conf, helpers):
+    from nova.cloud import all_in_one as cloud
+
     more = conf.fake.hosts if conf.compute_driver == 'fake' else 1
-    return cloud.Cloud(conf, [conf.host, *(f'{conf.host}-{number}' for number in range(2, more + 1))])
+    return cloud.Cloud(conf, [conf.host, *(f'{conf.host}-{number}' for number in range(2, more + 1))], **helpers)
 
 
 class _Announced:

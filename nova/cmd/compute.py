@@ -1,15 +1,40 @@
-"""nova-compute: the guests of one host. It needs no database."""
+"""nova-compute: the guests of one host. It needs no database.
+
+Two processes when root starts it: one does what nova.virt.libvirt.remote lists; the other is an ordinary user.
+"""
+import logging
+import os
+
 from nova.cmd import common
 
+LOG = logging.getLogger(__name__)
 
-def parts(conf):
+
+def split(conf):
+    """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or there is no user."""
+    from nova.cmd import ordinary
+
+    user = ordinary.prepare(conf, 'nova-compute')
+    if user is None:
+        return None
+    helper = None
+    if ordinary.runs_guests(conf, 'nova-compute'):
+        helper = ordinary.guest_helper(conf, user)
+        helper.fork()
+    ordinary.become(conf, 'nova-compute', user, (conf.monitoring.port,))
+    return helper
+
+
+def parts(conf, helper):
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
+    if helper is not None:
+        LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)
-    return [assembly.needs(bus), assembly.enrolled(conf, bus),
-            assembly.compute(conf, bus, conf.host, assembly.remote_images(conf))]
+    return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),
+            assembly.compute(conf, bus, conf.host, assembly.remote_images(conf), helper)]
 
 
 def main():
-    return common.run('nova-compute', parts)
+    return common.run('nova-compute', parts, split=split)

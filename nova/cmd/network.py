@@ -12,23 +12,18 @@ LOG = logging.getLogger(__name__)
 
 
 def split(conf):
-    """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or nobody is left."""
+    """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or there is no user."""
+    from nova.cmd import ordinary
     from nova.network.linux import remote
-    from nova.runtime import host_identity
-    from nova.runtime import privileges
 
-    user = privileges.account(conf.privileges.user)
+    user = ordinary.prepare(conf, 'nova-network')
     if user is None:
         return None
-    conf.set_override('state_path', host_identity.state_path(conf))  # the default is another for an ordinary user
     helper = None
     if conf.network.driver == 'linux':
-        helper = privileges.Helper(remote.operations(conf))
+        helper = remote.helper(conf)
         helper.fork()
-    written = [host_identity.IdentityFile(conf, 'nova-network', conf.host).path]
-    if conf.log_file or conf.log_dir:
-        written.append(os.path.join(conf.log_dir or '', conf.log_file or 'nova-network.log'))
-    privileges.become(user, written)
+    ordinary.become(conf, 'nova-network', user, (conf.metadata.port, conf.monitoring.port))
     return helper
 
 

@@ -5,8 +5,9 @@ GROUP = 'privileges'
 
 OPTIONS = [
     cfg.StrOpt('user', default='nova', max_length=32,
-               help='User whom nova-network becomes when root starts it; bridges, DHCP and filters stay with a process '
-                    'of their own. It must be able to read the configuration, and own the state path\'s directory '
-                    '"services". Where the user does not exist nova-network stays root and says so. Empty: it '
-                    'stays root.'),
+               help='User whom nova-all, nova-compute and nova-network become when root starts them; what touches '
+                    'networks and files of guests stays with processes of their own. That user must be able to read '
+                    'the configuration, what it names, and the program, and with real guests be let in by libvirt; '
+                    'the state path is given to it. Where that is not so, or the user does not exist, the daemon stays '
+                    'root and says why. Empty: it stays root.'),
 ]

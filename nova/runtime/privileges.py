@@ -15,12 +15,15 @@ import json
 import logging
 import os
 import pwd
+import queue
+import select
 import signal
 import socket
 import stat
 import struct
 import sys
 import threading
+import time
 import typing
 
 from nova import exception
@@ -30,55 +33,83 @@ LOG = logging.getLogger(__name__)
 MOST_BYTES = 64 << 20                    # of a request or an answer
 LENGTH = struct.Struct('>Q')
 ENDED = 'its privileged part has ended'
-PR_SET_NO_NEW_PRIVS = 38                 # prctl(2)
+STOP_S = 5                               # for operations that run when the other part ends
+PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38    # prctl(2)
+CAPABILITY_VERSION = 0x20080522
+# By their numbers in linux/capability.h.
+CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SETPCAP = 0, 1, 3, 5, 6, 7, 8
+NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_MODULE, SYS_ADMIN = 10, 12, 13, 16, 21
 
 
 class Helper:
     """The privileged part, and the way to it.
 
     :param operations: {name: function(**arguments) -> what JSON can hold}; a function checks what it is given and
-        raises NetworkPlumbingError or ValueError for what it does not do
+        raises ``failure`` or ValueError for what it does not do
+    :param failure: class of the errors that ``call`` raises, made of keyword arguments, ``reason`` among them
+    :param callers: how many operations may run at once
+    :param capabilities: gives the numbers of those that the privileged part keeps, and is called there; None: all
+    :param name: in the health of the process
     """
 
-    def __init__(self, operations: dict[str, typing.Callable[..., typing.Any]]) -> None:
-        self._operations = operations
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._ended = False
+    def __init__(self, operations: dict[str, typing.Callable[..., typing.Any]],
+                 failure: typing.Callable[..., exception.NovaException] = exception.NetworkPlumbingError,
+                 callers: int = 1, capabilities: typing.Callable[[], typing.Collection[int]] | None = None,
+                 name: str = 'privileged part') -> None:
+        self._operations, self._failure, self._name = operations, failure, name
+        self._callers, self._capabilities = callers, capabilities
+        self._links: queue.LifoQueue[socket.socket | None] = queue.LifoQueue()     # None: its end
+        self._ended = self._cut = False
         self.pid: int | None = None
 
-    def fork(self) -> None:
-        """Make the privileged part; it ends when our end of the socket is closed, also by our death."""
-        ours, theirs = socket.socketpair()
+    def fork(self, others: typing.Iterable['Helper'] = ()) -> None:
+        """Make the privileged part; it ends when our ends of the sockets are closed, also by our death.
+
+        :param others: Helpers with a process already, which this one must not reach
+        """
+        pairs = [socket.socketpair() for _ in range(self._callers)]
         self.pid = os.fork()
         if self.pid == 0:
             code = 1
             try:
-                ours.close()
-                _serve(theirs, self._operations)
+                for ours, _theirs in pairs:
+                    ours.close()
+                for other in others:
+                    other.stop()
+                if self._capabilities is not None:
+                    limit(self._capabilities())
+                _serve([theirs for _ours, theirs in pairs], self._operations)
                 code = 0
             finally:
                 os._exit(code)           # nothing of what the parent had planned for its own end
-        theirs.close()
-        self._socket = ours
+        for ours, theirs in pairs:
+            theirs.close()
+            self._links.put(ours)
 
     def call(self, operation: str, **arguments: typing.Any) -> typing.Any:
         """Have an operation done; what it returns.
 
-        :raises NetworkPlumbingError: it failed, was refused, or nobody is there to do it
+        :raises NovaException: the constructor's ``failure``: it failed, was refused, or the process has ended
         """
-        with self._lock:
-            if self._socket is None:
-                raise exception.NetworkPlumbingError(reason=ENDED)
+        try:
+            request = _packed({'operation': operation, 'arguments': arguments})
+        except ValueError as error:
+            raise self._failure(reason=str(error)) from None
+        link = self._links.get()
+        try:
+            if link is None:
+                raise self._failure(reason=ENDED)
             try:
-                _send(self._socket, {'operation': operation, 'arguments': arguments})
-                answer = _receive(self._socket)
+                link.sendall(request)
+                answer = _receive(link)
             except (OSError, EOFError):
-                self._socket.close()
-                self._socket = None
-                raise exception.NetworkPlumbingError(reason=ENDED) from None
+                link.close()
+                link, self._cut = None, True
+                raise self._failure(reason=ENDED) from None
+        finally:
+            self._links.put(link)
         if 'error' in answer:
-            raise exception.NetworkPlumbingError(reason=answer['error'])
+            raise self._failure(**answer['error'])
         return answer['result']
 
     def alive(self) -> dict:
@@ -88,31 +119,49 @@ class Helper:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
             except ChildProcessError:
                 self._ended = True
-        gone = self._ended or self._socket is None
-        return {'privileged part': (not gone, {'error': ENDED} if gone else {'process': self.pid})}
+        gone = self._ended or self._cut
+        return {self._name: (not gone, {'error': ENDED} if gone else {'process': self.pid})}
 
     def start(self) -> None:
         """It is a part of a Process, and has begun before it."""
 
     def stop(self, timeout: float = 0) -> None:
-        """Let it end, when what it does is done."""
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
+        """Let it end, when what it does is done or, at the latest, ``timeout`` and some seconds have passed."""
+        self._cut = True
+        deadline = time.monotonic() + max(timeout, STOP_S)
+        for _ in range(self._callers):
+            try:
+                link = self._links.get(timeout=max(0, deadline - time.monotonic()))
+            except queue.Empty:
+                break
+            if link is not None:
+                link.close()
+        self._links.put(None)            # whoever calls now, or waits
 
 
-def _serve(link, operations):
+def _serve(links, operations):
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)            # the other part hears them; we end with it
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
                         format='%(asctime)s %(process)d %(levelname)s %(name)s [privileged] %(message)s')
+    first, *others = links
+    threads = [threading.Thread(target=_serve_one, args=(link, operations), daemon=True) for link in others]
+    for thread in threads:
+        thread.start()
+    _serve_one(first, operations)
+    deadline = time.monotonic() + STOP_S
+    for thread in threads:               # those that wait for a request have seen the end, too
+        thread.join(max(0, deadline - time.monotonic()))
+
+
+def _serve_one(link, operations):
     while True:
         try:
             request = _receive(link)
         except (OSError, EOFError, ValueError):
             return
-        _send(link, _answer(operations, request))
+        with contextlib.suppress(OSError):               # the next read tells that there is no caller any more
+            link.sendall(_answer(operations, request))
 
 
 def _answer(operations, request):
@@ -120,22 +169,23 @@ def _answer(operations, request):
         name, arguments = request['operation'], request['arguments']
         if name not in operations or not isinstance(arguments, dict):
             raise ValueError('there is no such operation')
-        return {'result': operations[name](**arguments)}
-    except exception.NetworkPlumbingError as error:
-        return {'error': error.kwargs['reason']}
+        return _packed({'result': operations[name](**arguments)})
+    except exception.NovaException as error:
+        said = {'reason': str(error), **{name: str(value) for name, value in error.kwargs.items()}}
     except (ValueError, TypeError, KeyError) as error:
         LOG.error('A request was refused: %s', error)
-        return {'error': f'the privileged part refuses it: {error}'[:500]}
+        said = {'reason': f'the privileged part refuses it: {error}'[:500]}
     except Exception as error:
         LOG.exception('An operation failed.')
-        return {'error': f'{type(error).__name__} in the privileged part'}
+        said = {'reason': f'{type(error).__name__} in the privileged part'}
+    return _packed({'error': said})
 
 
-def _send(link, value):
+def _packed(value):
     data = json.dumps(value).encode()
     if len(data) > MOST_BYTES:
-        raise exception.NetworkPlumbingError(reason=f'the request is over {MOST_BYTES} bytes')
-    link.sendall(LENGTH.pack(len(data)) + data)
+        raise ValueError(f'it is over {MOST_BYTES} bytes')
+    return LENGTH.pack(len(data)) + data
 
 
 def _receive(link):
@@ -155,6 +205,52 @@ def _exactly(link, length):
     return bytes(parts)
 
 
+# ---- capabilities: capabilities(7) -----------------------------------------------------
+
+class _Header(ctypes.Structure):
+    _fields_ = [('version', ctypes.c_uint32), ('pid', ctypes.c_int)]
+
+
+class _Sets(ctypes.Structure):
+    _fields_ = [('effective', ctypes.c_uint32), ('permitted', ctypes.c_uint32), ('inheritable', ctypes.c_uint32)]
+
+
+def limit(capabilities: typing.Collection[int]) -> None:
+    """Keep these capabilities of root's, as far as this process has them; the programs that it runs get no others.
+
+    :raises OSError: the kernel refuses
+    """
+    for number in range(64):
+        if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
+            break                        # there are no more, or we may not: what we have is limited all the same
+    _keep(capabilities)
+    _gain_nothing()
+
+
+def _keep(capabilities):
+    """Have none but these."""
+    header, sets = _Header(CAPABILITY_VERSION, 0), (_Sets * 2)()
+    _checked(_libc().capget(ctypes.byref(header), sets), 'capget')
+    for word, each in enumerate(sets):
+        wanted = sum(1 << (number % 32) for number in capabilities if number // 32 == word)
+        each.effective = each.permitted = each.permitted & wanted
+        each.inheritable = 0
+    _checked(_libc().capset(ctypes.byref(header), sets), 'capset')
+
+
+def _gain_nothing():
+    _checked(_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 'no_new_privs')
+
+
+def _checked(status, what):
+    if status:
+        raise OSError(ctypes.get_errno(), what)
+
+
+def _libc():
+    return ctypes.CDLL(None, use_errno=True)
+
+
 # ---- the ordinary part ------------------------------------------------------------------
 
 def account(name: str) -> pwd.struct_passwd | None:
@@ -168,36 +264,91 @@ def account(name: str) -> pwd.struct_passwd | None:
     return None
 
 
-def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: typing.Iterable[str] = ()) -> None:
-    """Be an ordinary user for ever: no capability is left, and no program can give one.
+def try_as(user: pwd.struct_passwd, groups: typing.Iterable[str], attempt: typing.Callable[[], str | None]) -> str:
+    """What ``attempt`` says when a process of that user makes it: a sentence, or '' when nothing is in the way."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become(user, groups=groups)
+            said = attempt() or ''
+        except BaseException as error:
+            said = f'{type(error).__name__}: {error}'
+        try:
+            os.write(writer, said.encode(errors='replace')[:select.PIPE_BUF])
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, 'rb') as file:
+        said = file.read().decode(errors='replace')
+    os.waitpid(pid, 0)
+    return said
 
-    :param paths: files that root made as this daemon, handed over if they are there
+
+def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: typing.Iterable[str] = (),
+           capabilities: typing.Collection[int] = ()) -> None:
+    """Be an ordinary user for ever; no program can give a capability back.
+
+    :param paths: files and directories that root made as this daemon, handed over with all that is in them
     :param groups: names of further groups, those that exist
+    :param capabilities: numbers of those that it keeps for itself; programs that it runs do not have them
     """
     for path in paths:
-        _hand_over(path, user)
+        hand_over(path, user)
     more = []
     for name in groups:
         with contextlib.suppress(KeyError):
             more.append(grp.getgrnam(name).gr_gid)
     os.setgroups(sorted({*os.getgrouplist(user.pw_name, user.pw_gid), *more}))
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # the kernel takes all capabilities with it
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), 'no_new_privs')
+    if capabilities:
+        _checked(_libc().prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), 'keepcaps')
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # else the kernel takes all capabilities with it
+    if capabilities:
+        _keep(capabilities)
+    _gain_nothing()
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
 
 
-def _hand_over(path, user):
-    """Give one file of root to the user, who owns its directory and may have put anything there: only a plain file."""
+# ---- files that root made ----------------------------------------------------------------
+
+def hand_over(path: str, user: pwd.struct_passwd) -> None:
+    """Give a file of root, or a directory with all of root's that is in it, to a user.
+
+    The user may own the directory and have put anything there: what a link leads to is not given away.
+    """
+    with contextlib.suppress(OSError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            for _directory, _names, names, descriptor in os.fwalk(path):
+                _give(descriptor, user)
+                for name in names:
+                    with plain_file(name, descriptor) as file:
+                        if file is not None:
+                            _give(file, user)
+        else:
+            with plain_file(path) as file:
+                if file is not None:
+                    _give(file, user)
+
+
+@contextlib.contextmanager
+def plain_file(name: str, directory: int | None = None) -> typing.Iterator[int | None]:
+    """The descriptor of a file under its only name; None for whatever else has that name.
+
+    :param directory: descriptor of the one in which it is
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
+        yield None
         return
     try:
         status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == 0:
-            os.fchown(descriptor, user.pw_uid, user.pw_gid)
+        yield descriptor if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else None
     finally:
         os.close(descriptor)
+
+
+def _give(descriptor, user):
+    if os.fstat(descriptor).st_uid == 0:
+        os.fchown(descriptor, user.pw_uid, user.pw_gid)

@@ -94,14 +94,16 @@ class ComputeDriver:
     :param host: name of the compute host
     :param images: an ImageSource
     :param inspect_image: a function of a path and a disk format that raises ImageUnacceptable; None: nothing is checked
+    :param helper: runtime.privileges.Helper that does privileged steps; None: this process does all itself
 
     ``real_guests`` is False where nothing runs: no network is plumbed for such guests.
     """
 
     real_guests = True
 
-    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None) -> None:
-        self.conf, self.host, self.images, self.inspect_image = conf, host, images, inspect_image
+    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
+                 helper: Any = None) -> None:
+        self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
         self.on_event = lambda uuid, power_state: None
 
     @classmethod

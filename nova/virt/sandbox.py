@@ -14,8 +14,10 @@ import fcntl
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import tempfile
+import typing
 
 from nova import exception
 
@@ -189,7 +191,7 @@ class Sandbox:
         """Let the sandbox's user read a file through its group, unless everybody may read it."""
         if self.user is None:
             return
-        with _opened(path, os.O_RDONLY) as descriptor:
+        with opened(path, os.O_RDONLY) as descriptor:
             status = os.fstat(descriptor)
             if not status.st_mode & 0o004 and status.st_gid != self.user.pw_gid:
                 os.fchown(descriptor, -1, self.user.pw_gid)
@@ -197,7 +199,7 @@ class Sandbox:
     @contextlib.contextmanager
     def _handed_over(self, path):
         """A file that is the sandbox's user's while the program runs."""
-        with _opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
+        with opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
             status = os.fstat(descriptor)
             if self.user is not None:
                 os.fchown(descriptor, self.user.pw_uid, self.user.pw_gid)
@@ -250,9 +252,27 @@ def _above(path):
 
 
 @contextlib.contextmanager
-def _opened(path, flags):
-    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+def opened(path: str, flags: int) -> typing.Iterator[int]:
+    """The descriptor of a plain file under its only name.
+
+    Its directory may be an ordinary user's, for whom root opens it: a link, wherever it is in the path, leads nowhere.
+    :param path: absolute, and real: without symbolic links
+    :raises OSError: it is not there, or something else
+    """
+    *directories, name = os.fspath(path).strip('/').split('/')
+    above = os.open('/', os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        for directory in directories:
+            below = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            os.close(above)
+            above = below
+        descriptor = os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o640, dir_fd=above)
+    finally:
+        os.close(above)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise OSError(errno.EPERM, 'it is no plain file')
         yield descriptor
     finally:
         os.close(descriptor)

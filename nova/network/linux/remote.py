@@ -29,6 +29,9 @@ from nova.network.linux import driver as linux
 from nova.objects import network_info
 from nova.runtime import privileges
 
+CAPABILITIES = (privileges.NET_ADMIN, privileges.NET_RAW, privileges.NET_BIND_SERVICE, privileges.CHOWN,
+                privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID, privileges.SETUID,
+                privileges.SYS_MODULE)
 IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
 DEVICE = re.compile(network_info.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
 BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that users make; the default one's is configured
@@ -54,6 +57,11 @@ class RemoteDriver:
 
     def teardown(self) -> None:
         self._helper.call('network.teardown')
+
+
+def helper(conf: ConfigOpts) -> privileges.Helper:
+    """The Helper of a RemoteDriver, not forked yet."""
+    return privileges.Helper(operations(conf), capabilities=lambda: CAPABILITIES)
 
 
 def operations(conf: ConfigOpts) -> dict:

@@ -52,7 +52,7 @@ class Machine:
 
     def log(self, unit):
         """The end of a unit's journal."""
-        return self.run('journalctl', '--no-pager', '--lines=40', '--unit', unit, check=False)
+        return self.run('journalctl', '--no-pager', '--lines=80', '--unit', unit, check=False)
 
 
 def _needed():

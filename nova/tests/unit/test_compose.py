@@ -33,7 +33,7 @@ class Bus:
 def test_the_plumbing_of_real_guests_is_their_hosts(monkeypatch, driver, network, server):
     conf, bus = nova_conf.new(files=[], compute_driver=driver, network__driver=network), Bus()
     driver_of = {'libvirt': type('Real', (fake.FakeDriver,), {'real_guests': True}), 'fake': fake.FakeDriver}[driver]
-    monkeypatch.setattr(assembly, 'virt_driver', driver_of)
+    monkeypatch.setattr(assembly, 'virt_driver', lambda conf, host, images, _helper: driver_of(conf, host, images))
     manager = assembly.compute(conf, bus, 'host1', None).manager
     manager.host.network.network_info(None, instance_uuid='u')
     assert bus.asked == [('network', {'instance_uuid': 'u', **server})]

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 PROLOGUE = '''
-import json, os, sys
+import json, os, sys, time
 from nova.runtime import concurrency
 concurrency.setup()
 from nova import exception
@@ -22,6 +22,12 @@ def make(name):
         raise exception.NetworkPlumbingError(reason='the host says no')
     if name == 'bug':
         raise AttributeError('secret')
+    if name == 'guest':
+        raise exception.VirtError(operation='look', reason='there is none')
+    if name == 'large':
+        return 'x' * (65 << 20)
+    if name.startswith('slow'):
+        time.sleep(1)
     if name == 'die':
         os._exit(3)
     return name
@@ -50,12 +56,62 @@ def test_only_what_is_listed_is_done(model):
     found, errors = run('''
         print(json.dumps([refused('make', name='a'), refused('make', name='../a'), refused('make', name=['a']),
                           refused('make'), refused('make', name='a', more=1), refused('_serve'), refused('__class__'),
-                          refused('make', name='broken'), refused('make', name='bug'), refused('make', name='b')]))
+                          refused('make', name='broken'), refused('make', name='bug'), refused('make', name='large'),
+                          refused('make', name='x' * (65 << 20)), refused('make', name='b')]))
     ''', model)
     assert found[0] == ['done', 'a'] and found[-1] == ['done', 'b']
     assert all('refuses it' in text for text in found[1:7]), found
     assert found[7] == 'the host says no' and found[8] == 'AttributeError in the privileged part'
+    assert all('over 67108864 bytes' in text for text in found[9:11])
     assert 'AttributeError: secret' in errors
+
+
+def test_an_error_has_the_facts_of_the_one_that_was_raised():
+    found, _errors = run('''
+        failure = lambda **facts: exception.VirtError(**{'operation': 'do it', **facts})
+        helper = privileges.Helper({'make': make}, failure)
+        helper.fork()
+        said = []
+        for name in ('guest', '../a'):
+            try:
+                helper.call('make', name=name)
+            except exception.VirtError as error:
+                said.append(error.message)
+        print(json.dumps(said))
+    ''')
+    assert found[0] == 'The hypervisor could not look: there is none' and 'could not do it: the privileged' in found[1]
+
+
+@pytest.mark.parametrize('model', ['native', 'eventlet'])
+def test_operations_run_at_once(model):
+    """A copy of a disk takes minutes; other guests do not wait for it."""
+    found, _errors = run('''
+        import threading
+        helper = privileges.Helper({'make': make}, callers=4)
+        helper.fork()
+        threads = [threading.Thread(target=helper.call, args=('make',), kwargs={'name': f'slow{number}'})
+                   for number in range(4)]
+        begun = time.monotonic()
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(json.dumps(time.monotonic() - begun))
+    ''', model)
+    assert 1 <= found < 3.5
+
+
+def test_a_stop_lets_what_runs_come_to_its_end():
+    found, _errors = run('''
+        import threading
+        helper, done = privileges.Helper({'make': make}, callers=2), []
+        helper.fork()
+        thread = threading.Thread(target=lambda: done.append(helper.call('make', name='slow')))
+        thread.start()
+        time.sleep(0.3)
+        helper.stop()
+        thread.join()
+        print(json.dumps([done, refused('make', name='a'), os.waitpid(helper.pid, 0)[1]]))
+    ''')
+    assert found == [['slow'], 'its privileged part has ended', 0]
 
 
 @pytest.mark.parametrize('model', ['native', 'eventlet'])
@@ -134,3 +190,84 @@ def test_the_ordinary_part_has_no_right_left(tmp_path):
     assert found['helper'] == 0 and found['fails'] == [True] * 4
     assert mine.stat().st_uid == 65534
     assert other.stat().st_uid == 0 and twice.stat().st_uid == 0      # what a name only leads to is not given away
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
+def test_a_privileged_part_has_the_capabilities_that_it_names(tmp_path):
+    found, _errors = run('''
+        import subprocess
+        def status():
+            return subprocess.run(['cat', '/proc/self/status'], capture_output=True, text=True).stdout
+        def refused_chown(path):
+            try:
+                os.chown(path, 1, 1)
+            except PermissionError:
+                return True
+        first = privileges.Helper({'status': status, 'chown': refused_chown},
+                                  capabilities=lambda: (privileges.KILL, privileges.SYS_ADMIN))
+        first.fork()
+        second = privileges.Helper({'alive': lambda: first.call('status')})
+        second.fork([first])
+        try:
+            reached = second.call('alive')
+        except exception.NetworkPlumbingError as error:
+            reached = error.kwargs['reason']
+        print(json.dumps([first.call('status'), first.call('chown', path=sys.executable), reached]))
+    ''')
+    status = dict(line.split(':\t') for line in found[0].splitlines() if ':\t' in line)
+    mask, sets = 1 << 5 | 1 << 21, ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb')
+    assert all(int(status[name], 16) & ~mask == 0 for name in sets), status
+    assert int(status['CapEff'], 16) and status['NoNewPrivs'] == '1' and found[1] is True
+    assert found[2] == 'its privileged part has ended'              # one does not reach the other
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
+def test_a_low_port_is_all_that_is_kept():
+    found, _errors = run('''
+        import pwd, subprocess
+        privileges.become(pwd.getpwnam('nobody'), capabilities=[privileges.NET_BIND_SERVICE])
+        texts = [open('/proc/self/status').read(),
+                 subprocess.run(['cat', '/proc/self/status'], capture_output=True, text=True).stdout]
+        print(json.dumps(texts))
+    ''')
+    ours, theirs = (dict(line.split(':\t') for line in text.splitlines() if ':\t' in line) for text in found)
+    assert ours['Uid'].split() == ['65534'] * 4
+    assert [int(ours[name], 16) for name in ('CapPrm', 'CapEff', 'CapInh', 'CapAmb')] == [1 << 10, 1 << 10, 0, 0]
+    assert [int(theirs[name], 16) for name in ('CapPrm', 'CapEff')] == [0, 0]       # a program of its
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
+def test_what_a_user_cannot_do_is_found_out_before():
+    found, _errors = run('''
+        import pwd
+        nobody = pwd.getpwnam('nobody')
+        def fails():
+            open('/etc/shadow')
+        print(json.dumps([privileges.try_as(nobody, (), lambda: f'I am {os.geteuid()}.'),
+                          privileges.try_as(nobody, (), lambda: None), privileges.try_as(nobody, (), fails),
+                          os.geteuid()]))
+    ''')
+    assert found[0] == 'I am 65534.' and found[1] == '' and 'PermissionError' in found[2] and found[3] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
+def test_a_directory_is_handed_over_with_what_is_in_it(tmp_path):
+    outside, kept, foreign = tmp_path / 'outside', tmp_path / 'kept', tmp_path / 'kept' / 'below' / 'foreign'
+    (kept / 'below').mkdir(parents=True)
+    outside.mkdir()
+    for path in (outside / 'file', kept / 'file', kept / 'below' / 'file', foreign):
+        path.write_text('x')
+    os.chown(foreign, 1, 1)
+    (kept / 'link').symlink_to(outside / 'file')
+    (kept / 'directory').symlink_to(outside)
+    os.link(outside / 'file', kept / 'twice')
+    os.mkfifo(kept / 'pipe')
+    run(f'''
+        import pwd
+        privileges.hand_over({str(kept)!r}, pwd.getpwnam('nobody'))
+        privileges.hand_over({str(kept / 'directory')!r}, pwd.getpwnam('nobody'))
+        print(json.dumps(None))
+    ''')
+    assert {path.stat().st_uid for path in (kept, kept / 'below', kept / 'file', kept / 'below' / 'file')} == {65534}
+    assert {path.stat().st_uid for path in (outside, outside / 'file', kept / 'pipe')} == {0}
+    assert foreign.stat().st_uid == 1

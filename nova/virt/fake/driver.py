@@ -46,8 +46,9 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
 
     real_guests = False
 
-    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None) -> None:
-        super().__init__(conf, host, images, inspect_image)
+    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
+                 helper: Any = None) -> None:
+        super().__init__(conf, host, images, inspect_image, helper)
         self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
         self.cached_images = []      # ids of images that were fetched ahead of time
         self.connect()

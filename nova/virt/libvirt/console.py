@@ -1,6 +1,8 @@
 """What a guest printed on its serial console: the log that libvirt's virtlogd writes and rotates."""
 import os
 
+from nova.virt import sandbox
+
 TAIL = 100 * 1024                        # bytes that the compute API gives
 
 
@@ -15,7 +17,7 @@ def tail(path, size=TAIL):
 
 def _tail(path, size):
     try:
-        with open(path, 'rb') as file:
+        with sandbox.opened(path, os.O_RDONLY) as descriptor, open(descriptor, 'rb', closefd=False) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - size))
             return file.read(size)

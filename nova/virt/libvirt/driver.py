@@ -17,15 +17,15 @@ from nova.virt import driver
 from nova.virt import traits
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
-from nova.virt.libvirt import console
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import inside
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
-from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
+from nova.virt.libvirt import steps
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 
@@ -42,14 +42,17 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     :param inspect_image: called with (path, declared format) for every downloaded image before a tool reads it;
                           raises when the image must not be used
+    :param helper: privileges.Helper with the operations of nova.virt.libvirt.remote; None: this process does all itself
     """
 
-    def __init__(self, conf, host, images, inspect_image=None):
-        super().__init__(conf, host, images, inspect_image)
+    def __init__(self, conf, host, images, inspect_image=None, helper=None):
+        super().__init__(conf, host, images, inspect_image, helper)
         options = conf.libvirt
-        self._qemu_img = qemu_img.QemuImg(options.qemu_img_timeout, options.sandbox_images)
+        directory = storage.instances_directory(conf.state_path)
+        self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
+        self._qemu_img = self._steps.qemu_img
         self.storage = storage.Storage(
-            storage.instances_directory(conf.state_path), images, self._qemu_img, inspect_image,
+            directory, images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB))
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
@@ -71,7 +74,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
                                       '[libvirt] virt_type = auto falls back to emulation')
         self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
-        self._weaknesses = isolation.of_this_host(capabilities)
+        self._weaknesses = isolation.of_this_host(capabilities, self._steps.qemu_settings())
         for weakness in self._weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
         metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
@@ -319,6 +322,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         root, *others = guest.disks
         if self._is_active(guest.uuid):
             if self._backup(guest.uuid, xml.backup(root, others, path)):
+                self._steps.let_read(path)
                 return
             if self._is_active(guest.uuid):
                 raise exception.VirtError(operation='make a snapshot', reason='the copy of the disk failed')
@@ -354,4 +358,4 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     def console_output(self, instance):
         if not self.storage.exists(instance.uuid):
             raise exception.GuestNotFound(instance_id=instance.uuid)
-        return console.tail(self.storage.path(instance.uuid, 'console.log'))
+        return self._steps.console(instance.uuid)

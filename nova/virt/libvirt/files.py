@@ -3,8 +3,14 @@ import contextlib
 import fcntl
 import json
 import os
+import struct
 import time
 
+GUEST_MODE = 0o640                       # the group is QEMU's once libvirt has taken the file over
+# A list of who may do what with a file, as the kernel keeps it: linux/posix_acl_xattr.h.
+ACL, ACL_VERSION = 'system.posix_acl_access', 2
+OWNER, USER, GROUP, MASK, OTHERS, ANYBODY = 0x01, 0x02, 0x04, 0x10, 0x20, 0xffffffff
+READ = 4
 POLL = 0.05                              # seconds between two looks at a lock that is held
 
 
@@ -69,6 +75,29 @@ def _is_file(fd, path):
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:
         return False
+
+
+def give_to_guest(path: str) -> None:
+    """Let QEMU have a file of ours, which we go on reading.
+
+    libvirt changes its owner when the guest starts, and to root where it does not remember the one before.
+    """
+    os.chmod(path, GUEST_MODE)
+    if os.geteuid():
+        let_read(path, os.geteuid())
+
+
+def let_read(file: str | int, uid: int) -> None:
+    """Let a user read a file whosever it is or becomes.
+
+    :param file: path, or descriptor
+    :raises OSError: the file system has no lists of that kind
+    """
+    mode = os.stat(file).st_mode
+    owner, group, others = mode >> 6 & 7, mode >> 3 & 7, mode & 7
+    entries = ((OWNER, owner, ANYBODY), (USER, READ, uid), (GROUP, group, ANYBODY), (MASK, group | READ, ANYBODY),
+               (OTHERS, others, ANYBODY))
+    os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(struct.pack('<HHI', *each) for each in entries))
 
 
 def _private(path, flags):

@@ -1,5 +1,6 @@
 """The connection to libvirt: kept alive, opened again when libvirtd restarts, and the events that come over it."""
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -34,6 +35,8 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
 }
+DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
+          libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
 _CLOSED = object()
 _STOP = object()
 
@@ -163,6 +166,19 @@ class Host:
     def pci_devices(self):
         """[objects.pci.Device] of the host that guests could have."""
         return self.run('list the PCI devices', _pci_devices)
+
+
+def refusal(uri: str) -> str:
+    """Why libvirt lets this process's user not in, as a sentence; '' when it does, and when it does not answer yet."""
+    libvirt.registerErrorHandler(lambda *_: None, None)
+    try:
+        libvirt.open(uri).close()
+    except libvirt.libvirtError as error:
+        closed = error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() in (
+            errno.EACCES, errno.EPERM)
+        if closed or error.get_error_code() in DENIED:
+            return f'libvirt does not let that user in ({error.get_error_message()}).'
+    return ''
 
 
 def kvm_offered(capabilities):

@@ -9,6 +9,8 @@ from xml.etree import ElementTree as etree
 
 LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels that give each guest its own
 QEMU_CONF = '/etc/libvirt/qemu.conf'
+# What it needs of qemu.conf, which holds passwords, too.
+SETTINGS = ('security_default_confined', 'seccomp_sandbox')
 SELINUX_ENFORCES = '/sys/fs/selinux/enforce'
 _SETTING = re.compile(r'\s*(\w+)\s*=\s*"?([^"#\n]*)')
 _IDS = re.compile(r'\+?(\w+):\+?(\w+)\Z')
@@ -39,12 +41,12 @@ def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_en
     return found
 
 
-def of_this_host(capabilities: etree.Element) -> list[str]:
+def of_this_host(capabilities: etree.Element, settings: dict[str, str]) -> list[str]:
     """``weaknesses`` of the host that we run on."""
     enforces = True
     with contextlib.suppress(OSError), open(SELINUX_ENFORCES) as file:
         enforces = file.read().strip() != '0'
-    return weaknesses(capabilities, read_settings(QEMU_CONF), enforces)
+    return weaknesses(capabilities, settings, enforces)
 
 
 def read_settings(path: str) -> dict[str, str]:

@@ -87,7 +87,8 @@ class QemuImg:
 
 def _size(path, disk_format):
     """Bytes of the disk in a file."""
-    with open(path, 'rb') as file:
+    with sandbox.opened(os.path.abspath(path), os.O_RDONLY) as descriptor, open(
+            descriptor, 'rb', closefd=False) as file:
         header = file.read(32)
         if disk_format == 'qcow2' and header.startswith(QCOW2_MAGIC):
             return int.from_bytes(header[24:32])

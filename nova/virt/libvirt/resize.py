@@ -11,8 +11,8 @@ import subprocess
 
 from nova import exception
 from nova.virt import driver
+from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
-from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 
@@ -110,7 +110,7 @@ def _copy(source, target):
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         raise exception.VirtError(operation='copy a disk', reason='there is no room, or the disk cannot be read')
-    os.chmod(target, imagecache.MODE)
+    files.give_to_guest(target)
 
 
 def _grow(qemu_img, disk, size):

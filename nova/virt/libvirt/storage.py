@@ -15,6 +15,7 @@ import dataclasses
 import glob
 import logging
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ import tempfile
 
 from nova import exception
 from nova.runtime import disk_space
+from nova.runtime import privileges
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
@@ -47,6 +49,28 @@ def instances_directory(state_path):
     """
     default = '/var/lib/nova' if os.geteuid() == 0 else '~/.local/share/nova'
     return os.path.join(os.path.realpath(os.path.expanduser(state_path or default)), 'instances')
+
+
+def take_over(directory: str, user: pwd.struct_passwd) -> None:
+    """Let an ordinary user go on with the guests that this host has run as root; called by root.
+
+    Images that guests share become that user's, disks of guests that are off, too; those of guests that run stay QEMU's
+    and are for that user to read. A second call changes nothing.
+    :param directory: of all guests; where it is a link, or not there, nothing is done
+    """
+    if not os.path.isdir(directory):
+        return
+    for folder, _names, names, descriptor in os.fwalk(directory):
+        shared = os.path.basename(folder) == BASE
+        for name in names:
+            with privileges.plain_file(name, descriptor) as file:
+                if file is None:
+                    continue
+                if shared or os.fstat(file).st_uid == 0:
+                    os.fchown(file, user.pw_uid, user.pw_gid)
+                if not shared:
+                    files.let_read(file, user.pw_uid)
+        os.fchown(descriptor, user.pw_uid, user.pw_gid)
 
 
 class Storage:
@@ -191,7 +215,7 @@ class Storage:
             self._qemu_img.convert(base.path, base.format, path, 'raw')
             os.truncate(path, size)
             disk = xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
-        os.chmod(path, imagecache.MODE)
+        files.give_to_guest(path)
         return disk
 
     def blanks(self, uuid, sizes, present):
@@ -209,7 +233,7 @@ class Storage:
         path = self.path(uuid, name)
         with open(path, 'xb') as file:
             file.truncate(size)
-        os.chmod(path, imagecache.MODE)
+        files.give_to_guest(path)
         environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
         done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
         if done.returncode:
@@ -223,7 +247,7 @@ class Storage:
             configdrive.write(path, contents)
         except ValueError as error:
             raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
-        os.chmod(path, imagecache.MODE)
+        files.give_to_guest(path)
         return xml.Disk(path, 'raw', target, bus, readonly=True)
 
     def _boot_files(self, context, instance, image):
@@ -238,7 +262,7 @@ class Storage:
                 found[part] = self.path(instance.uuid, part)
                 # A copy: libvirt changes the owner of what it gives to a guest, and takes it away again at its end.
                 shutil.copyfile(base.path, found[part])
-                os.chmod(found[part], imagecache.MODE)
+                files.give_to_guest(found[part])
         if 'ramdisk' in found and 'kernel' not in found:
             raise exception.ImageUnacceptable(image_id=image['id'], reason='it has a ramdisk, but no kernel')
         return found

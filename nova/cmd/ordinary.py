@@ -1,0 +1,179 @@
+"""Who a daemon is that root starts: an ordinary user, once what it needs of root's is there or in a process of its own.
+
+It stays root, and says why, where that user could not do the daemon's work.
+"""
+import contextlib
+import fnmatch
+import os
+import pathlib
+import pwd
+import re
+import sys
+import tempfile
+import typing
+
+import nova
+from nova.runtime import host_identity
+from nova.runtime import privileges
+
+# What each daemon keeps below the state path; it belongs to the user, also where an earlier release made it as root.
+KEPT = {
+    'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'images', 'fake', '*.sqlite',
+                 '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal'),
+    'nova-compute': ('services',),
+    'nova-network': ('services',),
+}
+# What tells that a directory of root is the daemon's, which may change its owner.
+MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
+POLICY = 'policy.yaml'
+INSTANCES = 'instances'                  # of those with real guests
+STATE_MODE = 0o711                       # QEMU runs as a user of its own and passes through to the disks
+# Groups of libvirt's socket and of /dev/kvm.
+GUEST_GROUPS = ('libvirt', 'kvm')
+FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
+_NAMED_FILE = re.compile(r'\s*[\w-]+\s*=\s*(/[^\s,]+)\s*$')
+
+
+def prepare(conf, binary: str) -> pwd.struct_passwd | None:
+    """Give the daemon's files to the user whom it is to become; None when it stays who it is.
+
+    Called by root before the log and the first thread.
+    """
+    user = privileges.account(conf.privileges.user)
+    if user is None:
+        return None
+    state = pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
+    guests, reason = runs_guests(conf, binary), ''
+    given = {_log_file(conf, binary), conf.messages.join_token_file}      # which are that user's afterwards
+    named = [path for path in _named_files(conf) if path.is_file() and str(path) not in given]
+    if not _is_ours(state, binary, user):
+        reason = f'{state} holds what is not of this cloud.'
+    if guests and not reason:
+        reason = _no_lists(state) or _led_away(state / INSTANCES, user)
+    places = [pathlib.Path(place) for place in (nova.__file__, sys.prefix, *filter(os.path.isabs, sys.path))]
+    read = [*named, *(place for place in places if place.exists()), _existing(state)]
+    reason = reason or privileges.try_as(
+        user, GUEST_GROUPS if guests else (), lambda: _obstacle(conf, binary, state, read, guests))
+    if reason:
+        print(f'{binary} stays root: {reason} What that means: doc/source/admin/privileges.rst; it would be the user '
+              f'{user.pw_name}.', file=sys.stderr, flush=True)
+        return None
+    conf.set_override('state_path', str(state))          # the default is another for an ordinary user
+    if not state.exists():
+        state.mkdir(parents=True)
+        state.chmod(STATE_MODE)
+    if state.stat().st_uid == 0:
+        os.chown(state, user.pw_uid, user.pw_gid)
+    for name in os.listdir(state):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT[binary]):
+            privileges.hand_over(str(state / name), user)
+    if binary == 'nova-all' and conf.image.directory:
+        privileges.hand_over(conf.image.directory, user)
+    if guests:
+        from nova.virt.libvirt import storage            # needs what nova[libvirt] brings
+        storage.take_over(str(state / INSTANCES), user)
+    if log := _log_file(conf, binary):
+        with contextlib.suppress(OSError):               # a link, say: then that user opens it
+            os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
+    for path in filter(None, given):
+        privileges.hand_over(path, user)
+    return user
+
+
+def become(conf, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:
+    """Be that user for ever.
+
+    :param ports: that the daemon listens on; for low ones it keeps NET_BIND_SERVICE
+    """
+    with open(FIRST_ORDINARY_PORT) as file:
+        first = int(file.read())
+    low = any(port and port < first for port in ports)
+    privileges.become(user, groups=GUEST_GROUPS if runs_guests(conf, binary) else (),
+                      capabilities=(privileges.NET_BIND_SERVICE,) if low else ())
+
+
+def runs_guests(conf, binary: str) -> bool:
+    """Whether a daemon has real guests."""
+    return binary != 'nova-network' and conf.compute_driver != 'fake'
+
+
+def guest_helper(conf, user: pwd.struct_passwd) -> privileges.Helper:
+    """The privileged part of a daemon that has real guests, not forked yet."""
+    from nova.virt.libvirt import remote
+    from nova.virt.libvirt import storage
+    return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
+
+
+# ---- what could be in the way: a sentence, or '' -----------------------------------------
+
+def _is_ours(state, binary, user):
+    """Whether the state path is new, that user's, or one that root has used as the daemon's."""
+    if not state.exists():
+        return True
+    status, names = state.stat(), set(os.listdir(state)) - {'lost+found'}
+    return status.st_uid == user.pw_uid or status.st_uid == 0 and not status.st_mode & 0o022 and (
+        not names or MARKS[binary] <= names)
+
+
+def _led_away(instances, user):
+    """Whether a link stands for the guests, which that user may have made: what it leads to is not given away."""
+    if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
+        return f'{instances} is a link to a directory that is not that user\'s.'
+    return ''
+
+
+def _no_lists(state):
+    """Whether the file system can let the user read disks that are QEMU's."""
+    from nova.virt.libvirt import files
+    try:
+        with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:
+            files.let_read(file.fileno(), 0)
+    except OSError as error:
+        return f'the file system of {state} has no access control lists ({error.strerror}).'
+    return ''
+
+
+def _obstacle(conf, binary, state, read, guests):
+    """What the user cannot do; in a process that is that user.
+
+    :param read: Paths of files, and of directories that it passes through
+    """
+    for path in read:
+        if not os.access(path, os.X_OK if os.path.isdir(path) else os.R_OK):
+            return f'that user cannot read {path}.'
+    log = _log_file(conf, binary)
+    if log and not os.access(os.path.dirname(log) or '.', os.W_OK):
+        return f'that user cannot write {os.path.dirname(log)}.'
+    if binary == 'nova-all':
+        for options in (conf.database, conf.api_database):
+            place = pathlib.Path((options.connection or '').removeprefix('sqlite:///')).parent
+            if (options.connection or '').startswith('sqlite:///') and not (
+                    place.is_relative_to(state) or os.access(place, os.W_OK)):
+                return f'that user cannot write {place}.'
+    if guests:
+        from nova.virt.libvirt import host
+        return host.refusal(conf.libvirt.connection_uri)
+    return ''
+
+
+def _named_files(conf):
+    """The files of the configuration, and those that it names: keys, certificates, pipelines."""
+    found = [pathlib.Path(name) for name in (
+        *(conf.config_file or ()), *filter(None, map(conf.find_file, (conf.http.paste_config, POLICY))))]
+    for directory in conf.config_dir or ():
+        found += sorted(pathlib.Path(directory).glob('*.conf'))
+    for path in list(found):
+        with contextlib.suppress(OSError):
+            lines = path.read_text(errors='replace').splitlines()
+            found += [pathlib.Path(match[1]) for match in map(_NAMED_FILE.match, lines) if match]
+    return found
+
+
+def _log_file(conf, binary):
+    if not (conf.log_file or conf.log_dir):
+        return None
+    return os.path.join(conf.log_dir or '', conf.log_file or f'{binary}.log')
+
+
+def _existing(path):
+    return next(place for place in (path, *path.parents) if place.exists())

@@ -1,0 +1,197 @@
+"""The privileged steps of the libvirt driver in a process of their own: what may be asked of it, and who asks.
+
+========================  =====================================================  ======================================
+Operation                 Arguments                                              Needs
+========================  =====================================================  ======================================
+``qemu_img.prepare``      none                                                   what the others need
+``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
+``qemu_img.create``       path, format, size; backing file and format            program runs as a user of its own.
+``qemu_img.resize``       path, format, size; backing file                       CHOWN, FOWNER, DAC_OVERRIDE: a file is
+``qemu_img.convert``      path, format, target, target format; backing file      that user's meanwhile
+``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's
+``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
+``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
+========================  =====================================================  ======================================
+
+A path is one that the driver makes, below the directory of the guests; what it leads to is opened as a plain file with
+one name and without a link on the way (sandbox.opened). Formats are two, sizes are numbers in a range. The rest is the
+configuration, which the privileged part has read by itself.
+"""
+import base64
+import contextlib
+import os
+import re
+import tempfile
+import typing
+
+from nova import exception
+from nova.runtime import privileges
+from nova.virt import sandbox
+from nova.virt.libvirt import files
+from nova.virt.libvirt import isolation
+from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import steps
+
+CALLERS = 16                             # operations at once: a copy of a disk takes minutes
+CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
+                privileges.SETUID, privileges.SETPCAP)
+FORMATS = ('raw', 'qcow2')
+SIZES = range(1 << 62)
+_UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+UUID = re.compile(_UUID + r'\Z')
+CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2)(?:\.part)?\Z')
+DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.qcow2)\Z')
+
+
+class RemoteSteps:
+    """Steps as LocalSteps, which a Helper does that has ``operations``."""
+
+    def __init__(self, helper: privileges.Helper, conf) -> None:
+        self._helper = helper
+        # Without a sandbox it would read images as root there; here it has the rights of an ordinary user.
+        self.qemu_img = RemoteQemuImg(helper) if conf.libvirt.sandbox_images else qemu_img.QemuImg(
+            conf.libvirt.qemu_img_timeout, False)
+
+    def console(self, uuid: str) -> bytes:
+        return base64.b64decode(self._helper.call('guest.console', uuid=uuid))
+
+    def let_read(self, path: str) -> None:
+        self._helper.call('guest.let_read', path=path)
+
+    def qemu_settings(self) -> dict[str, str]:
+        return self._helper.call('host.qemu_settings')
+
+
+class RemoteQemuImg:
+    """As QemuImg. The files that it writes are made here, so that they belong to this process's user."""
+
+    def __init__(self, helper: privileges.Helper) -> None:
+        self._helper = helper
+
+    def prepare(self, directory: str) -> str:
+        return self._helper.call('qemu_img.prepare')
+
+    def info(self, path: str, disk_format: str) -> dict:
+        return self._helper.call('qemu_img.info', path=path, disk_format=disk_format)
+
+    def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
+               backing_format: str | None = None) -> None:
+        _make(path)
+        self._helper.call('qemu_img.create', path=path, disk_format=disk_format, size=size, backing_file=backing_file,
+                          backing_format=backing_format)
+
+    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None) -> None:
+        self._helper.call('qemu_img.resize', path=path, disk_format=disk_format, size=size, backing_file=backing_file)
+
+    def convert(self, path: str, disk_format: str, target: str, target_format: str,
+                backing_file: str | None = None) -> None:
+        _make(target)
+        self._helper.call('qemu_img.convert', path=path, disk_format=disk_format, target=target,
+                          target_format=target_format, backing_file=backing_file)
+
+
+def _make(path):
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640))
+
+
+def helper(conf, directory: str, uid: int) -> privileges.Helper:
+    """The Helper of a RemoteSteps, not forked yet.
+
+    :param directory: of the guests
+    :param uid: the user who has the steps done
+    """
+    return privileges.Helper(operations(conf, directory, uid), failure, CALLERS,
+                             lambda: _capabilities(conf.libvirt.sandbox_images), 'privileged part for guests')
+
+
+def _capabilities(sandboxed):
+    """CAPABILITIES, and SYS_ADMIN where root has to make the namespaces of the sandbox, because users may make none."""
+    with contextlib.suppress(exception.VirtError), tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o711)
+        if sandboxed and sandbox.Sandbox().choose(place) == 'root':
+            return (*CAPABILITIES, privileges.SYS_ADMIN)
+    return CAPABILITIES
+
+
+def failure(**facts: str) -> exception.VirtError:
+    return exception.VirtError(**{'operation': 'do a privileged step', **facts})
+
+
+def operations(conf, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
+    """What the privileged part does for RemoteSteps: {name: function}."""
+    allowed, local = _Allowed(directory), steps.LocalSteps(conf, directory)
+    tool = local.qemu_img
+
+    def info(path, disk_format):
+        return tool.info(allowed.file(path), allowed.format(disk_format))
+
+    def create(path, disk_format, size, backing_file, backing_format):
+        tool.create(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file),
+                    backing_format and allowed.format(backing_format))
+
+    def resize(path, disk_format, size, backing_file):
+        tool.resize(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file))
+
+    def convert(path, disk_format, target, target_format, backing_file):
+        tool.convert(allowed.file(path), allowed.format(disk_format), allowed.disk(target),
+                     allowed.format(target_format), allowed.backing(backing_file))
+
+    def console(uuid):
+        return base64.b64encode(local.console(allowed.uuid(uuid))).decode()
+
+    def let_read(path):
+        with sandbox.opened(allowed.disk(path), os.O_RDONLY) as file:
+            files.let_read(file, uid)
+
+    def settings():
+        return {name: value for name, value in local.qemu_settings().items() if name in isolation.SETTINGS}
+
+    made = {'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
+    if conf.libvirt.sandbox_images:      # else it would be root
+        made |= {'qemu_img.prepare': lambda: tool.prepare(directory), 'qemu_img.info': info,
+                 'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert}
+    return made
+
+
+class _Allowed:
+    """What an argument may be; each raises ValueError for all else."""
+
+    def __init__(self, directory):
+        self._prefix = directory + '/'
+
+    def file(self, path):
+        """A disk, or an image of the cache."""
+        return self._plain(path, DISK, CACHED)
+
+    def disk(self, path):
+        return self._plain(path, DISK)
+
+    def backing(self, path):
+        return None if path is None else self._plain(path, CACHED)
+
+    def _plain(self, path, *patterns):
+        rest = _text(path).removeprefix(self._prefix)
+        if rest == path or not any(pattern.match(rest) for pattern in patterns):
+            raise ValueError(f'{path[-80:]!r} is no path of a disk')
+        return path
+
+    def format(self, name):
+        if name not in FORMATS:
+            raise ValueError(f'{name!r:.40} is not a format of disks')
+        return name
+
+    def size(self, number):
+        if type(number) is not int or number not in SIZES:
+            raise ValueError(f'{number!r:.40} is not a size')
+        return number
+
+    def uuid(self, text):
+        if not UUID.match(_text(text)):
+            raise ValueError('the id of the instance is not a UUID')
+        return text
+
+
+def _text(given):
+    if not isinstance(given, str):
+        raise ValueError('there is something else where a text should be')
+    return given
