@@ -74,6 +74,10 @@ class Unauthorized(NovaException):
     template = 'The request you have made requires authentication.'
 
 
+class PasswordExpired(Unauthorized):
+    template = 'The password is expired and needs to be changed for user: %(user_id)s.'
+
+
 class FactorsMissing(Unauthorized):
     """A login by a user who needs more methods than were used.
 

@@ -55,7 +55,7 @@ class Services:
 
     conf       the configuration
     api_db     nova.db.engine.Database of the API database
-    cells      nova.db.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
+    cells      nova.db.cells.cells.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
     policy     nova.policy.Policy
     conductor, compute, network, scheduler   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
@@ -66,7 +66,7 @@ class Services:
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
     builds     admission.Builds; the Application sets it
-    auditor    nova.db.audit.log.Auditor; the Application sets it
+    auditor    nova.db.audit.records.records.log.Auditor; the Application sets it
     notifier   nova.notify: who is told of what the API does
     """
 
@@ -222,7 +222,11 @@ class Application:
             req.version = versions.negotiate(environ)
         if self.services.rates and context is not None and not rows[0][0].public and INNER not in environ:
             self.services.rates.check(req, segments if rows[0][0].api else segments[2:])
-        _check_scope(context, rows[0][0])
+        try:
+            _check_scope(context, rows[0][0])
+        except exception.ProjectNeeded:
+            audited.begin_refused(req, rows[0][0], dict(zip(rows[0][1], values)))
+            raise
         raw = document = None
         if environ['REQUEST_METHOD'] in ('POST', 'PUT', 'PATCH'):
             raw = self._read(environ)

@@ -1,7 +1,10 @@
 """What is recorded of the requests to the compute API: every one of a caller for an operation that is no GET."""
+import dataclasses
+
 from nova.db.audit import log
 
 _PROJECT = 'tenant_id'           # the part of a path that says whose, not what
+READS = frozenset({'nova:scheduler:explain'})            # rules of what changes nothing, though it is a POST
 REPLAYED = 'IdempotentReplay'    # reason of an answer that was given before
 
 
@@ -12,7 +15,7 @@ def begin(req, parts, code):
     :param code: of success
     """
     row = req.route
-    if row.method not in log.WRITES or req.context is None:
+    if row.method not in log.WRITES or row.policy in READS or req.context is None:
         return
     ids = [value for name, value in parts.items() if name != _PROJECT]
     req.record = log.Record(
@@ -20,6 +23,15 @@ def begin(req, parts, code):
         target_id=ids[0] if ids else None, target_part='/'.join(ids[1:]) or None, context=req.context,
         request_id=req.request_id,
         remote_address=req.environ.get('REMOTE_ADDR'), code=code)
+
+
+def begin_refused(req, row, parts):
+    """The same of a request that is refused before its body, which may say what is asked for, was read.
+
+    :param row: the first route of its method and path
+    """
+    req.route = row if row.action is None else dataclasses.replace(row, action=None, policy=None, checks=())
+    begin(req, parts, row.status)
 
 
 def action_of(row):

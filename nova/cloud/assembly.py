@@ -41,10 +41,11 @@ def open_databases(conf):
             cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
 
 
-def checked_databases(conf, bus=None):
+def checked_databases(conf, bus=None, signs=True):
     """(API database, Cells) of a daemon.
 
     :param bus: rpc.bus.Bus of the process
+    :param signs: with the deployment's key
     :raises DatabaseNotReady: a schema is not the one of this code
     """
     from nova.db import schema as migration
@@ -56,24 +57,34 @@ def checked_databases(conf, bus=None):
     made = cells.Cells(conf, api_db, cell_db, lambda url: clients(conf, bus, url))
     if bus is not None:
         follow_versions(conf, bus, made)
-        sign_as_deployment(bus, api_db)
+        if signs:
+            sign_as_deployment(bus, api_db)
     return api_db, made
 
 
 def sign_as_deployment(bus, api_db):
-    """Let a bus sign with the deployment's key, and know those of the hosts: for who holds the API database."""
+    """Let a bus sign with the deployment's key, and know those of the hosts: for API, conductors and schedulers."""
     if bus.signatures.mode == 'off':
         return
     from nova.conductor.hosts import trusted_keys
+    bus.signatures.warn()
     trusted_keys.TrustedKeys(api_db).use(bus.signatures)
     bus.signatures.enrolling = 'enroll_host'
 
 
-def enrolled(conf, bus):
-    """A part of a compute host's process: its key is known before it does anything else."""
+def enrolled(conf, bus, api_db=None):
+    """A part of the process of a compute or network service: its host's key is known before it does anything else.
+
+    :param api_db: of a network service, which takes messages of all hosts; it does not read the deployment's key
+    """
     from nova.rpc import enrolment
+    bus.signatures.warn()
+    trusted = None
+    if api_db is not None:
+        from nova.conductor.hosts import trusted_keys
+        trusted = trusted_keys.TrustedKeys(api_db).of
     return enrolment.Enrolment(conf, bus.signatures, conf.host, bus.of_host(conf.host).client(
-        conductor_interface.INTERFACE))
+        conductor_interface.INTERFACE), trusted)
 
 
 def follow_versions(conf, bus, cells):

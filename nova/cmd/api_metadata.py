@@ -2,23 +2,32 @@
 
 Guests on this host's bridges are served by nova-network itself.
 """
+import logging
+
 from nova.cmd import common
+
+LOG = logging.getLogger(__name__)
 
 
 def parts(conf):
     from nova import exception
     from nova.api.metadata import app
     from nova.cloud import assembly
+    from nova.runtime import tls
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
 
     if not conf.metadata.shared_secret:
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
+    certificate, address = tls.of_files(conf.metadata, 'metadata'), conf.network.metadata_host or conf.my_ip
+    if certificate is None and not tls.is_loopback(address):
+        LOG.warning('Proxies speak plain HTTP with %s: "nova-manage tls issue" makes a certificate for [metadata] '
+                    'cert_file.', address)
     api_db, cells = assembly.checked_databases(conf)
-    return [assembly.needs(None, api_db, cells),
-            wsgi.Server(app.Application(conf, api_db, cells), conf.network.metadata_host or conf.my_ip,
-                        conf.metadata.port, plan=priorities.Plan(conf.http.threads, 1),
-                        trusted=conf.http.trusted_proxies)]
+    return [assembly.needs(None, api_db, cells), *([certificate] if certificate else ()),
+            wsgi.Server(app.Application(conf, api_db, cells), address, conf.metadata.port,
+                        plan=priorities.Plan(conf.http.threads, 1), trusted=conf.http.trusted_proxies,
+                        tls=certificate and certificate.context)]
 
 
 def main():

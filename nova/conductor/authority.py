@@ -33,6 +33,7 @@ from nova.rpc.admission import source
 from nova.rpc.admission import who_asked
 
 SWAP = 'swap_volume'
+_OF_HOSTS = {('nova-compute', 'compute'), ('nova-network', 'network')}       # (binary, topic)
 
 # columns of instances, by what a host writes there
 _STATE = {'vm_state', 'task_state', 'power_state', 'launched_at', 'network_info', 'system_metadata'}
@@ -147,6 +148,12 @@ def _snapshot_on_host(call: Call) -> None:
         call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} is of none of its servers')
 
 
+def _service_of_host(call: Call) -> None:
+    """The services of a host are its nova-compute and the nova-network that plumbs it."""
+    if (call.arguments.get('binary'), call.arguments.get('topic')) not in _OF_HOSTS:
+        call.refuse(f'it reports {str(call.arguments.get("binary"))[:50]}')
+
+
 def _own_nodes(call: Call) -> None:
     nodes = call.arguments.get('nodes')
     if not isinstance(nodes, list):
@@ -162,7 +169,7 @@ def _has_been_there(call: Call) -> None:
         call.not_here()
 
 
-_SERVICE = (own_host, one_of('binary', ('nova-compute',)), one_of('topic', ('compute',)))
+_SERVICE = (own_host, _service_of_host)
 _VOLUME = (here,)
 
 RIGHTS = {

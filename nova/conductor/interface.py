@@ -134,7 +134,8 @@ INTERFACE = Interface(
 
     # ---- services ----
     # the key that a host signs with: public half (base64), and proof that it may join (rpc/join_tokens.py) or None
-    # -> {'state': pending, approved or renewing, 'deployment': public half of the control plane's key, 'proof'}
+    # -> {'state': pending, approved or renewing, 'deployment': public half of the control plane's key, 'proof',
+    # 'deployments': [{'public', 'vouched_by', 'voucher', 'good'}], all it has and had, oldest first}
     Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True),
     # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down', 'versions'}
     Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True),

@@ -9,6 +9,11 @@ OPTIONS = [
     cfg.StrOpt('shared_secret', default='', secret=True,
                help='Secret shared with a metadata proxy, which signs the id of the instance that asks. '
                     'Empty: requests through a proxy are refused; guests are known by their address.'),
+    cfg.StrOpt('cert_file', default='',
+               help='Certificate with its chain, PEM, of nova-api-metadata, with which proxies speak TLS then: the '
+                    'address of a guest and its signature are sent there. Empty: plain HTTP, with a warning unless '
+                    'it listens on loopback. The service at 169.254.169.254 is plain, as guests expect.'),
+    cfg.StrOpt('key_file', default='', help='Private key of cert_file, PEM.'),
     cfg.StrOpt('tokens', default='optional', choices=['optional', 'required'],
                help='Session tokens of guests, as of EC2\'s instance metadata service version 2. optional: a guest may '
                     'use one, and older ones do without. required: every read needs one, which keeps forged requests '

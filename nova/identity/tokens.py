@@ -84,6 +84,7 @@ class TokenData:
     roles: tuple = ()
     role_rows: tuple = ()
     credential: dict | None = None
+    password_expires_at: datetime.datetime | None = None
 
 
 def new_audit_id():

@@ -26,12 +26,13 @@ from nova import utils
 from nova.rpc import admission as rpc_admission
 from nova.rpc import delivery
 from nova.rpc import errors
-from nova.rpc import interface as rpc_interface
 from nova.rpc import inprocess
+from nova.rpc import interface as rpc_interface
 from nova.rpc import keepalive
 from nova.rpc import priorities
 from nova.rpc import probe
 from nova.rpc import queue_declaration
+from nova.rpc import reply_names
 from nova.rpc import serializer
 from nova.rpc import shutdown
 from nova.rpc import signatures
@@ -104,6 +105,7 @@ class Bus:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from None
         except oslo_messaging.DriverLoadFailure as error:
             raise exception.InvalidInput(reason=f'transport_url: no driver {error.driver!r}') from error
+        reply_names.use(self._transport, conf.host)
         self._brokers = [(host.hostname, host.port or AMQP_PORT)
                          for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')

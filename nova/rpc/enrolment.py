@@ -1,7 +1,7 @@
 """The key that a compute host signs its messages with: made at its first start, and made known to a conductor.
 
-Two files in ``<state path>/services``: the host's key, and the public half of the deployment's, which a host believes
-from then on. Nobody else reads the first.
+Two files in ``<state path>/services``: the host's key, and the public halves of the deployment's, which a host believes
+from then on. Nobody else reads the first. nova-compute and nova-network of one host share them.
 """
 import base64
 import logging
@@ -10,6 +10,10 @@ import secrets
 import threading
 import time
 import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
 
 from nova import context
 from nova import exception
@@ -22,6 +26,7 @@ LOG = logging.getLogger(__name__)
 
 PAUSE_S = 2                  # between two questions whether the key is approved
 LOOK_S = 300                 # between two questions whether it is to be renewed
+_APPROVED = ('approved', 'renewing')
 _UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # what a conductor of an older release says
 
 
@@ -30,16 +35,17 @@ class Enrolment:
 
     :param keys: rpc.signatures.Signatures of the process
     :param conductor: RPC client that sends as this host
+    :param trusted: function(key id) -> rpc.signatures.Trusted or None, of a service that can look it up; None: the
+        control plane and this host are believed
     """
 
-    def __init__(self, conf, keys, host, conductor):
+    def __init__(self, conf: cfg.ConfigOpts, keys: signatures.Signatures, host: str, conductor: Any,
+                 trusted: Callable[[str], signatures.Trusted | None] | None = None) -> None:
         self._conf, self._keys, self._host, self._conductor = conf, keys, host, conductor
-        directory = os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY)
-        name = urllib.parse.quote(host, safe='')
-        self._path = os.path.join(directory, f'message-key.{name}')
-        self._pinned_path = os.path.join(directory, f'deployment-key.{name}')
+        self._path, self._pinned_path = paths(conf, host)
         self._stopping = threading.Event()
-        self._deployment = None
+        self._deployment: list[bytes] = []           # public halves, the present one first
+        self._looks_up = trusted
 
     def start(self):
         """Sign from now on. Where signatures are required, it waits here until the key is approved.
@@ -50,13 +56,13 @@ class Enrolment:
         if self._keys.mode == signatures.OFF:
             return
         self._keys.key, self._deployment = self._own(), self._pinned()
-        self._keys.trusted = self._trusted
-        if self._deployment is None:
+        self._keys.trusted = self._looks_up or self._trusted
+        if not self._deployment:
             # the answer that says which key to believe comes before it, and is no message of its own
             LOG.info('This host does not know the key of its deployment yet.')
         while not self._stopping.is_set():
             state = self._ask()
-            if state in ('approved', 'renewing') or self._keys.mode != signatures.REQUIRE and state is not None:
+            if state in _APPROVED and self._deployment or self._keys.mode != signatures.REQUIRE and state is not None:
                 break
             self._stopping.wait(PAUSE_S)
         concurrency.spawn(f'message-key-{self._host}', self._follow)
@@ -71,8 +77,9 @@ class Enrolment:
     # ---- what is believed
 
     def _trusted(self, key_id):
-        if self._deployment is not None and key_id == signatures.fingerprint(self._deployment):
-            return signatures.Trusted(None, self._deployment)
+        for public in self._deployment:
+            if key_id == signatures.fingerprint(public):
+                return signatures.Trusted(None, public)
         if key_id == self._keys.key.id:              # messages to itself, see heartbeat.py
             return signatures.Trusted(self._host, self._keys.key.public)
         return None
@@ -81,12 +88,12 @@ class Enrolment:
 
     def _own(self):
         found = _read(self._path)
-        if found is None:
+        if not found:
             key = signatures.Key()
-            _write(self._path, key.private_bytes())
-            LOG.warning('Host %s has made its key %s.', self._host, key.id)
-            return key
-        return signatures.Key(found)
+            if _write(self._path, [key.private_bytes()], new=True):
+                LOG.warning('Host %s has made its key %s.', self._host, key.id)
+            found = _read(self._path)                # the other service of this host may have been first
+        return signatures.Key(found[0])
 
     def _pinned(self):
         return _read(self._pinned_path)
@@ -95,6 +102,7 @@ class Enrolment:
 
     def _ask(self):
         """The state of the key, None when no conductor answers."""
+        self._deployment = self._deployment or self._pinned()
         token = self._token()
         try:
             told = self._enroll(self._keys.key, token)
@@ -107,7 +115,10 @@ class Enrolment:
                 return 'pending'
             LOG.warning('The conductor cannot take the key: %s', error.message)
             return None
-        if told['state'] not in ('approved', 'renewing'):
+        if told['state'] in _APPROVED and not self._deployment:
+            LOG.warning('Nobody has proved which key the deployment has: the join token is not good any more. Make '
+                        'another one, or take [messages] join_token_file out to believe what is answered.')
+        if told['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits: nova-manage host approve %s --fingerprint %s',
                         self._keys.key.id, self._host, self._host, self._keys.key.id)
         return told['state']
@@ -122,13 +133,33 @@ class Enrolment:
             told['proof'], secret, 'deployment', told['deployment'], public, number)
         if secret and told['proof'] and not proved:
             raise exception.HostKeyRefused(host=self._host, reason='who answered does not have the join token')
-        if self._deployment is None and (proved or secret is None):
+        if not self._deployment and (proved or secret is None):
             self._pin(base64.b64decode(told['deployment']), proved)
+        elif self._deployment:
+            self._follow_deployment(told)
         return told
 
+    def _follow_deployment(self, told):
+        """Believe a later key of the deployment that one which is believed vouches for; forget what has ended."""
+        known, good = list(self._deployment), []
+        for row in told.get('deployments') or ():            # none of a conductor of an older release
+            public = base64.b64decode(row['public'])
+            if public not in known and _is_vouched(known, row, public):
+                known.append(public)
+            if public in known and row['good']:
+                good.append(public)
+        present = base64.b64decode(told['deployment'])
+        if present in good:
+            good = [present, *(each for each in good if each != present)]
+            if good != self._deployment:
+                _write(self._pinned_path, good)
+                self._deployment = good
+                LOG.warning('Host %s believes the deployment with %s.', self._host,
+                            ', '.join(map(signatures.fingerprint, good)))
+
     def _pin(self, public, proved):
-        _write(self._pinned_path, public)
-        self._deployment = public
+        _write(self._pinned_path, [public])
+        self._deployment = [public]
         LOG.warning('From now on host %s believes the deployment with the key %s%s.', self._host,
                     signatures.fingerprint(public), '' if proved else
                     ', which nothing has proved: compare it with nova-manage host keys')
@@ -139,7 +170,7 @@ class Enrolment:
         :raises InvalidInput: the file holds something else
         """
         path = self._conf.messages.join_token_file
-        if not path or self._deployment is not None:
+        if not path or self._deployment:
             return None
         try:
             with open(path, encoding='ascii') as file:
@@ -157,44 +188,80 @@ class Enrolment:
                 LOG.warning('The key of host %s was not looked after: %s', self._host, error.message)
 
     def renew_if_asked(self):
-        """A new key in the place of one that an operator wants to be renewed, or that was not known yet; whether."""
+        """A new key in the place of one that is old, or that an operator wants to be renewed; whether."""
+        own = self._own()
+        if own.id != self._keys.key.id:
+            self._keys.key = own             # the other service of this host has renewed it
+            return True
         told = self._enroll(self._keys.key, None)
         if told['state'] != 'renewing':
             return False
         key = signatures.Key()
         self._enroll(key, None)              # signed with the one before, which is good for a while yet
-        _write(self._path, key.private_bytes())
+        _write(self._path, [key.private_bytes()])
         self._keys.key = key
         LOG.warning('Host %s signs with its new key %s.', self._host, key.id)
         return True
 
 
-def _read(path):
-    """The 32 bytes of a file, None when there is none.
+def paths(conf: cfg.ConfigOpts, host: str) -> tuple[str, str]:
+    """The files of a host's key and of those of the deployment."""
+    directory = os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY)
+    name = urllib.parse.quote(host, safe='')
+    return os.path.join(directory, f'message-key.{name}'), os.path.join(directory, f'deployment-key.{name}')
+
+
+def _is_vouched(known: list[bytes], row: dict[str, Any], public: bytes) -> bool:
+    """Whether a key that is known has signed this one."""
+    voucher = base64.b64decode(row['voucher'] or '')
+    return any(signatures.fingerprint(each) == row['vouched_by']
+               and signatures.is_signed_by(each, voucher, join_tokens.succession(public)) for each in known)
+
+
+def _read(path: str) -> list[bytes]:
+    """The keys in a file, 32 bytes each; [] when there is none.
 
     :raises InvalidInput:
     """
     try:
         with open(path, encoding='ascii') as file:
-            found = base64.b64decode(file.read().strip(), validate=True)
+            found = [base64.b64decode(line, validate=True) for line in file.read().split()]
     except FileNotFoundError:
-        return None
+        return []
     except (OSError, ValueError) as error:
         raise exception.InvalidInput(reason=f'{path}: {error}') from None
-    if len(found) != 32:
+    if not found or any(len(each) != 32 for each in found):
         raise exception.InvalidInput(reason=f'{path} holds no key.')
     return found
 
 
-def _write(path, content):
-    """Put 32 bytes into a file that nobody else reads; it is there whole or not at all."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    new = f'{path}.{time.monotonic_ns()}'
+def _write(path: str, keys: list[bytes], new: bool = False) -> bool:
+    """Put keys into a file for the owner of the directory alone; it is there whole or not at all.
+
+    :param new: leave a file that is there already
+    :returns: False when it was there already
+    :raises InvalidInput:
+    """
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    made = f'{path}.{os.getpid()}.{time.monotonic_ns()}'
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'w') as file:
-            file.write(base64.b64encode(content).decode() + '\n')
+        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'w') as file:
+            file.writelines(base64.b64encode(key).decode() + '\n' for key in keys)
             file.flush()
+            if os.geteuid() == 0:                    # services of this host that are not root read it, too
+                owner = os.stat(directory)
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             os.fsync(file.fileno())
-        os.replace(new, path)
+        if not new:
+            os.replace(made, path)
+            return True
+        try:
+            os.link(made, path)
+            return True
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(made)
     except OSError as error:
         raise exception.InvalidInput(reason=f'{path}: {error.strerror}') from None

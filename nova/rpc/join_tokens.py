@@ -16,6 +16,11 @@ def split(token):
     return ident, secret
 
 
+def succession(public: bytes) -> bytes:
+    """What the deployment's key signs of the one that comes after it."""
+    return b'the next key of the deployment\0' + public
+
+
 def proof(secret, what, *facts):
     """A MAC over facts (texts), for one direction: ``what`` is 'host' or 'deployment'."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')

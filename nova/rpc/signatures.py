@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from nova import exception
 from nova.rpc import serializer
+from nova.runtime import concurrency
 from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ SKEW_S = 120                 # so much may the clocks of two hosts differ
 # than the call's timeout.
 CAST_S = 24 * 3600
 REMEMBERED = 200_000         # numbers used once: about 30 MB when full
+
+FOLLOW_S = 60                # between two looks whether the deployment has a new key
 
 _SIGNED = ('method', 'version', 'namespace', 'args')
 _TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})      # of a context, and not of its sender
@@ -131,13 +134,42 @@ class Signatures:
         self.trusted = lambda key_id: None
         self.enrolling = None            # name of the method that makes a key known
         self._replays, self._noted = Replays(), set()
+        self._look, self._due = None, 0.0
+
+    def warn(self):
+        """Log, at the start of a daemon, that it takes messages of anybody; nothing where a signature is needed."""
+        if self.mode == ACCEPT:
+            LOG.warning('Messages without a signature are taken: [messages] signatures is accept, which is for the '
+                        'time of an upgrade. Approve every host that "nova-manage host keys" lists, then set require, '
+                        'on conductors last.')
 
     # ---- the sender
+
+    def follow(self, look):
+        """Sign with the key that this gives, now and from time to time: it may be another one then.
+
+        :param look: function() -> Key
+        """
+        self.key, self._look = look(), look
+        self._due = time.monotonic() + FOLLOW_S
+
+    def _follow(self):
+        try:
+            found = self._look()
+        except Exception as error:           # the database is away; the key is good for a while yet
+            LOG.warning('The key that messages are signed with was not looked up: %s', error)
+            return
+        if found.id != self.key.id:
+            LOG.warning('Messages are signed with the new key %s.', found.id)
+            self.key = found
 
     def signed(self, topic, server, ctxt, message):
         """The context of a message, with its signature; as it was where there is no key."""
         if self.mode == OFF or self.key is None:
             return ctxt
+        if self._look is not None and time.monotonic() > self._due:
+            self._due = time.monotonic() + FOLLOW_S
+            concurrency.spawn('message-key', self._follow)
         key = self.key                       # another thread may renew it
         head = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
         made = key.sign(content(topic, ctxt, message, head))

@@ -69,9 +69,20 @@ def given(conf) -> Tls | None:
     :raises InvalidInput: only one of both is named, or they cannot be used
     """
     options = conf.http
+    if options.tls == 'off' and bool(options.cert_file) == bool(options.key_file):
+        return None
+    return of_files(options, 'http')
+
+
+def of_files(options, group: str) -> Tls | None:
+    """TLS with cert_file and key_file of an option group; None where it names none.
+
+    :raises InvalidInput: as ``given``
+    """
     if bool(options.cert_file) != bool(options.key_file):
-        raise exception.InvalidInput(reason='cert_file and key_file in [http] go together: only one of them is set.')
-    if not options.cert_file or options.tls == 'off':
+        raise exception.InvalidInput(reason=f'cert_file and key_file in [{group}] go together: only one of them is '
+                                            'set.')
+    if not options.cert_file:
         return None
     pair = certificates.Pair(pathlib.Path(options.cert_file), pathlib.Path(options.key_file))
     return Tls(lambda: pair)

@@ -39,6 +39,7 @@ def up(asked):
     step('Databases', prepare.databases, fleet)
     step('Configuration', prepare.configuration, fleet)
     step('Schemas', prepare.schemas, fleet)
+    step('Tokens with which computes join', prepare.tokens, fleet)
     print('Identity and images')
     launched = _launch(parts.openstack(fleet))
     _wait(launched[:1])

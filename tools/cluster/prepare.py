@@ -215,6 +215,8 @@ report_interval = 5
 [conductor]
 reconcile_interval = 5
 task_deadline = 60
+[messages]
+signatures = require
 [network]
 driver = fake
 [image]
@@ -245,8 +247,8 @@ enable_proxy_headers_parsing = true
 trusted_proxies = {settings.ADDRESS}
 {_authtoken(fleet, 'nova')}'''
 
-    def file(name, *texts, host='controller', address=settings.ADDRESS, http=''):
-        place = directory / name
+    def file(name, *texts, host='controller', address=settings.ADDRESS, http='', state=None):
+        place = directory / (state or name)
         place.mkdir(parents=True, exist_ok=True)
         own = f'\n[DEFAULT]\nhost = {host}\nmy_ip = {address}\nstate_path = {place}\n{http}'
         if address == settings.ADDRESS:          # a compute in a namespace of its own has all ports
@@ -260,10 +262,11 @@ trusted_proxies = {settings.ADDRESS}
                         f'drain_time = {DRAIN_S}\n')
             file(name, *top, *([identity] if kind == 'api' else []), host=f'controller{number}', http=http)
     if not fleet.cell_names:
-        file('network', *top)
+        file('network', *top, _joins('network'))
     for cell in fleet.cell_names:
         for kind in ('conductor', 'network', 'manage'):
-            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), host=f'{cell}-controller')
+            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), _joins(f'{cell}-{kind}'),
+                 host=f'{cell}-controller')
     file('manage', *top)
     for number in range(1, fleet.computes + 1):
         name, cell = f'compute{number}', fleet.cell_of(number)
@@ -271,8 +274,22 @@ trusted_proxies = {settings.ADDRESS}
         where = {'host': name, 'address': settings.compute_address(number)}
         if name in fleet.libvirt_names:
             own = f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
-            file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, **where)
-        file(name, shared, messages(cell), own, **where)
+            file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, _joins(name),
+                 state=name, **where)
+        file(name, shared, messages(cell), own, _joins(name), **where)
+
+
+def _joins(name):
+    return f'[messages]\njoin_token_file = {settings.DIRECTORY}/nova/{name}.token\n'
+
+
+def tokens(fleet):
+    """With these hosts prove to the conductors that they belong to the fleet; each is for one that is new."""
+    directory = settings.DIRECTORY / 'nova'
+    for name in [*(f'compute{number}' for number in range(1, fleet.computes + 1)),
+                 *([f'{cell}-network' for cell in fleet.cell_names] or ['network'])]:
+        if not list((directory / name / 'services').glob('deployment-key.*')):
+            _write(directory / f'{name}.token', manage('host', 'token', '--valid', str(86400)))
 
 
 def manage(*arguments, cell=None):

@@ -5,6 +5,7 @@ from nova import utils
 from nova.api import formats
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
+from nova.db.audit import log
 from nova.db.servers import history
 from nova.db.servers import instances
 from nova.db.servers import listing
@@ -60,6 +61,7 @@ def find(req, conn, server_id, rule=None, deleted=False, category_rule=None):
     server_category.check_seen(req, row, category_rule)
     if rule is not None:
         req.authorize(rule, target(row))
+    log.belongs_to(row['project_id'])
     return row
 
 

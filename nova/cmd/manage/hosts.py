@@ -2,6 +2,9 @@
 from nova.cmd import tables
 from nova.cmd.command_line import Refused
 
+SECRET_BYTES = 24            # of a broker's password
+STAGED_S = 600               # in which every host that runs has asked twice
+
 
 def _api_db(conf):
     from nova.cloud import assembly
@@ -23,10 +26,13 @@ def keys(conf):
     from nova.db.services import message_keys
     from nova.rpc import signatures
     db = _api_db(conf)
-    own = db.run(message_keys.deployment, signatures.Key)
+    db.run(message_keys.signing_key, signatures.Key)
     with db.reader() as conn:
-        rows = message_keys.of_hosts(conn)
-    print(f'The deployment has the key {signatures.fingerprint(base64.b64decode(own["public"]))}.')
+        own, rows = message_keys.of_deployment(conn), message_keys.of_hosts(conn)
+    for row in own:
+        if message_keys.is_trusted(row):
+            print(f'The deployment has the key {signatures.fingerprint(base64.b64decode(row["public"]))}: '
+                  f'{row["state"]}.')
     tables.print_table(('Host', 'Fingerprint', 'State', 'Since'),
                        [(row['host'], row['id'], row['state'], row['created_at'].isoformat(' ', 'seconds'))
                         for row in rows])
@@ -64,11 +70,81 @@ def rotate(conf, name):
     print(f'Host {name} makes a new key.')
 
 
+def stage_key(conf):
+    """Make the next key of the deployment: hosts learn it within 5 minutes, nothing is signed with it yet."""
+    import base64
+
+    from nova.db.services import message_keys
+    from nova.rpc import join_tokens
+    from nova.rpc import signatures
+
+    def write(conn):
+        if any(row['state'] == message_keys.PENDING for row in message_keys.of_deployment(conn)):
+            raise Refused('The next key is staged already: nova-manage host promote_key.', 1)
+        own, key = signatures.Key(base64.b64decode(message_keys.signing_key(conn, signatures.Key)['private'])), (
+            signatures.Key())
+        message_keys.stage(conn, key, own.id, own.sign(join_tokens.succession(key.public)))
+        return key.id
+    print(f'The next key of the deployment is {_api_db(conf).run(write)}. Promote it in 10 minutes at the earliest.')
+
+
+def promote_key(conf, force):
+    """Sign with the next key of the deployment, within a minute; messages of the one before are good for a day."""
+    import datetime
+
+    from nova import utils
+    from nova.db.services import message_keys
+    from nova.rpc import signatures
+
+    def write(conn):
+        staged = next((row for row in message_keys.of_deployment(conn) if row['state'] == message_keys.PENDING), None)
+        if staged is None:
+            raise Refused('No next key is staged: nova-manage host stage_key.', 1)
+        wait_s = STAGED_S - (utils.utcnow() - staged['created_at']).total_seconds()
+        if wait_s > 0 and not force:
+            raise Refused(f'Hosts may not know the next key yet: wait {wait_s:.0f} s, or use --force.', 1)
+        message_keys.promote(conn, staged['id'], utils.utcnow() + datetime.timedelta(seconds=signatures.CAST_S))
+        return staged['id']
+    print(f'The deployment signs with the key {_api_db(conf).run(write)}.')
+
+
+def rabbitmq(conf, name, virtual_host, certificate):
+    """Print the commands that make a user of RabbitMQ for a host, bound to its own queues, and the host's options."""
+    import secrets
+    import shlex
+
+    from nova.rpc import broker_rights
+    from nova.rpc import bus
+    bus.register_options(conf)
+    password = secrets.token_urlsafe(SECRET_BYTES)
+    print('# on a broker\n' + shlex.join(['rabbitmqctl', 'add_user', name]) + f' <<<{shlex.quote(password)}')
+    for words in (*([['clear_password', name]] if certificate else []),
+                  *broker_rights.commands(name, name, conf.control_exchange, virtual_host)):
+        print(shlex.join(['rabbitmqctl', *words]))
+    path = '' if virtual_host == '/' else virtual_host
+    print('\n# nova.conf of the host\n[DEFAULT]')
+    if not certificate:
+        print(f'transport_url = rabbit://{name}:{password}@BROKER:5671/{path}')
+    else:
+        print(f'transport_url = rabbit://{name}@BROKER:5671/{path}')
+    print('[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = /etc/nova/tls/ca.pem')
+    if certificate:
+        print(f'rabbit_login_method = EXTERNAL\nssl_cert_file = /etc/nova/tls/{name}.pem\n'
+              f'ssl_key_file = /etc/nova/tls/{name}.key')
+
+
 _NAME = {'name': {'metavar': 'HOST', 'help': 'its name, as in the service list'}}
-COMMANDS = {'token': token, 'keys': keys, 'approve': approve, 'revoke': revoke, 'rotate': rotate}
+COMMANDS = {'token': token, 'keys': keys, 'approve': approve, 'revoke': revoke, 'rotate': rotate,
+            'stage_key': stage_key, 'promote_key': promote_key, 'rabbitmq': rabbitmq}
 OPTIONS = {
     token: {'--valid': {'metavar': 'SECONDS', 'type': int, 'default': 3600,
                         'help': 'how long it can be used; 3600 unless given'}},
     approve: {**_NAME, '--fingerprint': {'metavar': 'FINGERPRINT', 'required': True, 'help': 'of the key'}},
     revoke: _NAME, rotate: _NAME,
+    rabbitmq: {**_NAME,
+               '--virtual-host': {'metavar': 'NAME', 'default': '/', 'help': 'of the broker; / unless given'},
+               '--certificate': {'action': 'store_true', 'help': 'the user has no password: it shows a certificate of '
+                                                                 'this name'}},
+    promote_key: {'--force': {'action': 'store_true', 'help': 'hosts that do not know it yet take no message until '
+                                                              'their next look, within 5 minutes'}},
 }

@@ -59,6 +59,18 @@ def retire_keys(conf, force=False):
     print(f'{gone} older keys are gone.')
 
 
-COMMANDS = {'rotate_keys': rotate_keys, 'stage_key': stage_key, 'promote_key': promote_key, 'retire_keys': retire_keys}
-OPTIONS = {retire_keys: {'--force': {'action': 'store_true', 'help': 'at once, as when a key was stolen: the tokens of '
+def recover(conf, name):
+    """Let a user in again who has lost the password or the device of one-time codes, and print a new password. The
+    tokens of that user are void."""
+    from nova.cloud import assembly
+    from nova.identity.embedded import bootstrap
+    _ring(conf)                                  # of this deployment, and here
+    api_db, _cells = assembly.checked_databases(conf)
+    print(bootstrap.recover(assembly.identity(conf, api_db, ''), name))
+
+
+COMMANDS = {'recover': recover, 'rotate_keys': rotate_keys,
+            'stage_key': stage_key, 'promote_key': promote_key, 'retire_keys': retire_keys}
+OPTIONS = {recover: {'name': {'metavar': 'USER', 'help': 'name in the default domain; its role stays what it is'}},
+           retire_keys: {'--force': {'action': 'store_true', 'help': 'at once, as when a key was stolen: the tokens of '
                                                                       'these keys are void'}}}

@@ -8,6 +8,7 @@ from nova.cmd import common
 from nova.cmd import tables
 from nova.cmd.manage import archive as manage_archive
 from nova.cmd.manage import audit as manage_audit
+from nova.cmd.manage import boot_images as manage_boot_images
 from nova.cmd.manage import cells as manage_cells
 from nova.cmd.manage import hosts as manage_host
 from nova.cmd.manage import identity as manage_identity
@@ -156,6 +157,16 @@ def _create_network(conf):
     print(setup.bootstrap(conf, api_db))
 
 
+def _network_grants(conf, account):
+    """Print the SQL that gives an account what nova-network needs; run it as an administrator after each upgrade."""
+    from nova.cloud import assembly
+    from nova.db import grants
+    for db, kind in zip(assembly.open_databases(conf), (grants.API, grants.CELL)):
+        print(f'-- in the database {db.url.database}')
+        with db.reader() as conn:
+            print('\n'.join(grants.statements(conn, kind, account)))
+
+
 def _teardown_network(conf):
     """Remove the bridges, DHCP servers and filters of this host; the next start of its network service makes them."""
     from nova.network import drivers
@@ -200,12 +211,12 @@ COMMANDS = {
     'service': {'list': _list_services, **manage_servers.COMMANDS},
     'host': {'list': _list_hosts, **manage_host.COMMANDS},
     'instance_category': {'assign_vpn': _assign_vpn},
-    'network': {'create': _create_network, 'teardown': _teardown_network},
+    'network': {'create': _create_network, 'teardown': _teardown_network, 'grants': _network_grants},
     'config': {'sample': _config_sample},
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
-    'vm': {'list': manage_servers.list_servers},
+    'vm': {'list': manage_servers.list_servers, **manage_boot_images.COMMANDS},
     'live-migration': manage_servers.live_migrate,
     'identity': manage_identity.COMMANDS,
     'image': manage_image.COMMANDS,
@@ -221,15 +232,18 @@ OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
-    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_host.OPTIONS, **manage_identity.OPTIONS,
+    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS,
+    **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
     **manage_cells.OPTIONS,
+    _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # function: {exit code: when}, also for the man page
-EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
+EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
+              **manage_cells.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 
 

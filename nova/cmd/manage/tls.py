@@ -29,7 +29,54 @@ def status(conf, directory=None):
     return int(any(row.ends_at < soon for row in rows if row.hosts))
 
 
-def issue(conf, name, host, directory=None):
+# What a certificate is for: the lines of the server, and those of its clients; both have {name}.
+# memcached and PostgreSQL read their files as a user of their own.
+LINES = {
+    'rabbitmq': ('''/etc/rabbitmq/rabbitmq.conf
+listeners.tcp = none
+listeners.ssl.default = 5671
+ssl_options.cacertfile = /etc/rabbitmq/ca.pem
+ssl_options.certfile = /etc/rabbitmq/{name}.pem
+ssl_options.keyfile = /etc/rabbitmq/{name}.key
+ssl_options.verify = verify_none''', '''nova.conf, with the port 5671 in transport_url
+[oslo_messaging_rabbit]
+ssl = true
+ssl_ca_file = /etc/nova/ca.pem'''),
+    'mariadb': ('''/etc/mysql/mariadb.conf.d/60-nova.cnf
+[mysqld]
+ssl_ca = /etc/mysql/ca.pem
+ssl_cert = /etc/mysql/{name}.pem
+ssl_key = /etc/mysql/{name}.key
+require_secure_transport = ON''', '''nova.conf, at the end of each connection
+?ssl_ca=/etc/nova/ca.pem'''),
+    'postgresql': ('''postgresql.conf; in pg_hba.conf hostssl in the place of host
+ssl = on
+ssl_cert_file = '/etc/postgresql/{name}.pem'
+ssl_key_file = '/etc/postgresql/{name}.key\'''', '''nova.conf, at the end of each connection
+?sslmode=verify-full&sslrootcert=/etc/nova/ca.pem'''),
+    'memcached': ('''/etc/memcached.conf
+-Z
+-o ssl_chain_cert=/etc/memcached/{name}.pem,ssl_key=/etc/memcached/{name}.key''', '''nova.conf
+[keystone_authtoken]
+memcache_tls_enabled = true
+memcache_tls_cafile = /etc/nova/ca.pem'''),
+    'api': ('''nova.conf of nova-api
+[http]
+tls = on
+cert_file = /etc/nova/{name}.pem
+key_file = /etc/nova/{name}.key''', '''haproxy.cfg, in the line of that server
+ssl verify required ca-file /etc/nova/ca.pem verifyhost {name}'''),
+    'metadata': ('''nova.conf of nova-api-metadata
+[metadata]
+cert_file = /etc/nova/{name}.pem
+key_file = /etc/nova/{name}.key''', '''metadata_agent.ini of the proxy
+[DEFAULT]
+nova_metadata_protocol = https
+auth_ca_cert = /etc/nova/ca.pem'''),
+}
+
+
+def issue(conf, name, host, use=None, directory=None):
     """Make the certificate of a server, or renew it: NAME.pem and NAME.key, and ca.pem for its clients. For brokers,
     databases, proxies, nova-api and hypervisors of a fleet.
     """
@@ -38,6 +85,8 @@ def issue(conf, name, host, directory=None):
     print(f'Certificate  {pair.certificate}\nPrivate key  {pair.key}\nAuthority    {authority.trusted}\n'
           f'Copy the first two to the server, the third one to its clients; none of them needs {authority.directory}/'
           'ca.key.')
+    for who, lines in zip(('server', 'clients'), LINES.get(use, ())):
+        print(f'\n# {who}: {lines.format(name=name)}')
 
 
 def renew(conf, authority=False, directory=None):
@@ -60,7 +109,9 @@ OPTIONS = {
     status: _DIRECTORY,
     issue: {'name': {'metavar': 'NAME', 'help': 'of the files'},
             '--host': {'action': 'append', 'required': True, 'metavar': 'HOST',
-                       'help': 'name or address by which clients reach the server; may be repeated'}, **_DIRECTORY},
+                       'help': 'name or address by which clients reach the server; may be repeated'},
+            '--use': {'choices': tuple(LINES), 'help': 'what the server is: prints the lines for its configuration, '
+                                                       'and for that of its clients'}, **_DIRECTORY},
     renew: {'--authority': {'action': 'store_true', 'help': 'make a new authority first'}, **_DIRECTORY},
 }
 EXIT_CODES = {status: {1: 'a certificate ends within 30 days'}}

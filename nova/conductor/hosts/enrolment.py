@@ -1,8 +1,10 @@
 """The keys that hosts sign with: a host sends its own, and an operator or a join token approves it."""
 import base64
+import datetime
 import logging
 
 from nova import exception
+from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
@@ -18,7 +20,7 @@ class Enrolment:
     """Enters keys of hosts."""
 
     def __init__(self, services: CellServices) -> None:
-        self._api_db = services.api_db
+        self._api_db, self._key_days = services.api_db, services.conf.messages.host_key_days
 
     def enroll_host(self, ctx: Context, host: str, public: str, token_id: str | None, number: int,
                     proof: str | None) -> Row:
@@ -43,8 +45,7 @@ class Enrolment:
         known = message_keys.get(conn, ident)
         if known is not None and known['state'] == message_keys.RETIRED and message_keys.is_good(known):
             # the host was stopped before it had kept its new key: it makes another one
-            return {'state': message_keys.RENEWING, 'proof': None,
-                    'deployment': message_keys.deployment(conn, signatures.Key)['public']}
+            return _answer(conn, message_keys.RENEWING)
         if known is not None and known['state'] in (message_keys.REVOKED, message_keys.RETIRED):
             raise exception.HostKeyRefused(host=host, reason=f'it is {known["state"]}')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, str(number))
@@ -56,9 +57,17 @@ class Enrolment:
         row = message_keys.add(conn, host, ident, key, message_keys.APPROVED if proved else message_keys.PENDING)
         if known is None:
             LOG.warning('Host %s has the key %s: it is %s.', host, ident, row['state'])
-        deployment = message_keys.deployment(conn, signatures.Key)['public']
-        return {'state': row['state'], 'deployment': deployment, 'proof': join_tokens.proof(
-            secret, 'deployment', deployment, public, str(number)) if proved else None}
+        elif row['state'] == message_keys.APPROVED and self._is_old(row):
+            message_keys.set_state(conn, ident, message_keys.RENEWING)
+            row['state'] = message_keys.RENEWING
+        answer = _answer(conn, row['state'])
+        if proved:
+            answer['proof'] = join_tokens.proof(secret, 'deployment', answer['deployment'], public, str(number))
+        return answer
+
+    def _is_old(self, row: Row) -> bool:
+        days = self._key_days
+        return bool(days) and row['created_at'] < utils.utcnow() - datetime.timedelta(days=days)
 
     @staticmethod
     def _renew_key(conn: Connection, signed_by: str, host: str, ident: str, key: bytes) -> Row:
@@ -70,5 +79,16 @@ class Enrolment:
             raise exception.HostKeyRefused(host=host, reason=f'it is {row["state"]}')
         message_keys.replace_others(conn, host, ident)
         LOG.warning('Host %s has the new key %s in the place of %s.', host, ident, signed_by)
-        return {'state': row['state'], 'deployment': message_keys.deployment(conn, signatures.Key)['public'],
-                'proof': None}
+        return _answer(conn, row['state'])
+
+
+def _answer(conn, state):
+    """What a host is answered, and by which it follows the deployment's keys: see Enrolment._follow_deployment."""
+    rows = message_keys.of_deployment(conn)
+    if not rows:                                     # a conductor that signs nothing has not made it
+        message_keys.signing_key(conn, signatures.Key)
+        rows = message_keys.of_deployment(conn)
+    return {'state': state, 'proof': None,
+            'deployment': next(row['public'] for row in rows if row['state'] == message_keys.APPROVED),
+            'deployments': [{'public': row['public'], 'vouched_by': row['vouched_by'], 'voucher': row['voucher'],
+                             'good': message_keys.is_trusted(row)} for row in rows]}

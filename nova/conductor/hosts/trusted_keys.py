@@ -18,30 +18,41 @@ class TrustedKeys:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
-        row = api_db.run(message_keys.deployment, signatures.Key)
-        self.key = signatures.Key(base64.b64decode(row['private']))
-        self._deployment = signatures.Trusted(None, self.key.public)
         self._known, self._lock = {}, threading.Lock()           # {key id: (Trusted or None, when it was looked up)}
 
     def use(self, keys: signatures.Signatures) -> None:
-        """Let messages be signed with the deployment's key, and be trusted by the keys of this object."""
-        keys.key, keys.trusted = self.key, self.of
+        """Let messages be signed with the deployment's key, and be trusted by the keys of this object.
+
+        :raises DBError: the account may not read the private half
+        """
+        keys.trusted = self.of
+        keys.follow(self._own)
+
+    def _own(self) -> signatures.Key:
+        return signatures.Key(base64.b64decode(self._api_db.run(message_keys.signing_key, signatures.Key)['private']))
 
     def of(self, key_id: str) -> signatures.Trusted | None:
         """Return what is known of a key, None when its messages are not accepted."""
-        if key_id == self.key.id:
-            return self._deployment
         now = time.monotonic()
         found, at = self._known.get(key_id, (None, float('-inf')))
         # one that is not known may be approved at any moment, and costs its sender a call
         if found is not None and now - at < LOOK_S:
             return found
-        with self._api_db.reader() as conn:
-            row = message_keys.get(conn, key_id)
-        good = row is not None and row['host'] != message_keys.DEPLOYMENT and message_keys.is_good(row)
-        found = signatures.Trusted(row['host'], base64.b64decode(row['public'])) if good else None
+        found = self._look_up(key_id)
         with self._lock:
             if len(self._known) >= MOST:
                 self._known.clear()
             self._known[key_id] = found, now
         return found
+
+    def _look_up(self, key_id):
+        with self._api_db.reader() as conn:
+            row = message_keys.get(conn, key_id)
+            if row is None:                          # the first key of a deployment is not named by its fingerprint
+                row = next((each for each in message_keys.of_deployment(conn)
+                            if signatures.fingerprint(base64.b64decode(each['public'])) == key_id), None)
+        if row is None or not message_keys.is_trusted(row):
+            return None
+        host = None if row['host'] == message_keys.DEPLOYMENT else row['host']
+        return signatures.Trusted(host, base64.b64decode(row['public']))
+

@@ -23,6 +23,10 @@ OPTIONS = [
     cfg.IntOpt('password_history', default=0, min=0, max=12,
                help='A password that users choose must differ from so many of their last ones, the present one '
                     'included. Each costs a slow hash when a password is changed. 0: none.'),
+    cfg.IntOpt('password_expires_days', default=0, min=0, max=3650,
+               help='Days for which a password that is set from now on is good; a user then changes it before the next '
+                    'login. Users with the option ignore_password_expiry are left alone, as are passwords that were '
+                    'set before. 0: for ever.'),
     cfg.IntOpt('max_login_failures', default=10, min=1, max=100000,
                help='Failed logins for one user from one address that are free. After each one more the next try has '
                     'to wait: 1 s, then twice as long each time, at most a minute. While so many addresses fail for '

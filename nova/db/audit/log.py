@@ -19,15 +19,16 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db import errors
-from nova.db.audit import records as db
 from nova.db.audit.records import ACCEPTED
 from nova.db.audit.records import DENIED
 from nova.db.audit.records import FAILED
 from nova.db.audit.records import UNKNOWN
+from nova.db.audit import records as db
 from nova.db.cells import cells
 from nova.runtime import batching
 from nova.runtime import concurrency
@@ -37,6 +38,9 @@ LOG = logging.getLogger(__name__)
 
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
 DROPPED = 'audit:dropped'        # action of a record that stands for refused requests that have none
+FOR_OWNER = 'ByOtherProject'     # reason of a record that the project has of whose server it is
+# of the caller, not for that project: it learns who, what, when, and with what result
+_OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
 LONGEST = 255                    # characters of a column
 MOST = 100                       # records of one INSERT of their own
 # Refused requests that get a record: a second, and at once after a rest; of one caller, and of all in this process.
@@ -71,6 +75,7 @@ class Record:
         self._path_names_it = target_id is not None
         self.joined = self.written = False
         self.database = None             # in whose transaction it is
+        self._owner = None               # (project, uuid of its record), of what belongs to another project
         if context is not None:
             self.asked_by(context)
 
@@ -95,9 +100,23 @@ class Record:
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
+    def belongs_to(self, project_id):
+        """Say whose it is: another project than the caller's has a record of its own."""
+        if not self.written and self._owner is None and project_id != self.values['project_id']:
+            self._owner = project_id, str(uuidlib.uuid4())
+
     def row(self):
         """The columns."""
         return dict(self.values)
+
+    def rows(self):
+        """The columns of all records of the request: that of the caller's project, then the owner's."""
+        found = [self.row()]
+        if self._owner is not None:
+            project_id, uuid = self._owner
+            found.append({**found[0], **dict.fromkeys(_OF_CALLER), 'project_id': project_id, 'uuid': uuid,
+                          'reason': found[0]['reason'] or FOR_OWNER})
+        return found
 
     def ended(self, code, error=None):
         """Take over how the request ended.
@@ -111,7 +130,7 @@ class Record:
     def join(self, conn, database):
         """Write the record into this transaction, unless one before it has it."""
         if not self.written:
-            db.insert(conn, self.row())
+            db.insert(conn, self.rows())
             self.joined, self.database = True, database
             engine.after_commit(conn, self._committed)
 
@@ -159,6 +178,13 @@ def about(id):
     record = _current.get()
     if record is not None:
         record.about(id)
+
+
+def belongs_to(project_id):
+    """Say whose thing the request is about that this thread works on, where it is recorded."""
+    record = _current.get()
+    if record is not None:
+        record.belongs_to(project_id)
 
 
 def naming(function, column):
@@ -243,11 +269,13 @@ class Auditor:
         if time.monotonic() < self._away_until:
             raise exception.ServiceUnavailable(service='database')
         if record.joined and record.values['outcome'] != ACCEPTED:
-            record.database.run(db.correct, record.row())
+            for row in record.rows():
+                record.database.run(db.correct, row)
             return True
         if record.values['outcome'] in (DENIED, FAILED) and not self._may_record(record.values):
             return False
-        self._gathering.bring(_Item(record.row()))
+        for row in record.rows():
+            self._gathering.bring(_Item(row))
         return True
 
     def _write(self, items):
@@ -322,8 +350,9 @@ class Face:
     def __call__(self, environ, start_response):
         if environ['REQUEST_METHOD'] not in WRITES:
             return self._application(environ, start_response)
+        request_id = environ.setdefault('openstack.request_id', nova_context.new_request_id())
         record = _FaceRecord(environ['REQUEST_METHOD'], '', None, context=environ.get('nova.context'),
-                             remote_address=environ.get('REMOTE_ADDR'), request_id=environ.get('openstack.request_id'))
+                             remote_address=environ.get('REMOTE_ADDR'), request_id=request_id)
         codes = []
 
         def start(status, headers, *more):

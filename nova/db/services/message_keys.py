@@ -19,20 +19,56 @@ OVERLAP = datetime.timedelta(hours=1)        # messages of the key before may be
 TOKENS_OF = '.'
 
 
-def deployment(conn, make):
-    """The row of the deployment's key; made when there is none.
+# The private half of the deployment's key is read by ``signing_key`` alone: an account that may not read that column
+# does all else. See db/grants.py.
+PUBLIC = tuple(column for column in table.c if column is not table.c.private)
+
+
+def signing_key(conn, make):
+    """The row of the deployment's key with its private half; made when there is none.
 
     :param make: function() -> rpc.signatures.Key
     """
-    row = get(conn, DEPLOYMENT_ID)
+    own = sa.select(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED)
+    row = conn.execute(own).mappings().first()
     if row is None:
         key = make()
         # of two processes that start at once one makes it
         engine.insert_ignore(conn, table, {
             **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED),
             'private': base64.b64encode(key.private_bytes()).decode()})
-        row = get(conn, DEPLOYMENT_ID)
-    return row
+        row = conn.execute(own).mappings().one()
+    return dict(row)
+
+
+def of_deployment(conn):
+    """The rows of all keys that the deployment has, and had, oldest first, without their private halves."""
+    return _rows(conn, table.c.host == DEPLOYMENT)
+
+
+def stage(conn, key, vouched_by, voucher):
+    """Enter the next key of the deployment: hosts learn it before anything is signed with it.
+
+    :param key: rpc.signatures.Key
+    :param vouched_by: fingerprint of the present one
+    :param voucher: its signature of the new one
+    """
+    conn.execute(sa.insert(table).values(
+        **{**_row(DEPLOYMENT, key.id, key.public, PENDING),
+           'private': base64.b64encode(key.private_bytes()).decode()},
+        vouched_by=vouched_by, voucher=base64.b64encode(voucher).decode()))
+
+
+def promote(conn, ident, ends_at):
+    """Sign with the next key of the deployment; messages of the one before are taken until ``ends_at``."""
+    conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
+        state=RETIRED, private=None, ends_at=ends_at))
+    conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
+
+
+def _rows(conn, *conditions):
+    return [dict(row) for row in conn.execute(
+        sa.select(*PUBLIC).where(*conditions).order_by(table.c.created_at, table.c.id)).mappings()]
 
 
 def _row(host, ident, public, state):
@@ -41,8 +77,13 @@ def _row(host, ident, public, state):
 
 
 def get(conn, ident):
-    """The row of a key, None when there is none."""
-    return statements.first(conn, table, id=ident)
+    """The row of a key without its private half, None when there is none."""
+    return next(iter(_rows(conn, table.c.id == ident)), None)
+
+
+def is_trusted(row):
+    """Whether messages of a key (a row) are taken: the deployment's next one is good before it is used."""
+    return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING
 
 
 def is_good(row, now=None):
@@ -52,7 +93,7 @@ def is_good(row, now=None):
 
 def of_hosts(conn):
     """The rows of all hosts' keys, by host and age."""
-    return [row for row in statements.rows(conn, table, ('host', 'created_at')) if row['host'] != DEPLOYMENT]
+    return sorted(_rows(conn, table.c.host != DEPLOYMENT), key=lambda row: row['host'])
 
 
 def add(conn, host, ident, public, state):
@@ -96,7 +137,7 @@ def renew(conn, host):
 
 def has_good(conn, host):
     """Whether a host has a key whose messages are taken."""
-    return any(is_good(row) for row in statements.rows(conn, table, host=host))
+    return any(is_good(row) for row in _rows(conn, table.c.host == host))
 
 
 def new_token(conn, valid_s):

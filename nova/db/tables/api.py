@@ -154,6 +154,9 @@ message_keys = table(
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('ends_at', types.DateTime),                    # of a retired one
+    # of a deployment's later key: the fingerprint of the one before, and its signature of this one (base64)
+    sa.Column('vouched_by', sa.String(40)),
+    sa.Column('voucher', sa.String(128)),
 )
 
 # What a new host proves with that it belongs to the deployment, once.

@@ -26,6 +26,7 @@ identity_users = table(
     sa.Column('enabled', sa.Boolean, nullable=False),
     sa.Column('default_project_id', sa.String(64)),
     sa.Column('password_hash', sa.String(255)),              # NULL: no login by password
+    sa.Column('password_expires_at', types.DateTime),        # NULL: never
     # Tokens issued up to this moment are void: a password was changed or the user was disabled.
     sa.Column('tokens_void_until', types.DateTime),
     sa.Column('options', types.Json),                        # those that are set, as the API names them

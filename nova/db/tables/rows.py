@@ -286,6 +286,7 @@ class IdentityUsersRow(TypedDict):
     enabled: bool
     default_project_id: str | None
     password_hash: str | None
+    password_expires_at: datetime.datetime | None
     tokens_void_until: datetime.datetime | None
     options: Any
     totp_step: int | None
@@ -553,6 +554,8 @@ class MessageKeysRow(TypedDict):
     state: str
     created_at: datetime.datetime
     ends_at: datetime.datetime | None
+    vouched_by: str | None
+    voucher: str | None
 
 
 class MetadataKeysRow(TypedDict):

@@ -135,7 +135,8 @@ class Directory:
             'id': user_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
             'options': _merged({}, options or {}),
-            'password_hash': None if password is None else self._hashed('', password)})
+            'password_hash': None if password is None else self._hashed('', password),
+            'password_expires_at': None if password is None else self.rules.expires_at()})
 
     def update_user(self, user_id, by_rules=True, **values):
         """Change a user; a new password, or disabling, voids the tokens issued so far.
@@ -149,6 +150,7 @@ class Directory:
             if password is not None and by_rules:
                 self.rules.check(password)
             values['password_hash'] = None if password is None else self._hashed('', password)
+            values['password_expires_at'] = None if password is None else self.rules.expires_at()
         if 'password_hash' in values or values.get('enabled') is False:
             values['tokens_void_until'] = utils.utcnow()
         options = values.get('options', {})

@@ -1,7 +1,12 @@
-"""What a new password must be like."""
+"""What a new password must be like, and how long it is good."""
+import datetime
+
 import re2
 
 from nova import exception
+from nova import utils
+
+IGNORE_EXPIRY = 'ignore_password_expiry'     # option of a user
 
 
 class PasswordRules:
@@ -9,11 +14,12 @@ class PasswordRules:
     :param min_length: characters at least
     :param regex: that it must match as a whole; '': any
     :param history: from how many of the last passwords, the present one included, it must differ; 0: none
+    :param days: for which it is good; 0: for ever
     :raises InvalidInput: the expression is none
     """
 
-    def __init__(self, min_length=1, regex='', history=0):
-        self._min_length, self.history = min_length, history
+    def __init__(self, min_length=1, regex='', history=0, days=0):
+        self._min_length, self.history, self._days = min_length, history, days
         try:
             self._pattern = re2.compile(regex) if regex else None
         except re2.error:
@@ -30,3 +36,12 @@ class PasswordRules:
 
     def refuse_past(self):
         raise exception.PasswordRefused(reason=f'it is one of the last {self.history} passwords.')
+
+    def expires_at(self) -> datetime.datetime | None:
+        """When a password that is set now ends; None: never."""
+        return utils.utcnow() + datetime.timedelta(days=self._days) if self._days else None
+
+
+def end_of(user) -> datetime.datetime | None:
+    """When the password of a user (a row) ends; None: never."""
+    return None if (user['options'] or {}).get(IGNORE_EXPIRY) else user['password_expires_at']

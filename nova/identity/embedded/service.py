@@ -38,11 +38,11 @@ class IdentityService(directory.Directory):
     def __init__(self, conf, api_db, keys_dir, catalog, clock=time.time):
         options = conf.identity
         # So many threads of the server may wait for a hash; the others stay for everything else. The server itself lets
-        # fewer work on logins (compose.http_plan): a burst of them waits its turn there and is not refused.
+        # fewer work on logins (assembly.http_plan): a burst of them waits its turn there and is not refused.
         places = conf.http.threads * 3 // 4
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,
-                                                      options.password_history))
+                                                      options.password_history, options.password_expires_days))
         self.catalog = catalog
         self.keys = tokens.KeyRing(keys_dir)
         self.credentials = credentials.Credentials(api_db, self.keys)
@@ -130,6 +130,7 @@ class IdentityService(directory.Directory):
         :param receipt: of methods that were used before, as text
         :returns: (token, TokenData)
         :raises Unauthorized: always the same words, whatever was wrong
+        :raises PasswordExpired: the password is right, and must be changed before
         :raises FactorsMissing: what was used is right, and the user's rules want more; it has a receipt
         :raises TooManyRequests: too many failures for this user from this address: to be tried later
         :raises ServiceBusy: too many logins at once
@@ -165,6 +166,10 @@ class IdentityService(directory.Directory):
         user = self._user_of(asked)
         self._check_secret(asked.get('password'), user and user['password_hash'],
                            (user['id'] if user else _name(asked), address), user and user['id'])
+        ends_at = password_rules.end_of(user)
+        if ends_at is not None and ends_at <= utils.utcnow():        # who does not know it hears nothing of this
+            log.about(user['id'])
+            raise exception.PasswordExpired(user_id=user['id'])
         return Proof(user['id'])
 
     def by_totp(self, given, address):
@@ -350,6 +355,7 @@ def _load(conn, claims, user=None):
         facts['roles'] = tuple(role['name'] for role in roles)
         facts['role_rows'] = tuple({'id': role['id'], 'name': role['name']} for role in roles)
     return tokens.TokenData(claims=claims, user_id=user['id'], user_name=user['name'],
+                            password_expires_at=password_rules.end_of(user),
                             user_domain_id=domain['id'], user_domain_name=domain['name'], **facts)
 
 

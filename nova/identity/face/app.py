@@ -35,8 +35,8 @@ class Application:
     def __call__(self, environ, start_response):
         req = operations.Request(environ)
         # The lines that this thread logs belong to this request, not to the one before it.
-        context.RequestContext(request_id=environ.get('openstack.request_id'),
-                               remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
+        request_id = environ.setdefault('openstack.request_id', context.new_request_id())
+        context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
             reply = self._answer(req)
         except exception.FactorsMissing as missing:
@@ -49,6 +49,7 @@ class Application:
             LOG.exception('The identity service failed at %s', req.method)
             reply = self._fault(req, 500, exception.NovaException.template)
         reply.vary = ('X-Auth-Token',)
+        reply.headers['x-openstack-request-id'] = request_id
         return reply(environ, start_response)
 
     def _answer(self, req):

@@ -58,7 +58,7 @@ PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
 # An option that would be ignored must not be accepted, nor a rule that nobody can keep; null takes an option away.
 METHODS = ('password', 'totp', 'token', 'application_credential')
 _RULE = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
-_OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG),
+_OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG), ignore_password_expiry=maybe(FLAG),
                multi_factor_auth_rules=maybe({'type': 'array', 'items': _RULE, 'maxItems': 16, 'uniqueItems': True}))
 _OPTIONS['additionalProperties'] = False
 

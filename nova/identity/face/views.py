@@ -1,5 +1,6 @@
 """Rows as the identity API shows them."""
 from nova.identity.embedded import directory
+from nova.identity.embedded import password_rules
 
 DOMAIN = directory.DOMAIN
 DOMAIN_REF = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
@@ -31,7 +32,7 @@ def project(row, base):
 
 def user(row, base):
     shown = {'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'enabled': row['enabled'],
-             'password_expires_at': None, 'options': row.get('options') or {}}
+             'password_expires_at': time(password_rules.end_of(row)), 'options': row.get('options') or {}}
     shown |= {name: row[name] for name in ('description', 'email', 'default_project_id')
               if row.get(name) is not None}
     return _with_link(shown, base, 'users')
@@ -95,7 +96,7 @@ def token(data, catalog=None):
         'methods': list(claims.methods), 'audit_ids': list(claims.audit_ids),
         'issued_at': time(claims.issued_at), 'expires_at': time(claims.expires_at),
         'user': {'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
-                 'password_expires_at': None}}
+                 'password_expires_at': time(data.password_expires_at)}}
     if data.project_id:
         shown |= {'project': {'id': data.project_id, 'name': data.project_name, 'domain': DOMAIN_REF},
                   'is_domain': False}

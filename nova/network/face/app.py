@@ -77,6 +77,8 @@ class Application:
             _only(request, 'GET')
             return 200, self._index(request)
         if path[0] not in documents.OF_NOBODY:
+            if not context.project_id and path[0] in RESOURCES:
+                log.named(f'network:{request.method.lower()}', target_type=path[0])
             context.require_project()
         resource = RESOURCES.get(path[0])
         if resource is None:

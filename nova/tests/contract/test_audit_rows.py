@@ -5,7 +5,7 @@ from nova.api import audit as audited
 from nova.tests.contract import test_rbac as rbac
 from nova.tests.functional import cloud as whole
 
-ROWS = [row for row in rbac.ROWS if row.method != 'GET']
+ROWS = [row for row in rbac.ROWS if row.method != 'GET' and row.policy not in audited.READS]
 # Of ROWS whose samples are carried out; the others name what is not there. All that the other contract tests carry out
 # is looked up as well: base.Client.audited.
 SUCCESSES = 55

@@ -137,6 +137,41 @@ def test_faces_refuse_with_a_record(cloud):
     assert (record['outcome'], record['code'], record['user_id']) == ('denied', 403, client.user_id)
 
 
+def test_a_token_without_a_project_leaves_its_refusal(cloud):
+    """Who probes what such a token may do is seen."""
+    admin = cloud.admin()
+    session = cloud.client().session
+    for scope in ({'system': {'all': True}}, {'domain': {'id': 'default'}}):
+        answer = admin.post('/identity/v3/auth/tokens', {'auth': {
+            'identity': {'methods': ['token'], 'token': {'id': admin.token}}, 'scope': scope}})
+        headers = {'X-Auth-Token': answer.headers['X-Subject-Token']}
+        server = str(uuid.uuid4())
+        for path, body, action in (
+                ('/v2.1/os-keypairs', {'keypair': {'name': 'k'}}, 'os_compute_api:os-keypairs:create'),
+                (f'/v2.1/servers/{server}/action', {'os-stop': None}, 'compute:post /servers/{id}/action'),
+                ('/network/v2.0/networks', {'network': {}}, 'network:post'),
+                (f'/volume/v3/{admin.project_id}/volumes', {'volume': {'size': 1}}, 'volume:post')):
+            refused = session.post(cloud.url + path, json=body, headers=headers)
+            assert refused.status_code == 403, (path, refused.text)
+            record = newest(admin, f'all_projects=true&action={action}')
+            assert (record['outcome'], record['code'], record['user_id'], record['project_id']) == (
+                'denied', 403, admin.user_id, None)
+
+
+def test_requests_to_the_identity_service_have_an_id(cloud):
+    client = cloud.client()
+    answer = client.post('/identity/v3/projects', {'project': {'name': 'p3'}})
+    record = newest(client, 'action=identity:create_project')
+    assert record['request_id'] == answer.headers['x-openstack-request-id'].strip() and record['request_id']
+
+
+def test_what_only_explains_is_no_write(cloud):
+    admin = cloud.admin('2.104')
+    answer = admin.post('/os-scheduler/explain', {'server': {
+        'name': 'x', 'imageRef': str(uuid.uuid4()), 'flavorRef': '42', 'networks': 'none'}})
+    assert of(answer, admin) == []
+
+
 def test_logins(cloud):
     client = cloud.client()                                  # one that succeeds
     record = newest(client, 'action=identity:login')
@@ -427,3 +462,21 @@ def test_each_record_is_told_once_as_cadf(tmp_path):
     seals = [(seal['target']['id'], seal['attachments'][0]['content']) for seal in told('audit.seal')]
     assert ('api', str(head)) in seals
     assert CANARY not in json.dumps(notifications.told(), default=str)
+
+
+def test_a_project_reads_what_administrators_do_to_its_servers(cloud):
+    admin, client = cloud.admin(), cloud.client()
+    server = client.boot(client.upload_image())
+    client.wait_for(server['id'])
+    answer = admin.put(f'/servers/{server["id"]}', {'server': {'name': 'renamed'}})
+    own, theirs = of(answer, client), of(answer, admin)
+    assert len(own) == len(theirs) == 1 and len(of(answer, admin, '&all_projects=true')) == 2
+    assert (own[0]['user_id'], own[0]['project_id'], own[0]['target_id']) == (
+        admin.user_id, client.project_id, server['id'])
+    assert (own[0]['outcome'], own[0]['code'], own[0]['reason']) == ('accepted', 200, 'ByOtherProject')
+    assert own[0]['remote_address'] is None and own[0]['roles'] == []
+    assert theirs[0]['remote_address'] and theirs[0]['reason'] is None
+    refused = admin.post(f'/servers/{server["id"]}/action', {'confirmResize': None})
+    assert refused.status_code == 409 and [row['outcome'] for row in of(refused, client)] == ['failed']
+    missing = cloud.client().put(f'/servers/{uuid.uuid4()}', {'server': {'name': 'x'}})
+    assert missing.status_code == 404 and len(of(missing, client)) == 1

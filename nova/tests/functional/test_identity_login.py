@@ -536,3 +536,54 @@ def test_passwords_that_the_cloud_makes_are_not_looked_at(tmp_path):
 def test_an_expression_that_is_none_is_told(tmp_path):
     with pytest.raises(exception.InvalidInput, match='password_regex'):
         identity_fixture.IdentityCloud(tmp_path, password_regex='(')
+
+
+# ---- the end of a password, and recovery
+
+def _user(cloud, name):
+    return cloud.service.find('user', domain_id='default', name=name)
+
+
+def test_a_password_that_has_expired_is_changed_first(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, password_expires_days=30)
+    user = cloud.service.create_user('ann', 'first')
+    body = password_auth('ann', 'first')
+    found = login(cloud, body).json['token']['user']['password_expires_at']
+    left = datetime.datetime.strptime(found, '%Y-%m-%dT%H:%M:%S.%fZ') - utils.utcnow()
+    assert datetime.timedelta(days=29) < left <= datetime.timedelta(days=30)
+    cloud.service.db.run(queries.update, 'user', user['id'], {
+        'password_expires_at': utils.utcnow() - datetime.timedelta(seconds=1)})
+    refused = login(cloud, body)
+    assert refused.status_int == 401
+    assert refused.json['error']['message'] == (
+        f'The password is expired and needs to be changed for user: {user["id"]}.')
+    wrong = login(cloud, password_auth('ann', 'wrong'))
+    assert wrong.json['error']['message'] == 'The request you have made requires authentication.'
+    changed = cloud.call('POST', f'/v3/users/{user["id"]}/password', {'user': {
+        'original_password': 'first', 'password': 'second'}})
+    assert changed.status_int == 204
+    assert login(cloud, password_auth('ann', 'second')).status_int == 201
+
+
+def test_users_whose_passwords_do_not_expire(tmp_path):
+    cloud = identity_fixture.IdentityCloud(tmp_path, password_expires_days=30)
+    user = cloud.service.create_user('robot', 'first', options={'ignore_password_expiry': True})
+    cloud.service.db.run(queries.update, 'user', user['id'], {'password_expires_at': utils.utcnow()})
+    assert login(cloud, password_auth('robot', 'first')).json['token']['user']['password_expires_at'] is None
+    assert login(cloud, password_auth('admin', cloud.passwords['admin'])).status_int == 201      # set before
+
+
+def test_an_administrator_who_lost_the_device_is_let_in_again(cloud):
+    before = login(cloud, password_auth('admin', cloud.passwords['admin'])).headers['X-Subject-Token']
+    user = _user(cloud, 'admin')
+    cloud.service.credentials.create(user['id'], 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ')
+    cloud.service.update_user(user['id'], options={
+        'multi_factor_auth_enabled': True, 'multi_factor_auth_rules': [['password', 'totp']]})
+    cloud.service.update_user(user['id'], enabled=False)
+    assert login(cloud, password_auth('admin', cloud.passwords['admin'])).status_int == 401
+    password = bootstrap.recover(cloud.service, 'admin')
+    assert login(cloud, password_auth('admin', password)).status_int == 201
+    assert login(cloud, password_auth('admin', cloud.passwords['admin'])).status_int == 401
+    assert valid(cloud, before) is None and cloud.service.credentials.list(user_id=user['id']) == []
+    with pytest.raises(exception.IdentityNotFound):
+        bootstrap.recover(cloud.service, 'nobody')

@@ -3,6 +3,7 @@ import io
 import json
 import sys
 import types
+import uuid
 
 import pytest
 from oslo_messaging.notify import _impl_test
@@ -10,9 +11,11 @@ from oslo_messaging.notify import _impl_test
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import main as manage
 from nova.cmd.manage import shell as manage_shell
+from nova.db.servers import instances
 from nova.rpc import inprocess
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
+from nova.tests.functional.test_isolation import add_user
 from nova.virt import metadata
 
 
@@ -223,3 +226,35 @@ def test_keys_are_rotated_beside_a_cloud_that_runs(cloud, nova_manage):
     assert [client.get('/servers').status_code for client in (old, new, newest)] == [401, 401, 200]
     assert newest.get(f'/identity/v3/credentials/{device["id"]}').json()['credential'] == device
     cloud.boss = cloud.admin('2.104')
+
+
+def test_kernels_of_servers_from_before_that_their_project_may_not_see(cloud, nova_manage):
+    """Releases before did not look at kernel_id and ramdisk_id of an image."""
+    victim, member = (add_user(cloud.boss, name, 'member') for name in ('keeper', 'booter'))
+    private = victim.upload_image(name='private', visibility='private')
+    lent = victim.upload_image(name='lent', visibility='shared')
+    victim.post(f'/image/v2/images/{lent}/members', {'member': member.project_id})
+    kept = victim.upload_image(name='kept', visibility='shared')
+    own = member.upload_image(name='own', visibility='private')
+    rows = {'bad': (private, own), 'ramdisk': (own, kept), 'good': (own, lent), 'gone': (str(uuid.uuid4()), None)}
+    servers = {}
+    for name, (kernel, ramdisk) in rows.items():
+        made = member.post('/servers', {'server': {'name': name, 'imageRef': own, 'flavorRef': '42',
+                                                   'networks': 'none'}}).json()['server']['id']
+        member.wait_for(made)
+        servers[name] = made
+        cloud.cell_db.run(instances.update, made, {'kernel_id': kernel, 'ramdisk_id': ramdisk, 'image_properties': {
+            'kernel_id': kernel, 'hw_video_model': 'vga'}})
+
+    def boots(name):
+        with cloud.cell_db.reader() as conn:
+            row = instances.get(conn, servers[name])
+        return row['kernel_id'], row['ramdisk_id'], row['image_properties'].get('kernel_id')
+    code, out, _err = nova_manage('vm', 'check_boot_images')
+    assert code == 1 and servers['bad'] in out and servers['ramdisk'] in out
+    assert servers['good'] not in out and servers['gone'] not in out and boots('bad') == (private, own, private)
+    code, out, _err = nova_manage('vm', 'check_boot_images', '--detach')
+    assert code == 0 and 'Stop and start these servers' in out
+    assert boots('bad') == (None, None, None) and boots('ramdisk') == (own, None, own)
+    assert boots('good') == (own, lent, own)
+    assert nova_manage('vm', 'check_boot_images')[0] == 0

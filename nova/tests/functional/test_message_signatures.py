@@ -4,6 +4,7 @@ What an attacker can do there: send to every queue, read what others send and se
 """
 import base64
 import copy
+import datetime
 import os
 import stat
 import time
@@ -14,10 +15,14 @@ import pytest
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova import utils
+from nova.cmd import command_line
+from nova.cmd.manage import hosts as manage_host
 from nova.compute import interface as compute_interface
 from nova.conductor import interface as conductor_interface
 from nova.conductor.hosts import trusted_keys
 from nova.db.services import message_keys
+from nova.db.tables import api as tables_api
 from nova.rpc import bus as rpc_bus
 from nova.rpc import enrolment
 from nova.rpc import serializer
@@ -145,7 +150,7 @@ def test_a_token_is_for_one_host(fleet):
     token = fleet.token()
     for name in ('host1', 'host2'):
         _bus, part = fleet.host(name, token)
-        part._keys.key, part._deployment = part._own(), None
+        part._keys.key = part._own()
         state = part._ask()
         assert state == ('approved' if name == 'host1' else 'pending')
     refused(lambda: ask(fleet.hosts['host2'], 'host2'), 'nobody has approved key')
@@ -155,7 +160,7 @@ def test_a_token_is_for_one_host(fleet):
 def test_a_wrong_token_approves_nothing(fleet, token):
     bus, part = fleet.host('host1', fleet.core.api_db.run(message_keys.new_token, -1) if token == 'expired' else token)
     part._keys.key = part._own()
-    assert part._ask() == 'pending' and part._deployment is None
+    assert part._ask() == 'pending' and not part._deployment
     refused(lambda: ask(bus), 'nobody has approved key')
 
 
@@ -380,5 +385,111 @@ def test_without_signatures(tmp_path):
         bus, part = fleet.host('host1')
         part.start()
         assert ask(bus) == [] and 'signature' not in bus._transport.seen[-1][1] and fleet.rows() == []
+    finally:
+        fleet.close()
+
+
+@pytest.mark.parametrize('mode, warned', [('accept', True), ('require', False), ('off', False)])
+def test_a_daemon_that_takes_anybody_s_messages_warns(mode, warned, caplog):
+    signatures.Signatures(mode).warn()
+    assert ('then set require' in caplog.text) == warned
+
+
+# ---- rotation
+
+def stage(fleet):
+    conf = nova_conf.new(files=[], api_database__connection=str(fleet.core.api_db.url))
+    manage_host.stage_key(conf)
+    return conf
+
+
+def test_a_key_is_renewed_when_it_is_old(fleet):
+    bus, part = fleet.joined('host1')
+    old = bus.signatures.key.id
+    assert not part.renew_if_asked()
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.host == 'host1').values(
+            created_at=utils.utcnow() - datetime.timedelta(days=91)))
+    assert part.renew_if_asked() and bus.signatures.key.id != old
+    assert ask(bus) == [] and not part.renew_if_asked()
+
+
+def test_the_services_of_a_host_share_its_key(fleet):
+    """nova-compute and nova-network: who renews it, and who finds it renewed."""
+    bus, part = fleet.joined('host1')
+    other, network = fleet.host('host1')
+    network.start()
+    network.stop(0)
+    assert other.signatures.key.id == bus.signatures.key.id and len(fleet.rows()) == 1
+    fleet.core.api_db.run(message_keys.renew, 'host1')
+    assert part.renew_if_asked() and network.renew_if_asked()
+    assert other.signatures.key.id == bus.signatures.key.id
+    who = {'host': 'host1', 'topic': 'network', 'version': 1}
+    assert conductor_of(other).report_service(context.admin_context(), binary='nova-network', **who)
+    with pytest.raises(exception.HostForbidden, match='it reports nova-scheduler'):
+        conductor_of(other).report_service(context.admin_context(), binary='nova-scheduler', **who)
+
+
+def test_the_deployment_gets_a_new_key_without_an_outage(fleet, monkeypatch):
+    bus, part = fleet.joined('host1')
+    sleeper, asleep = fleet.joined('host2')                       # does not run while the key is rotated
+    computes = compute_interface.INTERFACE
+    for name, each in (('host1', bus), ('host2', sleeper)):
+        fleet.serve(each, computes, fleet.core.computes[name], name)
+
+    def ping(name):
+        return fleet.control.client(computes).ping(context.admin_context(), server=name)
+    old = fleet.control.signatures.key
+    conf = stage(fleet)
+    with pytest.raises(command_line.Refused, match='staged already'):
+        manage_host.stage_key(conf)
+    with pytest.raises(command_line.Refused, match='may not know the next key yet'):
+        manage_host.promote_key(conf, False)
+    assert not part.renew_if_asked() and ping('host1') == 'pong'
+    manage_host.promote_key(conf, True)
+    monkeypatch.setattr(signatures, 'FOLLOW_S', 0)
+    fleet.control.signatures.follow(fleet.control.signatures._look)
+    new = fleet.control.signatures.key
+    assert new.id != old.id and ping('host1') == 'pong' and ask(bus) == []
+    refused(lambda: ping('host2'), 'nobody has approved key')
+    assert not asleep.renew_if_asked() and ping('host2') == 'pong'
+    for signing in (old, new):                                    # messages on their way are good for a day
+        fleet.control.signatures._look = None
+        fleet.control.signatures.key = signing
+        assert ping('host1') == 'pong'
+    later = utils.utcnow() + datetime.timedelta(days=2)
+    monkeypatch.setattr(message_keys.utils, 'utcnow', lambda: later)
+    part.renew_if_asked()
+    fleet.control.signatures.key = old
+    refused(lambda: ping('host1'), 'nobody has approved key')
+    with fleet.core.api_db.reader() as conn:
+        rows = conn.execute(tables_api.message_keys.select().where(tables_api.message_keys.c.host == '')).all()
+    assert sorted((row.state, row.private is None) for row in rows) == [('approved', False), ('retired', True)]
+
+
+@pytest.mark.parametrize('change', [
+    {'voucher': base64.b64encode(bytes(64)).decode()}, {'voucher': None}, {'vouched_by': 'f' * 40},
+    {'vouched_by': None}])
+def test_a_host_believes_no_key_that_the_deployment_has_not_signed(fleet, change):
+    """Answers are not signed: who forges one does not become the control plane by it."""
+    _bus, part = fleet.joined('host1')
+    stage(fleet)
+    manage_host.promote_key(nova_conf.new(files=[], api_database__connection=str(fleet.core.api_db.url)), True)
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.voucher.is_not(None)).values(
+            **change))
+    before = part._deployment
+    part._enroll(part._keys.key, None)
+    assert part._deployment == before
+
+
+def test_a_host_asks_conductors_that_sign_nothing_yet(tmp_path):
+    fleet = Fleet(tmp_path, 'accept')
+    try:
+        with fleet.core.api_db.writer() as conn:                 # as if it had never signed
+            conn.execute(tables_api.message_keys.delete())
+        _bus, part = fleet.host('host1')
+        part._keys.key = part._own()
+        assert part._ask() == 'pending' and part._deployment
     finally:
         fleet.close()

@@ -11,6 +11,10 @@ import urllib.error
 import urllib.request
 
 from nova.db.services import message_keys
+import sqlalchemy as sa
+
+from nova.db import engine
+from nova.db import grants
 from nova.tests import loaded
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
@@ -49,6 +53,8 @@ SIGNED = '''
 [messages]
 signatures = require
 '''
+JOINING = ('network1', 'compute1', 'compute2')       # what joins the deployment as a host
+LIMITED = 'nova_network'
 TOKEN = '''
 [messages]
 join_token_file = {state}/{host}.token
@@ -96,19 +102,20 @@ class Fleet:
     :param stack: ExitStack that ends them
     :param broker: servers.RabbitMQ
     :param database: what servers.mariadb() gives
-    :param signed: every message needs a signature, and the computes join with tokens
+    :param signed: every message needs a signature, the computes and the network service join with tokens, and that one
+        has an account of the databases with few rights, ``limited_urls``
     """
 
     def __init__(self, stack, directory, broker, database, signed=False):
         self.broker, self.database = broker, database
         self._directory, port = directory, servers.free_port()
-        self.urls = {'api': database('fleet_api'), 'cell1': database('fleet_cell')}
+        self.urls, self.limited_urls = {'api': database('fleet_api'), 'cell1': database('fleet_cell')}, {}
         shared = SHARED.format(url=broker.url, state=directory) + (SIGNED if signed else '')
         databases = DATABASES.format(api=self.urls['api'], cell=self.urls['cell1'], port=port)
         self.daemons = {}
         for name in ('conductor1', 'conductor2', 'scheduler1', 'network1', 'api1', 'compute1', 'compute2'):
             own = COMPUTE.format(state=directory, host=name) if name.startswith('compute') else databases
-            if signed and name.startswith('compute'):
+            if signed and name in JOINING:
                 own += TOKEN.format(state=directory, host=name)
             host = name if name.startswith('compute') else f'controller{name[-1]}'
             (directory / f'{name}.conf').write_text(f'{shared}{own}[DEFAULT]\nhost = {host}\n')
@@ -116,15 +123,33 @@ class Fleet:
             stack.callback(self.daemons[name].end)
         first = prepared.prepare(directory / 'conductor1.conf', f'http://127.0.0.1:{port}')
         self._token, self.image = first.token, first.image
-        for name in self.daemons if signed else ():
-            if name.startswith('compute'):
-                (directory / f'{name}.token').write_text(first.api_db.run(message_keys.new_token, 3600))
+        for name in JOINING if signed else ():
+            (directory / f'{name}.token').write_text(first.api_db.run(message_keys.new_token, 3600))
         first.close()
+        if signed:
+            self._limit('network1')
         for daemon in self.daemons.values():
             daemon.start()
         self.load = self._clients(f'http://127.0.0.1:{port}/v2.1')
         stack.callback(self.load.close)
         self._wait(f'http://127.0.0.1:{port}/v2.1/')
+
+    def _limit(self, name):
+        """Give a daemon an account of the databases that may do what nova-network needs, and no more."""
+        config, urls = self._directory / f'{name}.conf', {kind: sa.make_url(url) for kind, url in self.urls.items()}
+        postgresql = urls['api'].get_backend_name() == 'postgresql'
+        account = LIMITED if postgresql else f"{LIMITED}@'127.0.0.1'"
+        for kind, (branch, url) in zip(('api', 'cell1'), (('api', urls['api']), ('cell', urls['cell1']))):
+            db = engine.Database(url.render_as_string(hide_password=False))
+            with db.writer() as conn:
+                if branch == 'api':
+                    conn.exec_driver_sql(f"CREATE ROLE {LIMITED} LOGIN PASSWORD 'x'" if postgresql else
+                                         f"CREATE USER {account} IDENTIFIED BY 'x'")
+                for statement in grants.statements(conn, branch, account):
+                    conn.exec_driver_sql(statement)
+            db.dispose()
+            self.limited_urls[kind] = url.set(username=LIMITED, password='x').render_as_string(hide_password=False)
+            config.write_text(config.read_text().replace(self.urls[kind], self.limited_urls[kind]))
 
     def _wait(self, url):
         deadline = time.monotonic() + START_S

@@ -75,6 +75,16 @@ def _directory(user=None):
         shutil.rmtree(path, ignore_errors=True)
 
 
+def owned(authority, name, hosts, directory, user):
+    """Put a certificate of an Authority into a server's directory, for its user: ca.pem, NAME.pem, NAME.key."""
+    pair = authority.pair(name, hosts)
+    for path in (authority.trusted, pair.certificate, pair.key):
+        shutil.copy(path, directory)
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(user)
+            os.chown(directory / path.name, entry.pw_uid, entry.pw_gid)
+
+
 def _as(user):
     """Keywords for subprocess: servers refuse to run as root."""
     return {'user': user, 'group': pwd.getpwnam(user).pw_gid} if os.geteuid() == 0 else {}

@@ -1,14 +1,21 @@
-"""A fleet of real daemons, RabbitMQ and MariaDB in which nobody takes a message without a signature."""
+"""A fleet of real daemons over RabbitMQ in which nobody takes a message without a signature.
+
+Its network service has an account of the databases with the rights of nova/db/grants.py alone.
+"""
 import contextlib
 import json
 import time
 
 import pytest
+import webob
 
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova.api.metadata import app
+from nova.cloud import assembly
 from nova.conductor import interface as conductor_interface
+from nova.db import engine
 from nova.rpc import bus as rpc_bus
 from nova.tests.integration import daemons
 from nova.tests.integration import servers
@@ -16,11 +23,11 @@ from nova.tests.integration import servers
 BOUND_S = 60
 
 
-@pytest.fixture(scope='module')
-def fleet(tmp_path_factory):
+@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+def fleet(request, tmp_path_factory):
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(servers.rabbitmq())
-        database = stack.enter_context(servers.SHARED['mariadb']())
+        database = stack.enter_context(servers.SHARED[request.param]())
         yield daemons.Fleet(stack, tmp_path_factory.mktemp('signed'), broker, database, signed=True)
 
 
@@ -38,7 +45,7 @@ def test_servers_are_built(fleet):
         assert time.monotonic() < deadline, json.dumps([_server(fleet, one) for one in made])
         time.sleep(0.2)
     states = fleet.load.rows('api', 'SELECT state FROM message_keys')
-    assert len(states) == 3 and {row['state'] for row in states} == {'approved'}
+    assert len(states) == 4 and {row['state'] for row in states} == {'approved'}
 
 
 def test_a_process_with_the_account_of_the_broker_alone(fleet):
@@ -51,3 +58,66 @@ def test_a_process_with_the_account_of_the_broker_alone(fleet):
                 bus.client(conductor_interface.INTERFACE).instances_on_host(context.admin_context(), host='compute1')
     finally:
         made.close()
+
+
+def test_a_life_of_a_server_s_network(fleet):
+    """All that nova-network does with its few rights: a first group, ports, their end."""
+    flavor = fleet.load.json('GET', '/flavors')['flavors'][0]['id']
+    server = fleet.load.json('POST', '/servers', {'server': {
+        'name': 'networked', 'imageRef': fleet.image, 'flavorRef': flavor}})['server']['id']
+    _until(lambda: _server(fleet, server)['status'] == 'ACTIVE')
+    assert _server(fleet, server)['addresses']
+    fleet.load.json('POST', f'/servers/{server}/os-interface', {'interfaceAttachment': {}})
+    _until(lambda: len(fleet.load.json('GET', f'/servers/{server}/os-interface')['interfaceAttachments']) == 2)
+    fleet.load.json('DELETE', f'/servers/{server}')
+    _until(lambda: not fleet.load.rows('api', f"SELECT id FROM ports WHERE device_id = '{server}'"))
+    assert 'denied' not in fleet.daemons['network1'].last_words()
+
+
+def _until(ready):
+    deadline = time.monotonic() + BOUND_S
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize('kind, statement', [
+    ('api', 'SELECT private FROM message_keys'),
+    ('api', "UPDATE message_keys SET state = 'approved'"),
+    ('api', 'SELECT secret FROM join_tokens'),
+    ('api', 'SELECT password_hash FROM identity_users'),
+    ('api', 'DELETE FROM instance_mappings'),
+    ('cell1', "UPDATE instances SET host = 'compute1'"),
+    ('cell1', 'SELECT * FROM block_device_mappings')])
+def test_what_the_account_of_the_network_service_may_not_do(fleet, kind, statement):
+    """With these who has the host of a nova-network would have the control plane."""
+    db = engine.Database(fleet.limited_urls[kind])
+    try:
+        with pytest.raises(Exception, match='denied'), db.writer() as conn:
+            conn.exec_driver_sql(statement)
+    finally:
+        db.dispose()
+
+
+def test_the_metadata_service_works_with_that_account(fleet):
+    flavor = fleet.load.json('GET', '/flavors')['flavors'][0]['id']
+    server = fleet.load.json('POST', '/servers', {'server': {
+        'name': 'described', 'imageRef': fleet.image, 'flavorRef': flavor}})['server']['id']
+    _until(lambda: _server(fleet, server)['status'] == 'ACTIVE')
+    conf = nova_conf.new(files=[], api_database__connection=fleet.limited_urls['api'],
+                         database__connection=fleet.limited_urls['cell1'])
+    api_db, cells = assembly.checked_databases(conf)
+    try:
+        (addresses,) = _server(fleet, server)['addresses'].values()
+        application = app.Application(conf, api_db, cells)
+
+        def ask(method, path, body=b'', **headers):
+            return webob.Request.blank(path, method=method, body=body, remote_addr=addresses[0]['addr'],
+                                       headers=headers).get_response(application)
+        token = ask('PUT', '/latest/api/token', **{'X-aws-ec2-metadata-token-ttl-seconds': '60'}).text
+        found = ask('GET', '/openstack/latest/meta_data.json', **{'X-aws-ec2-metadata-token': token})
+        assert found.json['name'] == 'described'
+        assert ask('POST', '/openstack/latest/password', b'secret').status_int == 200
+    finally:
+        cells.close()
+        api_db.dispose()

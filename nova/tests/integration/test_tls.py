@@ -1,9 +1,8 @@
-"""TLS to the broker and to the databases, with the options of doc/source/admin/install-fleet.rst."""
+"""TLS to the broker and to the databases, with certificates of nova-manage tls and the options that it prints."""
 import contextlib
 import os
 import pathlib
-import pwd
-import shutil
+import re
 import socket
 import ssl
 import subprocess
@@ -13,8 +12,10 @@ import sqlalchemy.exc
 from oslo_db import exception as db_exc
 
 from nova import conf as nova_conf
+from nova.cmd.manage import tls as manage_tls
 from nova.db import engine
 from nova.rpc import bus
+from nova.runtime import certificates
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
 from nova.tests.unit.test_rpc import ECHO
@@ -22,22 +23,17 @@ from nova.tests.unit.test_rpc import Manager
 
 
 def _certificates(directory, owner):
-    """An authority, and what it has signed for 127.0.0.1."""
-    if not shutil.which('openssl'):
-        pytest.skip('openssl is not installed')
-    (directory / 'names').write_text('subjectAltName=IP:127.0.0.1')
-    for words in (('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2',
-                   '-subj', '/CN=nova-test-ca'),
-                  ('req', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'server.key', '-out', 'server.csr', '-subj',
-                   '/CN=127.0.0.1'),
-                  ('x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-out',
-                   'server.pem', '-days', '2', '-extfile', 'names')):
-        subprocess.run(['openssl', *words], cwd=directory, check=True, capture_output=True)
-    for name in ('server.key', 'server.pem', 'ca.pem'):
-        (directory / name).chmod(0o600 if name.endswith('key') else 0o644)
-        if os.geteuid() == 0:
-            entry = pwd.getpwnam(owner)
-            os.chown(directory / name, entry.pw_uid, entry.pw_gid)
+    """What ``nova-manage tls issue`` gives to a server on 127.0.0.1."""
+    servers.owned(certificates.Authority(directory / 'made'), 'server', ['127.0.0.1'], directory, owner)
+
+
+def _printed(use, directory, **replaced):
+    """The lines for a server that the command prints, with the places of this test."""
+    text = manage_tls.LINES[use][0].format(name='server').split('\n', 1)[1]
+    text = re.sub(r'/etc/\w+/', f'{directory}/', text)
+    for old, new in replaced.items():
+        text = text.replace(old.removeprefix('_'), new)
+    return text + '\n'
 
 
 def _bus(url, **rabbit):
@@ -54,10 +50,7 @@ def test_the_broker(tmp_path):
     with servers._directory('rabbitmq') as directory:
         _certificates(directory, 'rabbitmq')
         broker = servers.RabbitMQ(directory)
-        (directory / 'rabbit.conf').write_text(
-            f'listeners.tcp = none\nlisteners.ssl.default = {broker.port}\n'
-            f'ssl_options.cacertfile = {directory}/ca.pem\nssl_options.certfile = {directory}/server.pem\n'
-            f'ssl_options.keyfile = {directory}/server.key\nssl_options.verify = verify_none\n')
+        (directory / 'rabbit.conf').write_text(_printed('rabbitmq', directory, _5671=str(broker.port)))
         (directory / 'rabbit.conf').chmod(0o644)
         try:
             broker.start()
@@ -82,10 +75,11 @@ def _mariadb(directory):
     port = servers.free_port()
     subprocess.run([install, '--no-defaults', f'--datadir={directory}/data', '--skip-test-db', *user,
                     '--auth-root-authentication-method=normal'], check=True, stdout=subprocess.DEVNULL)
-    command = [server, '--no-defaults', f'--datadir={directory}/data', f'--socket={directory}/s', f'--port={port}',
-               '--bind-address=127.0.0.1', f'--pid-file={directory}/pid', f'--ssl-ca={directory}/ca.pem',
-               f'--ssl-cert={directory}/server.pem', f'--ssl-key={directory}/server.key',
-               '--require-secure-transport=ON', *user]
+    (directory / 'tls.cnf').write_text(_printed('mariadb', directory))
+    (directory / 'tls.cnf').chmod(0o644)
+    command = [server, f'--defaults-file={directory}/tls.cnf', f'--datadir={directory}/data',
+               f'--socket={directory}/s', f'--port={port}', '--bind-address=127.0.0.1', f'--pid-file={directory}/pid',
+               *user]
     with servers._running(command, directory / 'log') as process:
         servers._wait(lambda: servers._accepts(port), process, directory / 'log')
         url = f'mysql+pymysql://root@127.0.0.1:{port}/mysql'
@@ -100,8 +94,9 @@ def _postgresql(directory):
     subprocess.run([initdb, '-D', data, '-A', 'trust', '-U', 'nova', '-E', 'UTF8', '--no-sync'], check=True,
                    stdout=subprocess.DEVNULL, cwd=directory, **servers._as('postgres'))
     (data / 'pg_hba.conf').write_text('hostssl all nova 127.0.0.1/32 trust\n')
-    command = [server, '-D', data, '-p', str(port), '-k', directory, '-h', '127.0.0.1', '-c', 'ssl=on',
-               '-c', f'ssl_cert_file={directory}/server.pem', '-c', f'ssl_key_file={directory}/server.key']
+    with open(data / 'postgresql.conf', 'a') as file:
+        file.write(_printed('postgresql', directory))
+    command = [server, '-D', data, '-p', str(port), '-k', directory, '-h', '127.0.0.1']
     with servers._running(command, directory / 'log', cwd=directory, **servers._as('postgres')) as process:
         url = f'postgresql+psycopg2://nova@127.0.0.1:{port}/postgres'
 
@@ -132,3 +127,18 @@ def test_a_database(user, start):
                                     match='(?i)secure transport|no encryption|access denied')
             with refused, engine.Database(opened).reader() as conn:
                 conn.exec_driver_sql('SELECT 1')
+
+
+def test_memcached():
+    with servers._directory('memcache') as directory:
+        _certificates(directory, 'memcache')
+        port = servers.free_port()
+        words = _printed('memcached', directory).split()
+        command = [servers._program('memcached'), '-l', '127.0.0.1', '-p', str(port), *words]
+        with servers._running(command, directory / 'log', **servers._as('memcache')) as process:
+            servers._wait(lambda: servers._accepts(port), process, directory / 'log')
+            trusting = ssl.create_default_context(cafile=directory / 'ca.pem')
+            with socket.create_connection(('127.0.0.1', port), 60) as plain, trusting.wrap_socket(
+                    plain, server_hostname='127.0.0.1') as closed:
+                closed.sendall(b'version\r\n')
+                assert closed.recv(100).startswith(b'VERSION')

@@ -74,6 +74,10 @@ def test_commands(tmp_path, capsys):
                                     'TLS; nova-manage tls issue makes one for another server.\n')
     code, out, _err = run('issue', 'rabbit1', '--host', 'rabbit1.example.org', '--host', '192.0.2.5')
     assert code == 0 and f'{tmp_path}/tls/rabbit1.pem' in out
+    for use, server, client in (('rabbitmq', 'ssl_options.certfile = /etc/rabbitmq/rabbit1.pem', 'ssl_ca_file'),
+                                ('metadata', 'cert_file = /etc/nova/rabbit1.pem', 'auth_ca_cert')):
+        code, out, _err = run('issue', 'rabbit1', '--host', 'rabbit1.example.org', '--host', '192.0.2.5', '--use', use)
+        assert code == 0 and server in out and client in out
     code, out, _err = run('status')
     assert code == 0 and 'rabbit1.example.org, 192.0.2.5' in out
     before = (tmp_path / 'tls' / 'rabbit1.pem').read_bytes()

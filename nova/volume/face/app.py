@@ -84,6 +84,8 @@ class Application:
         context = request.environ.get('nova.context')
         if context is None:
             raise exception.Unauthorized()
+        if not context.project_id:
+            log.named(f'volume:{request.method.lower()}')
         context.require_project()
         path = path[1:]
         if path[0] not in FIRST:                        # a project id may come first

@@ -1,0 +1,90 @@
+"""nova-manage vm check_boot_images: servers whose kernel or ramdisk their project may not see.
+
+Releases before did not look at whose they are: see doc/source/admin/security-references.rst.
+"""
+import sqlalchemy as sa
+
+from nova.cmd import tables
+from nova.cmd.command_line import flag
+
+FOUND, UNSURE = 'not visible to the project', 'shared by another project: look at its members'
+KINDS = ('kernel_id', 'ramdisk_id')
+
+
+def check_boot_images(conf, detach):
+    """List servers whose kernel or ramdisk is an image that their project may not see: 1 when there are some."""
+    from nova.cloud import assembly
+    api_db, cells = assembly.checked_databases(conf)
+    verdict = _Verdict(assembly.images(conf, api_db), conf.image.backend == 'embedded')
+    found, down = cells.scatter(lambda cell: _of_cell(cell, verdict))
+    rows = [(cell, *row) for cell, listed in found for row in listed]
+    mended = []
+    for cell, server, _kind, image_id, why in rows:
+        if detach and why == FOUND and cell.db.run(_detach, server, image_id):
+            mended.append(server.uuid)
+    tables.print_table(('Server', 'Project', 'Cell', 'What', 'Image', 'Found', 'Detached'), [
+        (server.uuid, server.project_id, cell.name, kind, image_id, why, 'yes' if server.uuid in mended else 'no')
+        for cell, server, kind, image_id, why in rows])
+    if mended:
+        print('Stop and start these servers, so that their guests let go of the files.')
+    return int(bool(down) or any(server.uuid not in mended for _cell, server, *_rest in rows))
+
+
+def _of_cell(cell, verdict):
+    from nova.db.tables.cell import instances
+    c = instances.c
+    with cell.db.reader() as conn:
+        servers = conn.execute(sa.select(c.uuid, c.project_id, c.user_id, c.kernel_id, c.ramdisk_id).where(
+            sa.or_(c.kernel_id.is_not(None), c.ramdisk_id.is_not(None))).order_by(c.uuid)).all()
+    return [(server, kind, getattr(server, kind), why) for server in servers for kind in KINDS
+            if getattr(server, kind) and (why := verdict.of(server, getattr(server, kind)))]
+
+
+class _Verdict:
+    """
+    :param images: nova.image.api.Images
+    :param tells: whether it answers as the project that asks: Glance needs a token of its user, who is not here
+    """
+
+    def __init__(self, images, tells):
+        self._images, self._tells = images, tells
+
+    def of(self, server, image_id):
+        """What is wrong with an image of a server, None when nothing is, or when there is no such image any more."""
+        from nova import context
+        from nova import exception
+        try:
+            image = self._images.show(context.admin_context(), image_id)
+        except exception.ImageNotFound:
+            return None
+        if image['visibility'] in ('public', 'community') or image['owner'] == server.project_id:
+            return None
+        if image['visibility'] != 'shared' or not self._tells:
+            return UNSURE if image['visibility'] == 'shared' else FOUND
+        owner = context.RequestContext(project_id=server.project_id, user_id=server.user_id, roles=['member'],
+                                       overwrite=False)
+        try:
+            self._images.show(owner, image_id)
+        except exception.ImageNotFound:
+            return FOUND
+        return None
+
+
+def _detach(conn, server, image_id):
+    """Take an image from a server's row, and a ramdisk with its kernel; whether the row was as it was read."""
+    from nova.db.servers import instances
+    instances.lock(conn, server.uuid)
+    row = instances.get(conn, server.uuid)
+    gone = [kind for kind in KINDS if row[kind] == image_id]
+    if 'kernel_id' in gone:
+        gone = list(KINDS)                   # a ramdisk alone is refused when the guest starts
+    if not gone:
+        return row['kernel_id'] is None      # it went with the kernel
+    properties = {name: value for name, value in (row['image_properties'] or {}).items() if name not in gone}
+    instances.update(conn, server.uuid, {**dict.fromkeys(gone), 'image_properties': properties})
+    return True
+
+
+COMMANDS = {'check_boot_images': check_boot_images}
+OPTIONS = {check_boot_images: {'--detach': flag('take such images from the rows of the servers')}}
+EXIT_CODES = {check_boot_images: {1: 'there are such servers and they were not mended, or a cell is down'}}

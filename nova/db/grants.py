@@ -1,0 +1,67 @@
+"""What nova-network needs of the databases, as rows, and the statements that give an account that much.
+
+It runs beside guests: with an account of everything, who breaks out of a guest there would have the control plane.
+"""
+import dataclasses
+
+import sqlalchemy as sa
+
+from nova.db.services import message_keys
+
+READ, WRITE, CHANGE = ('SELECT',), ('SELECT', 'INSERT', 'UPDATE', 'DELETE'), ('SELECT', 'UPDATE')
+API, CELL = 'api', 'cell'
+
+
+@dataclasses.dataclass(frozen=True)
+class Grant:
+    """
+    database    API or CELL
+    table       its name
+    privileges  of SQL
+    columns     that it may read and write; None: all
+    """
+
+    database: str
+    table: str
+    privileges: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+
+
+NETWORK = (
+    Grant(API, 'alembic_version', READ),
+    Grant(API, 'alembic_contract_version', READ),
+    Grant(API, 'cells', READ),
+    Grant(API, 'instance_mappings', READ),               # whose ports may go
+    Grant(API, 'request_specs', READ),                   # files for a guest, hosts that a build was taken from
+    Grant(API, 'metadata_keys', ('SELECT', 'INSERT')),
+    Grant(API, 'message_keys', READ, tuple(column.name for column in message_keys.PUBLIC)),
+    *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
+    *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # locks are updates
+    *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (
+        'security_groups', 'default_security_groups', 'security_group_rules')),      # a project's first group
+    Grant(API, 'quota_locks', ('SELECT', 'INSERT', 'UPDATE')),
+    Grant(CELL, 'alembic_version', READ),
+    Grant(CELL, 'alembic_contract_version', READ),
+    Grant(CELL, 'services', READ),
+    Grant(CELL, 'migrations', READ),
+    Grant(CELL, 'instance_actions', READ),
+    Grant(CELL, 'instances', READ),                      # metadata of guests
+    Grant(CELL, 'instances', ('UPDATE',), ('system_metadata', 'updated_at')),        # the password that a guest leaves
+)
+
+
+def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
+    """SQL that gives an account what NETWORK has in one database, to be run there.
+
+    :param conn: a connection to the database
+    :param database: API or CELL
+    :param account: as the server writes it: ``nova_network@'10.0.0.%'``
+    """
+    there = set(sa.inspect(conn).get_table_names())
+    return [f'GRANT {_privileges(grant)} ON {grant.table} TO {account};' for grant in NETWORK
+            if grant.database == database and grant.table in there]
+
+
+def _privileges(grant: Grant) -> str:
+    columns = f' ({", ".join(grant.columns)})' if grant.columns else ''
+    return ', '.join(privilege + columns for privilege in grant.privileges)

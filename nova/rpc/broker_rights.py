@@ -1,0 +1,45 @@
+"""What the broker's user of a host needs: its own queues, and messages to those whom a host has to ask.
+
+See doc/source/admin/messages.rst. Patterns are those of RabbitMQ, which looks for them anywhere in a name. Answers go
+through the default exchange, whose receivers a broker cannot bound.
+"""
+import dataclasses
+import re
+
+from nova.rpc import reply_names
+
+SERVED = '(compute|network)'                     # topics of a host's services
+RANDOM = '[0-9a-f]{32}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Rights:
+    """
+    configure, write, read     names of exchanges and queues
+    topic_write, topic_read    routing keys of the exchange
+    """
+
+    configure: str
+    write: str
+    read: str
+    topic_write: str
+    topic_read: str
+
+
+def of_host(host: str, exchange: str) -> Rights:
+    """The Rights of the user of nova-compute and nova-network on a host."""
+    name = re.escape(host)
+    queues = rf'{SERVED}(\.{name})?|{SERVED}_fanout_{RANDOM}|reply_{re.escape(reply_names.prefix(host))}{RANDOM}'
+    sources = rf'{re.escape(exchange)}|{SERVED}_fanout'
+    return Rights(configure=f'^({sources}|{queues})$',
+                  write=rf'^({re.escape(exchange)}|amq\.default|{queues})$',
+                  read=f'^({sources}|{queues})$',
+                  topic_write=rf'^(conductor|network|{SERVED}\.{name})$',
+                  topic_read=rf'^{SERVED}(\.{name})?$')
+
+
+def commands(user: str, host: str, exchange: str, virtual_host: str) -> list[list[str]]:
+    """The words of rabbitmqctl that give a user these rights."""
+    rights = of_host(host, exchange)
+    return [['set_permissions', '-p', virtual_host, user, rights.configure, rights.write, rights.read],
+            ['set_topic_permissions', '-p', virtual_host, user, exchange, rights.topic_write, rights.topic_read]]

@@ -1,0 +1,28 @@
+"""Queues for answers have the name of the host in theirs, so that a broker can keep other hosts from reading them.
+
+oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The queue
+is told to whom this process asks: a random name alone is no secret.
+"""
+import uuid
+
+HOST_LENGTH = 180            # of a queue's name that may have 255 bytes
+
+
+class _Names:
+    def __init__(self, host: str) -> None:
+        self._prefix = prefix(host)
+
+    def get(self) -> str:
+        return self._prefix + uuid.uuid4().hex
+
+
+def prefix(host: str) -> str:
+    """What stands before the random part of a host's queues, after ``reply_``."""
+    return host[:HOST_LENGTH] + ':'
+
+
+def use(transport, host: str) -> None:
+    """Let a transport name its queue for answers so; nothing where it is not RabbitMQ's, or has names of its own."""
+    driver = transport._driver
+    if getattr(driver, '_q_manager', False) is None:
+        driver._q_manager = _Names(host)
