@@ -1,6 +1,7 @@
 """The page of notifications, from the rows of nova/notify."""
 import rst
 
+from nova import actions
 from nova.notify import events
 from nova.notify import payloads
 
@@ -32,7 +33,7 @@ def page():
                                                 for name, why in events.NEVER.items()]),
               'Actions of which nothing but ``instance.update`` is told:',
               *rst.table(('Action', 'Why'), [(rst.literal(name), rst.escaped(why))
-                                             for name, why in events.SILENT.items()])]
+                                             for name, why in actions.SILENT.items()])]
     lines += [*rst.heading('Payloads', '-'), *rst.table(
         ('Payload', 'Version', 'Fields'), [
             (rst.literal(name), payload.version, ', '.join(rst.literal(field) for field in sorted(payload.fields)))

@@ -1,9 +1,10 @@
-"""The page of states and actions, and its diagram, from nova/states.py."""
+"""The page of states and actions, and its diagram, from nova/states.py and nova/actions.py."""
 import html
 import math
 
 import rst
 
+from nova import actions
 from nova import states
 
 SIZE, RADIUS, NODE = 960, 410, 62          # of the picture, its circle and a state, in pixels
@@ -19,8 +20,8 @@ def page():
             f'* {status}: {", ".join(map(rst.literal, tasks))}' for status, tasks in _by_status(by_task).items()))
         for vm_state, (default, by_task) in states.STATUS.items()])]
     lines += [*rst.heading('Actions', '-'), *rst.table(
-        ('Action', 'vm states before', 'Task state', 'vm state after', 'Needs', 'Rule'),
-        [_action(action) for action in states.ACTIONS.values()], '14 22 14 12 18 20')]
+        ('Action', 'vm states before', 'Task states', 'vm state after', 'Needs', 'Rule'),
+        [_action(action) for action in actions.ROWS], '14 22 14 12 18 20')]
     return lines
 
 
@@ -33,19 +34,23 @@ def _by_status(by_task):
 
 def _action(action):
     needs = [text for text, wanted in (
-        ('no other task', action.task_states == states.IDLE), ('not locked', action.locked),
+        ('no other task', action.task_states == actions.IDLE), ('not locked', action.locked),
         ('a host', action.host or action.method), (f'driver feature {action.capability}', action.capability)) if wanted]
-    before = 'any' if action.vm_states is states.ANY else ', '.join(action.vm_states)
-    return (rst.literal(action.name), before, rst.literal(action.running or ''), rst.literal(action.after or ''),
-            ', '.join(needs), rst.literal(action.policy))
+    before = 'any' if action.vm_states is actions.ANY else ', '.join(action.vm_states)
+    after = rst.literal(action.after or '')
+    if action.keeps_stopped:
+        after += f', {rst.literal(states.STOPPED)} if it was'
+    return (rst.literal(action.name), before, ', '.join(map(rst.literal, action.tasks)), after, ', '.join(needs),
+            rst.literal(action.policy))
 
 
 def arrows():
     """{(vm state before, after): names of actions} of the actions that change it."""
     found = {}
-    for action in (states.BUILD, *states.ACTIONS.values()):
-        for before in states.VM_STATES if action.vm_states is states.ANY else action.vm_states:
-            if action.after not in (None, before) and states.DELETED not in (before, action.after):
+    for action in (actions.BUILD, *actions.ROWS):
+        for before in states.VM_STATES if action.vm_states is actions.ANY else action.vm_states:
+            stays = action.keeps_stopped and before == states.STOPPED
+            if not stays and action.after not in (None, before) and states.DELETED not in (before, action.after):
                 found.setdefault((before, action.after), []).append(action.name)
     return found
 
@@ -61,8 +66,8 @@ def diagram():
            'font-family="sans-serif">')
     yield ('<defs><marker id="tip" viewBox="0 0 10 10" refX="10" refY="5" markerWidth="8" markerHeight="8" '
            'orient="auto"><path d="M 0 0 L 10 5 L 0 10 z"/></marker></defs>')
-    for (before, after), actions in arrows().items():
-        yield from _arrow(places[before], places[after], ', '.join(actions))
+    for (before, after), labels in arrows().items():
+        yield from _arrow(places[before], places[after], ', '.join(labels))
     for name, (x, y) in places.items():
         yield f'<ellipse cx="{x:.0f}" cy="{y:.0f}" rx="{NODE}" ry="20" fill="#eef" stroke="#335"/>'
         yield f'<text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle">{html.escape(name)}</text>'

@@ -2,6 +2,7 @@
 import collections.abc
 import typing
 
+from nova import actions
 from nova import context
 from nova import objects
 from nova import states
@@ -66,11 +67,11 @@ class Power:
     def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, action_name: str,
                 body: Body, *, later: collections.abc.Iterable[str] = (),
                 begin: dict[str, typing.Any] | None = None, failed: dict[str, typing.Any] | None = None) -> None:
-        action = states.ACTIONS[action_name]
+        action = actions.ACTIONS[action_name]
         self._host.queue.submit(instance.uuid, self._perform, ctx, instance, f'compute_{name}_instance', action,
                                 body, later, begin, failed)
 
-    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, event: str, action: states.Action,
+    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, event: str, action: actions.Action,
                  body: Body, later: collections.abc.Iterable[str], begin: dict[str, typing.Any] | None,
                  failed: dict[str, typing.Any] | None) -> None:
         with tasks.task(self._host, ctx, instance, event, running=(action.running, *later), begin=begin,

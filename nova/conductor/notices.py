@@ -12,6 +12,7 @@ import functools
 import inspect
 import typing
 
+from nova import actions
 from nova import exception
 from nova import states
 from nova import utils
@@ -34,10 +35,15 @@ from nova.notify.events import START
 from nova.objects import faults
 
 
+def _notification(action):
+    row = actions.OF_RECORD.get(action.get('action'))
+    return row and row.notification
+
+
 # ---- tasks of hosts ----------------------------------------------------------
 
 def _task_begun(told):
-    name, host = events.TASKS.get(told.args['event']), told.args['owner'].partition(':')[2]
+    name, host = actions.NOTIFICATION_OF_TASK.get(told.args['event']), told.args['owner'].partition(':')[2]
     if name is not None:
         told.tell(name, START, host)
     if name == 'delete':
@@ -48,9 +54,9 @@ def _task_ended(told):
     event, host, fault = (told.args.get(name) for name in ('event', 'host', 'fault'))
     if not told.changed or event == 'conductor_unshelve_instance':
         return
-    name = events.TASKS.get(event)
+    name = actions.NOTIFICATION_OF_TASK.get(event)
     if event == 'conductor_reconcile':
-        name = events.OF_ACTION.get(told.action().get('action'))
+        name = _notification(told.action())
     if fault:
         told.failed(name, host, fault)
     elif name is not None:
@@ -66,14 +72,14 @@ def _stepped(told):
 
 def _beside_begun(told):
     action = told.action(of_request=True)
-    name = events.BESIDE.get(action.get('action'))
+    name = _notification(action)
     if name is not None:
         told.tell(name, START, told.args['host'], **_which(action))
 
 
 def _beside_ended(told):
     action, error = told.action(of_request=True), told.args.get('error')
-    name = events.BESIDE.get(action.get('action'))
+    name = _notification(action)
     if name is None:
         return
     if error is None:

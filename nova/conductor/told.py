@@ -1,4 +1,5 @@
 """What an event is told from: the call of a method, and the rows of its server before and after it."""
+from nova import actions
 from nova import context
 from nova import exception
 from nova.db.moves import migrations as server_migrations
@@ -69,8 +70,8 @@ class Told:
     def action(self, of_request=False):
         """The open action: the main one, or that of the request; {} without one."""
         found = [row for row in self.actions
-                 if (row['request_id'] == self.ctx.request_id and row['action'] in events.BESIDE
-                     if of_request else row['action'] not in events.BESIDE)]
+                 if (row['request_id'] == self.ctx.request_id and row['action'] in actions.BACKGROUND
+                     if of_request else row['action'] not in actions.BACKGROUND)]
         return found[-1] if found else {}
 
     def tell(self, name, phase, host=None, by=None, row=None, **about):

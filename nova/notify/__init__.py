@@ -161,9 +161,8 @@ class Notifier:
 
         :param before, row: the server's columns
         """
-        name = events.AT_ONCE.get(action.name)
-        if name is not None:
-            self.tell(ctx, 'instance.' + name, None, row, **about)
+        if action.on_request is not None:
+            self.tell(ctx, 'instance.' + action.on_request, None, row, **about)
         if any(before[state] != row[state] for state in self.states):
             self.tell(ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
                       old_task_state=before['task_state'], **about)

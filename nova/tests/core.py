@@ -14,6 +14,7 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import actions
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
@@ -396,7 +397,7 @@ class Cloud:
 
     def act(self, uuid, name, values=None, admin=False, **arguments):
         """An action as the API does it: begin, then cast to the host."""
-        action = states.ACTIONS[name]
+        action = actions.ACTIONS[name]
         stored = {key: value for key, value in arguments.items() if key != 'spec'}
         row = self.db.run(tasks.begin, self.ctx, uuid, action, arguments=stored, values=values, admin=admin)
         if action.conductor:

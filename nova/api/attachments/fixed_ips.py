@@ -1,8 +1,8 @@
 """The actions addFixedIp and removeFixedIp, until 2.43: addresses of the ports that a server has."""
 import ipaddress
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.routes import Route
@@ -34,7 +34,7 @@ def remove(req, id):
 
 
 def _change(req, server_id, name, check, **arguments):
-    cell, action = server_lookup.cell_of(req, server_id), states.ACTIONS[name]
+    cell, action = server_lookup.cell_of(req, server_id), actions.ACTIONS[name]
     with cell.db.reader() as conn:
         check(server_actions.find_for(req, conn, server_id, action))
     row = server_actions.begin(req, cell, server_id, action, arguments)
@@ -42,7 +42,7 @@ def _change(req, server_id, name, check, **arguments):
 
 
 def _row(name, handler, inner):
-    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name,
+    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  until=LAST, status=202, errors=(400, 401, 403, 404, 409),
                  body=Object(Param(name, Object(inner), required=True)))
 

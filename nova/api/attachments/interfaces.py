@@ -1,8 +1,8 @@
 """/servers/{id}/os-interface: the ports of a server; attached while the caller waits, detached in the background."""
 import uuid
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import casts
 from nova.api.fields import Field
 from nova.api.fields import Fields
@@ -78,7 +78,7 @@ def attach(req, server_id):
     addresses = [entry['ip_address'] for entry in given.get('fixed_ips', [])]
     vif = attach_port(req, server_id, {
         'port_id': given.get('port_id'), 'network_id': given.get('net_id'), 'tag': given.get('tag'),
-        'fixed_ip': addresses[0] if addresses else None}, states.ACTIONS['attach_interface'])
+        'fixed_ip': addresses[0] if addresses else None}, actions.ACTIONS['attach_interface'])
     return {'interfaceAttachment': VIEW.builder(req)(_of_vif(vif))}
 
 
@@ -86,7 +86,7 @@ def attach_port(req, server_id, request, action):
     """Attach a port to a server and wait for it; its VIF.
 
     :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
-    :param action: the row of states.ACTIONS, with the policy rule of the operation
+    :param action: the row of actions.ACTIONS, with the policy rule of the operation
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -106,7 +106,7 @@ def attach_port(req, server_id, request, action):
 
 
 def detach(req, server_id, id):
-    detach_port(req, server_id, id, states.ACTIONS['detach_interface'])
+    detach_port(req, server_id, id, actions.ACTIONS['detach_interface'])
 
 
 def detach_port(req, server_id, port_id, action):

@@ -1,4 +1,5 @@
 """/servers/{id}/shares, since 2.97: shared file systems of a server, which must be stopped while they come and go."""
+from nova import actions
 from nova import exception
 from nova import states
 from nova.api import params
@@ -16,7 +17,7 @@ from nova.db.servers import shares
 from nova.db.servers import tasks
 
 _RULE = 'os_compute_api:os-server-shares:'
-ATTACH, DETACH = states.ACTIONS['attach_share'], states.ACTIONS['detach_share']
+ATTACH, DETACH = actions.ACTIONS['attach_share'], actions.ACTIONS['detach_share']
 # of a server in one of these a share that is attached is not used
 _OFF = (states.STOPPED, states.SHELVED, states.SHELVED_OFFLOADED, states.ERROR)
 

@@ -6,6 +6,7 @@ lets one of several requests have it, and the host is told. A server without a h
 import dataclasses
 import uuid
 
+from nova import actions
 from nova import exception
 from nova import states
 from nova.api import notifications
@@ -28,7 +29,7 @@ from nova.db.servers import instances
 from nova.db.servers import tasks
 
 _RULE = 'os_compute_api:os-volumes-attachments:'
-ATTACH, DETACH, SWAP = (states.ACTIONS[name] for name in ('attach_volume', 'detach_volume', 'swap_volume'))
+ATTACH, DETACH, SWAP = (actions.ACTIONS[name] for name in ('attach_volume', 'detach_volume', 'swap_volume'))
 _SHELVED = (states.SHELVED, states.SHELVED_OFFLOADED)
 
 VIEW = Fields(

@@ -1,12 +1,12 @@
-"""POST /servers/{id}/action: what states.ACTIONS says, for the actions that a compute host carries out."""
+"""POST /servers/{id}/action: what actions.ACTIONS says, for the actions that a compute host carries out."""
 import dataclasses
 import functools
 import uuid
 
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import casts
 from nova.api.request import Response
 from nova.api.routes import Route
@@ -22,7 +22,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables import cell as tables_cell
 
-ACTIONS = states.ACTIONS
+ACTIONS = actions.ACTIONS
 ALLOW_VOLUME_BACKED = 'os_compute_api:servers:create_image:allow_volume_backed'
 UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 
@@ -47,7 +47,7 @@ def check_capability(req, conn, row, action):
         kind = exception.Unsupported if 501 in req.route.errors else exception.Conflict
         if action.name == 'trigger_crash_dump':
             kind = exception.BadRequest
-        raise kind(f'The hypervisor of this server does not support {action.event or action.name}.')
+        raise kind(f'The hypervisor of this server does not support {action.record}.')
 
 
 def capable(conn, row, feature):

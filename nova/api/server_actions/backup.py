@@ -1,6 +1,6 @@
 """The action createBackup."""
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api.params import METADATA
 from nova.api.params import NAME
 from nova.api.params import NON_NEGATIVE
@@ -21,7 +21,7 @@ TYPE_MAX = 255
 
 
 def create_backup(req, id):
-    wanted, action = req.body['createBackup'], states.ACTIONS['createBackup']
+    wanted, action = req.body['createBackup'], actions.ACTIONS['createBackup']
     if len(wanted['backup_type']) > TYPE_MAX:
         raise exception.BadRequest(f'The backup_type is longer than {TYPE_MAX} characters.')
     cell = server_lookup.cell_of(req, id)
@@ -47,7 +47,7 @@ def create_backup(req, id):
 
 
 ROUTES = (
-    Route('POST', '/servers/{id}/action', create_backup, policy=states.ACTIONS['createBackup'].policy,
+    Route('POST', '/servers/{id}/action', create_backup, policy=actions.ACTIONS['createBackup'].policy,
           action='createBackup', status=202, errors=(400, 401, 403, 404, 409),
           body=server_schemas.action('createBackup', (BACKUP, 1, None))),
 )

@@ -1,6 +1,6 @@
 """The action evacuate: a server of a host that is down is built again on another one."""
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import casts
 from nova.api import params
 from nova.api.params import Object
@@ -17,7 +17,7 @@ from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.services import services
 
-ACTION = states.ACTIONS['evacuate']
+ACTION = actions.ACTIONS['evacuate']
 
 EVACUATE = Object(
     Param('host', params.HOST),

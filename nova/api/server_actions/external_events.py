@@ -1,8 +1,8 @@
 """POST /os-server-external-events: what the services of networks, volumes, power and accelerators tell of servers."""
 import itertools
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import casts
 from nova.api import cell_queries
 from nova.api import params
@@ -98,7 +98,7 @@ def _code(event, row):
 
 def _power(req, cell, row, tag):
     """The server follows what happened to its machine; one that is there already, or busy, is left alone."""
-    action = states.ACTIONS[POWER[tag]]
+    action = actions.ACTIONS[POWER[tag]]
     arguments = {'clean_shutdown': False} if action.name == 'os-stop' else {}
     try:
         row = cell.db.run(tasks.begin, req.context, row['uuid'], action, arguments or None, admin=True)

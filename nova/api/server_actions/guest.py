@@ -1,7 +1,7 @@
 """What is done inside of a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
 the encrypted password that it left, its topology.
 """
-from nova import states
+from nova import actions
 from nova.api import fields
 from nova.api.params import Object
 from nova.api.params import Param
@@ -24,16 +24,16 @@ CHANGE_PASSWORD = Object(Param('adminPass', server_schemas.PASSWORD, required=Tr
 # ---- actions -----------------------------------------------------------------
 
 def change_password(req, id):
-    server_actions.run(req, id, states.ACTIONS['changePassword'],
+    server_actions.run(req, id, actions.ACTIONS['changePassword'],
                        admin_password=req.body['changePassword']['adminPass'])
 
 
 def trigger_crash_dump(req, id):
-    server_actions.run(req, id, states.ACTIONS['trigger_crash_dump'])
+    server_actions.run(req, id, actions.ACTIONS['trigger_crash_dump'])
 
 
 def inject_network_info(req, id):
-    server_actions.run(req, id, states.ACTIONS['injectNetworkInfo'])
+    server_actions.run(req, id, actions.ACTIONS['injectNetworkInfo'])
 
 
 # ---- diagnostics -------------------------------------------------------------
@@ -116,7 +116,7 @@ def topology(req, server_id):
 # ---- rows --------------------------------------------------------------------
 
 def _action(name, handler, errors, *types, since=1):
-    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name,
+    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  since=since, status=202, errors=errors, body=server_schemas.action(name, *types))
 
 

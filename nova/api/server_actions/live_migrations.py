@@ -1,6 +1,6 @@
 """The action os-migrateLive, and what is asked of a live migration while it runs: its end, or its abortion."""
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import casts
 from nova.api import params
 from nova.api.params import Object
@@ -16,7 +16,7 @@ from nova.db.servers import tasks
 from nova.db.services import services
 from nova.objects import faults
 
-ACTION = states.ACTIONS['os-migrateLive']
+ACTION = actions.ACTIONS['os-migrateLive']
 HOST = 'os_compute_api:os-migrate-server:migrate_live:host'
 
 _AUTO = Type({'enum': [*params.TRUE, *params.FALSE, 'auto']},
@@ -73,9 +73,9 @@ def _begin(conn, context, server_id, arguments):
 def abort(req, server_id, id):
     """A queued one ends here and now; of one that runs the source hears, at the latest with its next report."""
     queued = req.has('abort_queued_migration')
-    cell, row = _find(req, server_id, states.ABORT_MIGRATION)
+    cell, row = _find(req, server_id, actions.ABORT_MIGRATION)
     allowed = ('queued', 'preparing', 'running') if queued else ('running',)
-    migration = cell.db.run(_ask, req.context, server_id, id, states.ABORT_MIGRATION, allowed, 'abort')
+    migration = cell.db.run(_ask, req.context, server_id, id, actions.ABORT_MIGRATION, allowed, 'abort')
     if migration['status'] == 'queued':
         fault = faults.fault(exception.MigrationAborted(instance_id=server_id), 'The live migration was aborted.')
         cell.db.run(live_migrations.end, migration, 'cancelled', event='compute_live_migration', host=None,
@@ -85,8 +85,8 @@ def abort(req, server_id, id):
 
 
 def force_complete(req, server_id, id):
-    cell, row = _find(req, server_id, states.FORCE_COMPLETE)
-    cell.db.run(_ask, req.context, server_id, id, states.FORCE_COMPLETE, ('running',), 'complete')
+    cell, row = _find(req, server_id, actions.FORCE_COMPLETE)
+    cell.db.run(_ask, req.context, server_id, id, actions.FORCE_COMPLETE, ('running',), 'complete')
     casts.to_host(req, cell, row, cell.rpc.compute.force_complete_live_migration)
 
 
@@ -123,8 +123,8 @@ ROUTES = (
     Route('POST', '/servers/{id}/action', migrate_live, policy=ACTION.policy, checks=(HOST,), action='os-migrateLive',
           status=202, errors=(400, 401, 403, 404, 409),
           body=server_schemas.action('os-migrateLive', (LIVE, 1, None))),
-    Route('DELETE', _PATH, abort, policy=states.ABORT_MIGRATION.policy, since=24, status=202,
+    Route('DELETE', _PATH, abort, policy=actions.ABORT_MIGRATION.policy, since=24, status=202,
           errors=(400, 401, 403, 404, 409)),
-    Route('POST', _PATH + '/action', force_complete, policy=states.FORCE_COMPLETE.policy, since=22,
+    Route('POST', _PATH + '/action', force_complete, policy=actions.FORCE_COMPLETE.policy, since=22,
           action='force_complete', status=202, body=COMPLETE, errors=(400, 401, 403, 404, 409)),
 )

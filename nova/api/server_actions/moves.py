@@ -3,8 +3,8 @@ import functools
 
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import casts
 from nova.api.params import HOST
 from nova.api.params import Object
@@ -24,7 +24,7 @@ from nova.db.servers import request_specs
 from nova.db.servers import tasks
 from nova.db.tables import cell as tables_cell
 
-ACTIONS = states.ACTIONS
+ACTIONS = actions.ACTIONS
 MIGRATE_HOST = 'os_compute_api:os-migrate-server:migrate:host'
 
 RESIZE = Object(

@@ -1,6 +1,6 @@
 """The actions rescue and unrescue."""
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api.params import Object
 from nova.api.params import Param
 from nova.api.params import UUID
@@ -21,7 +21,7 @@ BUSES = ('scsi', 'virtio', 'ide', 'usb')
 
 def rescue(req, id):
     """The answer has the password of the rescued server."""
-    wanted, action = req.body['rescue'] or {}, states.ACTIONS['rescue']
+    wanted, action = req.body['rescue'] or {}, actions.ACTIONS['rescue']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, id, action)
@@ -71,11 +71,11 @@ def _check_image(req, row, image_id):
 
 
 def unrescue(req, id):
-    server_actions.run(req, id, states.ACTIONS['unrescue'])
+    server_actions.run(req, id, actions.ACTIONS['unrescue'])
 
 
 def _row(name, handler, status, errors, *types):
-    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name,
+    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  status=status, errors=errors, body=server_schemas.action(name, *types))
 
 

@@ -1,6 +1,7 @@
 """The actions shelve, shelveOffload and unshelve."""
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
 from nova import states
 from nova.api import casts
@@ -24,7 +25,7 @@ ZONE_OR_HOST = Object(Param('availability_zone', nullable(STRING)), Param('host'
 
 
 def shelve(req, id):
-    action = states.ACTIONS['shelve']
+    action = actions.ACTIONS['shelve']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, id, action)
@@ -39,11 +40,11 @@ def shelve(req, id):
 
 
 def shelve_offload(req, id):
-    server_actions.run(req, id, states.ACTIONS['shelveOffload'])
+    server_actions.run(req, id, actions.ACTIONS['shelveOffload'])
 
 
 def unshelve(req, id):
-    action = states.ACTIONS['unshelve']
+    action = actions.ACTIONS['unshelve']
     wanted = (req.body['unshelve'] or {}) if req.has('unshelve_zone') else {}
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
@@ -89,7 +90,7 @@ def _pin(conn, server_id, zone):
 
 
 def _row(name, handler, errors, *types, checks=()):
-    return Route('POST', '/servers/{id}/action', handler, policy=states.ACTIONS[name].policy, action=name, status=202,
+    return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name, status=202,
                  checks=checks, errors=errors, body=server_schemas.action(name, *types))
 
 

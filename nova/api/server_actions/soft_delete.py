@@ -1,5 +1,5 @@
 """The action restore."""
-from nova import states
+from nova import actions
 from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
@@ -8,7 +8,7 @@ from nova.db.projects import quotas
 from nova.db.servers import mappings
 from nova.db.servers import tasks
 
-RESTORE = states.ACTIONS['restore']
+RESTORE = actions.ACTIONS['restore']
 
 
 def restore(req, id):

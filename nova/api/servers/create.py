@@ -4,6 +4,7 @@ import uuid as uuidlib
 
 import sqlalchemy as sa
 
+from nova import actions
 from nova import context as nova_context
 from nova import exception
 from nova import hooks
@@ -398,7 +399,7 @@ def _use_category(conn, name):
 def _insert(conn, context, rows, devices, password):
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]
-    instance_actions.insert(conn, context, uuids, states.BUILD.name, arguments={'admin_password': password})
+    instance_actions.insert(conn, context, uuids, actions.BUILD.name, arguments={'admin_password': password})
     # What is made of the flavor and the image follows from the request spec; rows are for volumes, which change.
     if devices:
         now = utils.utcnow()

@@ -1,6 +1,6 @@
 """/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -9,7 +9,7 @@ from nova.db.projects import quotas
 from nova.db.servers import instances
 
 _RULE = 'os_compute_api:server-metadata:'
-_ACTION = states.ACTIONS['metadata']
+_ACTION = actions.ACTIONS['metadata']
 
 
 def index(req, server_id):

@@ -1,4 +1,5 @@
 """GET and DELETE /servers/{id}."""
+from nova import actions
 from nova import hooks
 from nova import states
 from nova.api import casts
@@ -11,7 +12,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.servers import tasks
 
 _RULE = 'os_compute_api:servers:'
-SOFT = states.ACTIONS['softDelete']
+SOFT = actions.ACTIONS['softDelete']
 
 
 def show(req, id):
@@ -23,14 +24,14 @@ def show(req, id):
 
 
 def delete(req, id):
-    remove(req, id, states.ACTIONS['delete'], soft=req.services.conf.reclaim_instance_interval > 0)
+    remove(req, id, actions.ACTIONS['delete'], soft=req.services.conf.reclaim_instance_interval > 0)
 
 
 @hooks.add_hook('delete_instance')
 def remove(req, server_id, action, soft=False):
     """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
 
-    :param action: the row of states.ACTIONS
+    :param action: the row of actions.ACTIONS
     :param soft: keep the server for a while, unless it never ran or is in the middle of a move or of a shelving
     """
     cell = server_lookup.cell_of(req, server_id)

@@ -1,6 +1,6 @@
 """PUT /servers/{id} and the action rebuild: both answer with the server."""
+from nova import actions
 from nova import exception
-from nova import states
 from nova.api import notifications
 from nova.api.request import Response
 from nova.api.routes import Route
@@ -66,7 +66,7 @@ def _pin(conn, server_id, zone):
 # ---- rebuild -----------------------------------------------------------------
 
 def rebuild(req, id):
-    body, action = req.body['rebuild'], states.ACTIONS['rebuild']
+    body, action = req.body['rebuild'], actions.ACTIONS['rebuild']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, id, action)
@@ -118,7 +118,7 @@ def _image_values(image):
 ROUTES = (
     Route('PUT', '/servers/{id}', update, policy=UPDATE, checks=_FIELD_RULES,
           body=server_schemas.UPDATE, errors=(400, 401, 403, 404, 409)),
-    Route('POST', '/servers/{id}/action', rebuild, policy=states.ACTIONS['rebuild'].policy,
+    Route('POST', '/servers/{id}/action', rebuild, policy=actions.ACTIONS['rebuild'].policy,
           checks=(*_FIELD_RULES, REBUILD_CERTS), action='rebuild', status=202,
           errors=(400, 401, 403, 404, 409),
           body=server_schemas.action('rebuild', (server_schemas.REBUILD, 1, None))),

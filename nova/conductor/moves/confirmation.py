@@ -2,9 +2,9 @@
 import datetime
 import logging
 
+from nova import actions
 from nova import context
 from nova import exception
-from nova import states
 from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.moves.cold import ColdMoves
@@ -31,7 +31,7 @@ class Confirmation:
             ctx = context.on_behalf_of(move)
             try:
                 self._cell_db.run(server_migrations.begin_end, ctx, move['instance_uuid'],
-                                  states.ACTIONS['confirmResize'], 'confirming', True)
+                                  actions.ACTIONS['confirmResize'], 'confirming', True)
             except exception.NovaException as error:
                 LOG.info('The move of server %s is not confirmed by itself: %s', move['instance_uuid'], error)
                 continue

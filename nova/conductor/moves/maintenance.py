@@ -7,6 +7,7 @@ import datetime
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import states
@@ -27,8 +28,8 @@ LOG = logging.getLogger(__name__)
 PERIOD_S = 2             # between two looks at a maintenance in which servers are moved
 LEASE_S = 120            # longer than one look takes, with everything that it requests of hosts
 
-LIVE = (states.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
-COLD = (states.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
+LIVE = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
+COLD = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
 CONFIRM = 'confirm'
 
 _AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
@@ -143,7 +144,7 @@ class Maintenance:
     def _confirm_moved(self, maintained: Row, uuid: str) -> None:
         ctx = context.on_behalf_of(maintained)
         try:
-            self._cell_db.run(server_migrations.begin_end, ctx, uuid, states.ACTIONS['confirmResize'], 'confirming',
+            self._cell_db.run(server_migrations.begin_end, ctx, uuid, actions.ACTIONS['confirmResize'], 'confirming',
                               True)
         except exception.NovaException as error:
             LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # its owner was first

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import logging
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -19,10 +20,10 @@ from nova.db.servers import tasks
 
 LOG = logging.getLogger(__name__)
 
-OFFLOAD = states.ACTIONS['shelveOffload']
+OFFLOAD = actions.ACTIONS['shelveOffload']
 # unlike an owner's delete, which any state allows: only while no restore has begun
-RECLAIM = dataclasses.replace(states.ACTIONS['forceDelete'], vm_states=(states.SOFT_DELETED,),
-                              task_states=states.IDLE)
+RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], vm_states=(states.SOFT_DELETED,),
+                              task_states=actions.IDLE)
 
 
 class DeferredActions:
@@ -61,7 +62,7 @@ class DeferredActions:
         with self._cell_db.reader() as conn:
             return instances.in_state(conn, vm_state, idle=True)
 
-    def _begin(self, row: Row, action: states.Action, go_on: collections.abc.Callable[[Context, Row], None]) -> bool:
+    def _begin(self, row: Row, action: actions.Action, go_on: collections.abc.Callable[[Context, Row], None]) -> bool:
         """Begin an action in the name of the system; return whether it began.
 
         :param go_on: called with the context and the row when it has begun

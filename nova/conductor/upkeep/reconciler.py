@@ -4,6 +4,7 @@ import datetime
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -41,20 +42,20 @@ Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
 
 # task state -> action that set it; of actions that share one, the method and its arguments are the same
-RUNNING = {action.running: action for action in states.ACTIONS.values()
+RUNNING = {action.running: action for action in actions.ACTIONS.values()
            if (action.method or action.conductor) and action.running and action.name != 'evacuate'}
 # later task states of the same actions
 RUNNING.update({
-    states.REBOOT_PENDING: states.ACTIONS['reboot'], states.REBOOT_STARTED: states.ACTIONS['reboot'],
-    states.REBOOT_PENDING_HARD: states.ACTIONS['reboot-hard'],
-    states.REBOOT_STARTED_HARD: states.ACTIONS['reboot-hard'],
-    states.REBUILD_BLOCK_DEVICE_MAPPING: states.ACTIONS['rebuild'],
-    states.REBUILD_SPAWNING: states.ACTIONS['rebuild'],
-    states.IMAGE_SNAPSHOT: states.ACTIONS['createImage'],
-    states.IMAGE_PENDING_UPLOAD: states.ACTIONS['createImage'],
-    states.IMAGE_UPLOADING: states.ACTIONS['createImage'],
-    states.SHELVING_IMAGE_PENDING_UPLOAD: states.ACTIONS['shelve'],
-    states.SHELVING_IMAGE_UPLOADING: states.ACTIONS['shelve'],
+    states.REBOOT_PENDING: actions.ACTIONS['reboot'], states.REBOOT_STARTED: actions.ACTIONS['reboot'],
+    states.REBOOT_PENDING_HARD: actions.ACTIONS['reboot-hard'],
+    states.REBOOT_STARTED_HARD: actions.ACTIONS['reboot-hard'],
+    states.REBUILD_BLOCK_DEVICE_MAPPING: actions.ACTIONS['rebuild'],
+    states.REBUILD_SPAWNING: actions.ACTIONS['rebuild'],
+    states.IMAGE_SNAPSHOT: actions.ACTIONS['createImage'],
+    states.IMAGE_PENDING_UPLOAD: actions.ACTIONS['createImage'],
+    states.IMAGE_UPLOADING: actions.ACTIONS['createImage'],
+    states.SHELVING_IMAGE_PENDING_UPLOAD: actions.ACTIONS['shelve'],
+    states.SHELVING_IMAGE_UPLOADING: actions.ACTIONS['shelve'],
 })
 
 
@@ -124,7 +125,7 @@ class Reconciler:
             'resend': self._resend, 'continue': _going_on(moves.continue_move),
             'migrate': _going_on(live.continue_live_migration),
             'evacuate': _going_on(evacuations.continue_evacuation)}
-        # method of the conductor in a row of states.ACTIONS -> what goes on with a server's action
+        # method of the conductor in a row of actions.ACTIONS -> what goes on with a server's action
         self._go_on: dict[str, GoOn] = {
             'continue_move': moves.continue_move, 'continue_live_migration': live.continue_live_migration,
             'continue_evacuation': evacuations.continue_evacuation, 'unshelve_instance': shelving.unshelve_instance}
@@ -162,7 +163,7 @@ class Reconciler:
             if not self._cell_db.run(instance_actions.postpone, action, later):
                 continue
             old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
-            decided = decide_background if action['action'] in states.BESIDE else (
+            decided = decide_background if action['action'] in actions.BACKGROUND else (
                 decide_evacuation if action['action'] == 'evacuate' else decide)
             what = decided(row, bool(row) and up.get(row['host'], False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
@@ -249,7 +250,7 @@ class Reconciler:
                                 faults.fault(error, 'The host did not finish the operation.'))
 
     def _resend(self, action: Row, row: Row) -> None:
-        action_row = states.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
+        action_row = actions.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
         if action_row.conductor:
             self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
             return

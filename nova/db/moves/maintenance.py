@@ -33,9 +33,9 @@ from nova.db.tables.maintenance import host_maintenance_servers as servers
 from nova.db.tables.maintenance import host_maintenances as table
 
 if TYPE_CHECKING:
+    from nova.actions import Action
     from nova.context import RequestContext
     from nova.db.tables.rows import HostMaintenanceServersRow, HostMaintenancesRow, MigrationsRow
-    from nova.states import Action
 
 DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
     'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
@@ -217,7 +217,7 @@ def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRo
 
     :param row: of the maintenance, as it was seen
     :param entry: of the server
-    :param action: of states.ACTIONS
+    :param action: of actions.ACTIONS
     :param kind, status: of its move
     :raises Conflict, InstanceNotFound: it cannot be moved now; nothing was changed
     """

@@ -36,8 +36,8 @@ from nova.db.tables.cell import services
 from nova.objects import pci
 
 if TYPE_CHECKING:
+    from nova.actions import Action
     from nova.db.tables.rows import ComputeNodesRow, InstancesRow, MigrationsRow
-    from nova.states import Action
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)

@@ -16,7 +16,7 @@ from nova.db.tables.cell import instance_actions
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.tables.rows import InstancesRow
-    from nova.states import Action
+    from nova.actions import Action
 
 _OPEN = sa.select(*(instance_actions.c[name] for name in (
     'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(

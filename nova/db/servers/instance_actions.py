@@ -7,8 +7,8 @@ from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova import utils
 from nova.db import engine
 from nova.db import statements
@@ -38,7 +38,7 @@ def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: s
         arguments=arguments, message=message) for uuid in uuids])
 
 
-_MAIN = instance_actions.c.action.not_in(sorted(states.BESIDE))
+_MAIN = instance_actions.c.action.not_in(sorted(actions.BACKGROUND))
 _OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), instance_actions.c.finished_at.is_(None))
 _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
@@ -259,12 +259,6 @@ def unsent(conn: sa.Connection, request_id: str) -> None:
         instance_actions.c.request_id == request_id, instance_actions.c.owner.is_(None)).values(deadline=now))
 
 
-# task states in which a server waits for what a conductor does, or for the next message to a host
-_WAITING = (states.SCHEDULING, states.DELETING, states.UNSHELVING, states.REBUILDING, states.MIGRATING,
-            states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH,
-            states.RESIZE_CONFIRMING, states.RESIZE_REVERTING)
-
-
 def hasten(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] | None = None,
            untaken: bool = False) -> None:
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
@@ -277,7 +271,7 @@ def hasten(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] |
     table = instance_actions
     waiting = sa.select(instances.c.uuid)
     waiting = (waiting.where(instances.c.host.is_(None), instances.c.task_state.is_not(None)) if uuids is None else
-               waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state.in_(_WAITING)))
+               waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state.in_(actions.WAITING)))
     which = table.c.instance_uuid.in_(waiting)
     if untaken:
         which |= table.c.owner.is_(None) & _MAIN

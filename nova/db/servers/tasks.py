@@ -5,8 +5,8 @@ from typing import Any, TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from nova import actions
 from nova import exception
-from nova import states
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
 
-def begin(conn: Connection, ctx: RequestContext, uuid: str, action: states.Action,
+def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None,
           admin: bool = False) -> InstancesRow:
-    """Begin ``action`` (a row of states.ACTIONS) on a server, when its state and lock allow it.
+    """Begin ``action`` (a row of actions.ACTIONS) on a server, when its state and lock allow it.
 
     :param arguments: what is needed to do it again; the compute method's arguments besides the instance
     :param values: columns to set beside the task state
@@ -28,10 +28,10 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: states.Actio
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
     """
     expect = {column: allowed for column, allowed in (
-        ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not states.ANY}
+        ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not actions.ANY}
     if action.locked and not admin:
         expect['locked'] = False
-    if _needs_host(action):
+    if action.needs_host:
         expect['host'] = instances.SET
     values = dict(values or {})
     if action.running is not None:
@@ -40,42 +40,37 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: states.Actio
     row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
-    instance_actions.insert(conn, ctx, [uuid], action.event or action.name, arguments=arguments,
-                            finished=action.running is None and not action.beside)
+    instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
+                            finished=action.running is None and not action.background)
     if ctx.observer is not None:
         event_facts.begun(conn, ctx, action, before, row)
     return row
 
 
-def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: states.Action) -> None:
+def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:
     """Take back what ``begin`` wrote in the same request, when no other service was told of it yet."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 
 
-def check(row: InstancesRow, action: states.Action, admin: bool = False) -> None:
+def check(row: InstancesRow, action: actions.Action, admin: bool = False) -> None:
     """Whether ``action`` could begin on a server as this row has it; ``begin`` asks again.
 
     :raises InstanceIsLocked, InstanceNotReady, InstanceInvalidState:
     """
     locked = action.locked and row['locked'] and not admin
-    if locked or not action.allows(row['vm_state'], row['task_state']) or _needs_host(action) and row['host'] is None:
+    if locked or not action.allows(row['vm_state'], row['task_state']) or action.needs_host and row['host'] is None:
         _refuse(row, action, admin)
 
 
-def _needs_host(action: states.Action) -> bool:
-    """What a compute does needs one; a delete is done without where there is none."""
-    return action.host or action.method is not None and action.after != states.DELETED
-
-
-def _refuse(row: InstancesRow, action: states.Action, admin: bool) -> None:
+def _refuse(row: InstancesRow, action: actions.Action, admin: bool) -> None:
     """Raise why ``action`` cannot begin on this row."""
-    uuid, name = row['uuid'], action.event or action.name
+    uuid, name = row['uuid'], action.record
     if action.locked and row['locked'] and not admin:
         raise exception.InstanceIsLocked(instance_id=uuid)
     for attr, allowed in (('vm_state', action.vm_states), ('task_state', action.task_states)):
-        if allowed is not states.ANY and row[attr] not in allowed:
+        if allowed is not actions.ANY and row[attr] not in allowed:
             raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=row[attr])
-    if _needs_host(action) and row['host'] is None:
+    if action.needs_host and row['host'] is None:
         raise exception.InstanceNotReady(instance_id=uuid)
     raise exception.InstanceChanged(instance_id=uuid)       # it was refused, and is allowed by now

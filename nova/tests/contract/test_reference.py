@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from nova import actions
 from nova import conf as nova_conf
 from nova import policies
 from nova import states
@@ -53,14 +54,14 @@ def test_every_version_option_rule_and_action_is_there(pages):
             assert f'   * - ``{option.dest}``' in pages['options']
     for rule, *_ in (*policies.BASE_RULES, *policies.RULES):
         assert f'   * - ``{rule}``' in pages['policies']
-    for action in states.ACTIONS.values():
+    for action in actions.ACTIONS.values():
         assert f'   * - ``{action.name}``' in pages['states']
 
 
 def test_the_diagram_shows_every_change(pages):
     picture = pages['states']
     assert picture.count('<ellipse') == len(states.VM_STATES) - 1            # all but what is gone
-    changes = {(before, action.after) for action in (states.BUILD, *states.ACTIONS.values()) if action.vm_states
+    changes = {(before, action.after) for action in (actions.BUILD, *actions.ACTIONS.values()) if action.vm_states
                for before in action.vm_states if action.after not in (None, before, states.DELETED)}
     assert picture.count('<path d="M ') >= len(changes) > 10
 

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from nova import actions
 from nova import states
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import flavors
@@ -35,9 +36,9 @@ NOT_USERS = ('rule:context_is_admin', 'rule:service_or_admin')
 TASKS = (None, *sorted({task for name, task in vars(states).items()
                         if name.isupper() and isinstance(task, str) and task not in states.VM_STATES}
                        - {'os_compute_api:'}))
-ACTIONS = [action for action in states.ACTIONS.values() if action.name not in ('metadata', 'delete', 'softDelete')]
+ACTIONS = [action for action in actions.ACTIONS.values() if action.name not in ('metadata', 'delete', 'softDelete')]
 # what a client can ask for by itself; softDelete is a delete of a deployment that keeps deleted servers
-WALKED = [action for action in states.ACTIONS.values() if action.name != 'softDelete']
+WALKED = [action for action in actions.ACTIONS.values() if action.name != 'softDelete']
 VERSIONS = {'trigger_crash_dump': '2.17'}
 
 
@@ -115,13 +116,13 @@ def ask_volume(cloud, server_id, action, client):
 
 
 def test_the_walk_knows_all_tasks():
-    assert set(states.ACTIONS['reboot-hard'].task_states) <= set(TASKS) and len(TASKS) > 30
+    assert set(actions.ACTIONS['reboot-hard'].task_states) <= set(TASKS) and len(TASKS) > 30
 
 
 @pytest.mark.parametrize('action', WALKED, ids=lambda action: action.name)
 def test_answers_as_the_table_says(cloud, server_id, action):
     # the API looks at equality only, so that one task in a set stands for all the others of its kind
-    tasks = TASKS if action.task_states not in (states.ANY, states.IDLE) else TASKS[:6]
+    tasks = TASKS if action.task_states not in (actions.ANY, actions.IDLE) else TASKS[:6]
     for vm_state, task_state in itertools.product(states.VM_STATES, tasks):
         put(cloud, server_id, vm_state=vm_state, task_state=task_state)
         answer = ask(cloud, server_id, action)
@@ -153,7 +154,7 @@ def test_a_lock_stops_users_and_no_administrators(cloud, server_id, action):
     put(cloud, server_id, locked=False, locked_by=None)
 
 
-@pytest.mark.parametrize('action', [action for action in states.ACTIONS.values() if action.capability],
+@pytest.mark.parametrize('action', [action for action in actions.ACTIONS.values() if action.capability],
                          ids=lambda action: action.name)
 def test_what_the_driver_cannot_do_is_refused(cloud, server_id, action):
     put(cloud, server_id, vm_state=action.vm_states[0], task_state=None, host='plain', node='plain')

@@ -5,6 +5,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
 from nova import objects
 from nova import states
@@ -70,7 +71,7 @@ def rename(deployment, uuid):
 
 
 def delete(deployment, uuid):
-    write(deployment, uuid, lambda conn: tasks.begin(conn, deployment.ctx, uuid, states.ACTIONS['delete']))
+    write(deployment, uuid, lambda conn: tasks.begin(conn, deployment.ctx, uuid, actions.ACTIONS['delete']))
 
 
 def test_servers_go_to_the_cells_of_their_hosts(deployment):

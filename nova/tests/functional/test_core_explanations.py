@@ -2,6 +2,7 @@
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
 from nova import states
 from nova.db.servers import instance_actions
@@ -121,7 +122,7 @@ def test_a_rebuild(tmp_path):
     row = made.row(uuid)
     previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
     spec.image = {**core.IMAGE, 'id': rebuilding.BAD}
-    made.db.run(core.tasks.begin, made.ctx, uuid, states.ACTIONS['rebuild'], arguments={'previous': previous},
+    made.db.run(core.tasks.begin, made.ctx, uuid, actions.ACTIONS['rebuild'], arguments={'previous': previous},
                 values={'image_id': rebuilding.BAD})
     made.client['compute'].rebuild_instance(
         made.ctx, server='host1', instance=core.objects.Instance.from_row(made.row(uuid)), spec=spec,

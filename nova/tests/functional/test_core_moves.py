@@ -6,6 +6,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
 from nova import states
 from nova import utils
@@ -25,7 +26,7 @@ class Cloud(core.Cloud):
     """With what the API does to begin a move, its confirmation and its revert."""
 
     def move(self, uuid, flavor=None, send=True, **arguments):
-        action = states.ACTIONS['resize' if flavor else 'migrate']
+        action = actions.ACTIONS['resize' if flavor else 'migrate']
         kind = server_migrations.RESIZE if flavor else server_migrations.MIGRATION
 
         def begin(conn):
@@ -43,7 +44,7 @@ class Cloud(core.Cloud):
 
     def end(self, uuid, name):
         status = {'confirmResize': 'confirming', 'revertResize': 'reverting'}[name]
-        self.db.run(server_migrations.begin_end, self.ctx, uuid, states.ACTIONS[name], status)
+        self.db.run(server_migrations.begin_end, self.ctx, uuid, actions.ACTIONS[name], status)
         self.client['conductor'].continue_move(self.ctx, instance_uuid=uuid)
 
     def migration(self, number):

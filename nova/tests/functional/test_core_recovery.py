@@ -5,6 +5,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
 from nova import objects
 from nova import states
@@ -449,7 +450,7 @@ def test_what_the_reconciler_decides(row, up, old, what):
 
 def test_every_running_task_state_has_its_recovery():
     """What an action of the table sets, a restarted compute and the reconciler can take up."""
-    for action in states.ACTIONS.values():
+    for action in actions.ACTIONS.values():
         if action.running and action.method:
             assert action.running in recovery.AGAIN and action.running in reconciler.RUNNING, action.name
 

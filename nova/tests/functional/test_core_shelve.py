@@ -7,6 +7,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import exception
 from nova import objects
 from nova import states
@@ -535,7 +536,7 @@ def test_metadata_of_the_system_is_merged(cloud):
 
 def test_an_action_that_is_cancelled_leaves_no_trace(cloud):
     uuid = cloud.boot()
-    action = states.ACTIONS['shelve']
+    action = actions.ACTIONS['shelve']
     cloud.db.run(tasks.begin, cloud.ctx, uuid, action, {'image_id': IMAGE})
     cloud.db.run(tasks.cancel, cloud.ctx, uuid, action)
     with cloud.db.reader() as conn:

@@ -5,6 +5,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import context as nova_context
 from nova import exception
 from nova import states
@@ -173,7 +174,7 @@ def test_running_servers_are_moved_cold_where_the_driver_cannot_do_better(cloud)
 def migrate(cloud, uuid, source, dest):
     """A cold move of the user's own, which waits for its confirmation then."""
     with cloud.db.writer() as conn:
-        row = tasks.begin(conn, cloud.ctx, uuid, states.ACTIONS['migrate'])
+        row = tasks.begin(conn, cloud.ctx, uuid, actions.ACTIONS['migrate'])
         server_migrations.create(conn, cloud.ctx, row, 'migration', 'pre-migrating', arguments={
             'old_vm_state': 'active', 'host': dest, 'ignore': [source]})
     cloud.conductor.methods.continue_move(cloud.ctx, uuid)
@@ -276,7 +277,7 @@ def test_servers_that_go_meanwhile(cloud):
     cloud.settle()
     # the third is moved by somebody else: it is not ours to bring back
     with cloud.db.writer() as conn:
-        row = tasks.begin(conn, cloud.ctx, third, states.ACTIONS['os-migrateLive'])
+        row = tasks.begin(conn, cloud.ctx, third, actions.ACTIONS['os-migrateLive'])
         server_migrations.create(conn, cloud.ctx, row, 'live-migration', 'accepted', arguments={
             'host': 'outside', 'force': False, 'block_migration': None, 'disk_over_commit': False})
     cloud.conductor.methods.continue_live_migration(cloud.ctx, third)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from nova import actions
 from nova import notify
-from nova import states
 from nova.notify import events
 from nova.tests.functional import notifications
 
@@ -111,13 +111,10 @@ def test_states_are_those_of_the_moment(walk):
 
 def test_every_action_has_an_event():
     """Or stands among those that are told of in another way, with the reason."""
-    for action in states.ACTIONS.values():
-        name = action.event or action.name
-        known = (events.OF_ACTION, events.BESIDE, events.AT_ONCE, events.SILENT, events.BY_HOST)
-        assert any(name in rows or action.name in rows for rows in known), action.name
-    for rows in (events.OF_ACTION, events.BESIDE, events.AT_ONCE, events.TASKS):
-        for name in rows.values():
-            assert 'instance.' + name in events.EVENTS, name
+    for action in (actions.BUILD, *actions.ROWS):
+        names = {action.notification, action.on_request} - {None}
+        assert bool(names) != bool(action.silent), action.name
+        assert {'instance.' + name for name in names} <= events.EVENTS.keys(), action.name
 
 
 def test_every_task_of_a_host_has_an_event(walk):
@@ -126,8 +123,9 @@ def test_every_task_of_a_host_has_an_event(walk):
             'compute_finish_revert_resize'}             # by other rows, or not at all
     with walk.cloud.cell_db.reader() as conn:
         recorded = {row[0] for row in conn.exec_driver_sql('select distinct event from instance_action_events')}
-    beside = {'compute_' + name for name in events.BESIDE}
-    unknown = {name for name in recorded if name.startswith('compute_')} - told - beside - events.TASKS.keys()
+    background = {action.task_event for action in actions.ROWS if action.background}
+    unknown = {name for name in recorded if name.startswith('compute_')} - told - background
+    unknown -= actions.NOTIFICATION_OF_TASK.keys()
     assert not unknown
 
 

@@ -6,7 +6,7 @@ name something real. What the requests delete, disable or use up is made again f
 import random
 import re
 
-from nova import states
+from nova import actions
 
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl test'
 SERVERS = 10
@@ -107,7 +107,7 @@ class World:
     def parts(self, path, names):
         """{name: value} for the parts of a path that are known; a server is one that the action is allowed for."""
         found = {}
-        action = states.ACTIONS.get(path.partition('#')[2])
+        action = actions.ACTIONS.get(path.partition('#')[2])
         for position, name in enumerate(names):
             value = self._server_for(action) if action and not position else self.part(path, position)
             if value is not None:
