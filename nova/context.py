@@ -68,8 +68,7 @@ class RequestContext(context.RequestContext):
 
     oslo.log reads the context of the current thread, so that every line of a request carries its request id.
 
-    :ivar observer: who hears, by ``begun(ctx, action, before, row, about)``, of an action on a server that this caller
-        has begun: a notifier, or None
+    :ivar observer: a nova.notify.Notifier, which records the actions on servers that this caller begins, or None
     :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
         process in which the request came in
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel

@@ -17,7 +17,7 @@ def tell(req, name, row, **about):
     notifier = req.services.notifier
     if notifier.on and row is not None:
         for phase in events.EVENTS[name].phases:
-            notifier.tell(req.context, name, phase, row, **about)
+            notifier.publish(req.context, name, phase, row, **about)
 
 
 def told(req, **about):
@@ -49,7 +49,7 @@ def updated(req, cell, row, **about):
     attached = _tried(req, event_facts.read_attached, cell.db, row['uuid'], notifier)
     if attached is not None:
         about = {'old_state': row['vm_state'], 'old_task_state': row['task_state'], **about, **attached}
-        notifier.tell(req.context, 'instance.update', None, row, by=events.API, **about)
+        notifier.publish(req.context, 'instance.update', None, row, by=events.API, **about)
 
 
 def _tried(req, function, *args):

@@ -88,7 +88,7 @@ def _beside_ended(told):
     fault = {'code': 500, 'message': error, 'details': f'NovaException: {error}\n{told.args.get("traceback") or ""}'}
     if ERROR in events.EVENTS['instance.' + name].phases:
         told.tell(name, ERROR, told.args['host'], fault=fault, **_which(action))
-    told.notifier.tell(told.ctx, 'compute.exception', ERROR, payloads.failure(fault), told.args['host'])
+    told.notifier.publish(told.ctx, 'compute.exception', ERROR, payloads.failure(fault), told.args['host'])
 
 
 def _which(action):
@@ -254,7 +254,7 @@ def _audited(told):
     period = {'audit_period_beginning': begin, 'audit_period_ending': end}
     with told.source.cell_db.reader() as conn:
         for row in usage.on_host(conn, told.args['host'], begin, end):
-            told.notifier.tell(told.ctx, 'instance.exists', None, row, told.args['host'], period=period,
+            told.notifier.publish(told.ctx, 'instance.exists', None, row, told.args['host'], period=period,
                                **event_facts.attached(conn, row['uuid'], told.notifier))
 
 
@@ -271,7 +271,7 @@ def _reported(told):
     if told.first:
         with told.source.cell_db.reader() as conn:
             row = services.get(conn, told.result['uuid'])
-        told.notifier.tell(told.ctx, 'service.create', None, row, row['host'], row['binary'])
+        told.notifier.publish(told.ctx, 'service.create', None, row, row['host'], row['binary'])
 
 
 def _measured(told):
@@ -282,7 +282,7 @@ def _measured(told):
         known = {row['node']: row for row in compute_nodes.by_host(conn, told.args['host'])}
     for node in measured:
         row = {**known.get(node['node'], {}), **node, 'host': told.args['host']}
-        told.notifier.tell(told.ctx, 'metrics.update', None, row, told.args['host'])
+        told.notifier.publish(told.ctx, 'metrics.update', None, row, told.args['host'])
 
 
 # ---- rows --------------------------------------------------------------------

@@ -82,18 +82,18 @@ class Told:
                  **event_facts.read_attached(self.source.cell_db, self.uuid, self.notifier)}
         if self.migration is not None:
             about['new_flavor'] = self.migration['new_flavor']
-        self.notifier.tell(self.ctx, 'instance.' + name, phase, row, host, by, **about)
+        self.notifier.publish(self.ctx, 'instance.' + name, phase, row, host, by, **about)
 
     def failed(self, name, host, fault):
         """What a host was doing failed."""
         if name is not None and ERROR in events.EVENTS['instance.' + name].phases:
             self.tell(name, ERROR, host, fault=fault)
-        self.notifier.tell(self.ctx, 'compute.exception', ERROR, payloads.failure(fault), host)
+        self.notifier.publish(self.ctx, 'compute.exception', ERROR, payloads.failure(fault), host)
 
     def not_done(self, task, fault, state):
         """No host was found for it."""
         spec = self.source.specs.of([self.uuid]).get(self.uuid)
-        self.notifier.tell(self.ctx, 'compute_task.' + task, ERROR, {'uuid': self.uuid}, fault=fault, state=state,
+        self.notifier.publish(self.ctx, 'compute_task.' + task, ERROR, {'uuid': self.uuid}, fault=fault, state=state,
                            method=task, spec=spec and spec.as_dict())
 
     def states(self):

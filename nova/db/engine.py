@@ -28,6 +28,7 @@ from oslo_db.sqlalchemy import exc_filters
 from nova import exception
 from nova import utils
 from nova.db import errors
+from nova.runtime import commits
 from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
@@ -118,15 +119,21 @@ class Database:
         before has left.
         """
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
-            conn.info.pop(_AFTER, None)            # of a transaction that failed
-            yield conn
-            join = _joining.get()
-            if join is not None:
-                join(conn, self)
-            conn.commit()
+            after = conn.info[commits.AFTER] = []
+            try:
+                yield conn
+                join = _joining.get()
+                if join is not None:
+                    join(conn, self)
+                conn.commit()
+            except BaseException:
+                for _function, otherwise in after:
+                    if otherwise is not None:
+                        otherwise()
+                raise
             if not self.sqlite:
                 self._committed(conn.connection.dbapi_connection)
-            for function in conn.info.pop(_AFTER, ()):
+            for function, _otherwise in after:
                 function()
         self._ended['write'].inc()
 
@@ -289,12 +296,7 @@ def _frugal(engine: sa.Engine) -> Callable[..., Any]:
     return committed.add
 
 
-_AFTER = 'nova_after'            # in the info of a connection: functions to call once its transaction is committed
-
-
-def after_commit(conn: sa.Connection, function: Any) -> None:
-    """Call ``function()`` when the transaction of a writer() has been committed; never when it is not."""
-    conn.info.setdefault(_AFTER, []).append(function)
+after_commit = commits.after
 
 
 _BEGIN = 'nova_begin'            # in the info of an SQLite connection: the statement of its next begin

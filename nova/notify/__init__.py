@@ -1,18 +1,23 @@
-"""What happens is told to whoever listens: notifications over oslo.messaging, in the versioned and the older form.
+"""Notifications over oslo.messaging, in the versioned and the older form.
 
     notifier = notify.new(conf)
-    if notifier.on:
-        notifier.tell(ctx, 'instance.lock', None, row, host='host1')
+    with db.writer() as conn:
+        row = …
+        if notifier.on:
+            notifier.record(conn, ctx, 'instance.power_off', 'end', row, host='host1')
 
-Whoever tells goes on at once: a thread of the notifier's own sends, and waits for a broker that is away. What does not
-fit into its queue meanwhile is dropped and counted; so is what waits when the process ends. An event is sent at most
-once for what was told, and telling never fails.
+An event is recorded in the transaction that makes it true, with the row as that transaction leaves it, and queued after
+the commit; events of one server in the order of their commits. What is not committed in a transaction of its own is
+queued by ``publish``. A thread of the notifier renders and sends what is queued, and waits for a broker that is away.
+What does not fit into the queue meanwhile is dropped and counted; so is what waits when the process ends. An event is
+sent at most once in each form, and nothing fails because of it.
 
 Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and nothing is made, queued or
 read for it.
 """
 import atexit
 import collections
+import functools
 import logging
 import queue
 import sys
@@ -23,6 +28,9 @@ from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
 from nova.notify import payloads
+from nova.notify.event import By
+from nova.notify.event import Event
+from nova.runtime import commits
 from nova.runtime import concurrency
 from nova.runtime import metrics
 
@@ -31,7 +39,7 @@ LOG = logging.getLogger(__name__)
 QUEUE = 10_000            # events that wait for the broker
 LOG_S = 60                # between two lines about what was dropped
 LAST_S = 2                # what waits at the end has so long to leave
-IDLE_S = 5                # the thread ends when nothing was told for so long
+IDLE_S = 5                # the thread ends when nothing was queued for so long
 OFF_DRIVERS = ('', 'noop')
 # of the caller's context; never his token
 _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_domain_id', 'project_domain_id',
@@ -39,7 +47,7 @@ _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_do
 
 
 class Off:
-    """Tells nobody."""
+    """Sends nothing."""
 
     on = False
 
@@ -86,7 +94,7 @@ def _senders(conf):
 
 
 class _Caller(dict):
-    """What is told of a caller. Of a context oslo.messaging sends its redacted copy, of a plain dictionary nothing."""
+    """What is sent of a caller. Of a context oslo.messaging sends its redacted copy, of a plain dictionary nothing."""
 
     def redacted_copy(self):
         return dict(self)
@@ -110,75 +118,84 @@ class Notifier:
         self.host, self.binary = conf.host, binary
         self.counts = collections.Counter()
         self._senders = senders
+        self._order = commits.Order()
         self._waiting = queue.Queue(QUEUE)
         self._thread, self._lock = None, threading.Lock()
         self._stopped, self._logged = False, float('-inf')
 
-    def tell(self, ctx, name, phase, row, host=None, by=None, **about):
-        """Queue an event.
+    def record(self, conn, ctx, name, phase, row, host=None, by=None, action=None, server_uuid=None, **about):
+        """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
 
         :param name, phase: of a row of events.EVENTS
-        :param row: the columns of what it is of
+        :param row: the columns of the server, as the transaction leaves them; nobody changes them from now on
         :param host: that it happened on; None: this one
         :param by: binary in the publisher's id; None: the event's
+        :param action: name of the action that it belongs to
+        :param server_uuid: where the row is not the server's
         :param about: what payloads.Subject has beside the columns
         """
-        try:
-            event = events.EVENTS[name]
-            subject = payloads.Subject(ctx, row, about)
-            context = _Caller((key, getattr(ctx, key, None)) for key in _CONTEXT)
-            binary, host = by or event.by, host or self.host
-            if 'versioned' in self._senders:
-                self._put('versioned', context, f'{binary}:{host}', events.typed(name, phase), phase,
-                          payloads.build(event.payload, subject))
-            old = event.old_type(phase)
-            if 'unversioned' in self._senders and old:
-                self._put('unversioned', context, f'{binary.removeprefix("nova-")}.{host}', old, phase,
-                          legacy.build(event.payload, subject))
-        except Exception:
-            self.failed(f'{name} {phase or ""}')
+        event = Event(name, phase, server_uuid or row['uuid'], row, action, By(ctx, by, host), about)
+        self._order.add(conn, event.server_uuid, functools.partial(self._put, self._render, event))
 
-    def tell_audit(self, row):
+    def publish(self, ctx, name, phase, row, host=None, by=None, **about):
+        """Queue an event of what is committed, or never is; the parameters are those of ``record``."""
+        self._put(self._render, Event(name, phase, None, row, None, By(ctx, by, host), about))
+
+    def _render(self, event):
+        """[(form, context, publisher, event type, phase, payload)] of the messages of an event."""
+        row, ctx = events.EVENTS[event.name], event.by.ctx
+        subject = payloads.Subject(ctx, event.row, event.about)
+        context = _Caller((key, getattr(ctx, key, None)) for key in _CONTEXT)
+        binary, host = event.by.binary or row.by, event.by.host or self.host
+        messages = []
+        if 'versioned' in self._senders:
+            messages.append(('versioned', context, f'{binary}:{host}', events.typed(event.name, event.phase),
+                             event.phase, payloads.build(row.payload, subject)))
+        old = row.old_type(event.phase)
+        if 'unversioned' in self._senders and old:
+            messages.append(('unversioned', context, f'{binary.removeprefix("nova-")}.{host}', old, event.phase,
+                             legacy.build(row.payload, subject)))
+        return messages
+
+    def publish_audit(self, row):
         """Queue a record of the audit log as a CADF event: once, in the older form's queue where there is one.
 
         :param row: of the table audit_records
         """
-        self._tell_cadf(cadf.EVENT, lambda: cadf.event(row, self.host, self.binary), row['request_id'])
+        self._put(self._render_cadf, cadf.EVENT, row['request_id'], functools.partial(
+            cadf.event, row, self.host, self.binary))
 
-    def tell_seal(self, name, seal):
+    def publish_seal(self, name, seal):
         """The same of the newest seal of the audit log of a database."""
-        self._tell_cadf(cadf.SEALED, lambda: cadf.sealed(name, seal, self.host, self.binary), None)
+        self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
+            cadf.sealed, name, seal, self.host, self.binary))
 
-    def _tell_cadf(self, event_type, make, request_id):
-        try:
-            form = 'unversioned' if 'unversioned' in self._senders else 'versioned'
-            self._put(form, _Caller(request_id=request_id), f'{self.binary}:{self.host}', event_type, None, make())
-        except Exception:
-            self.failed(event_type)
+    def _render_cadf(self, event_type, request_id, make):
+        form = 'unversioned' if 'unversioned' in self._senders else 'versioned'
+        return [(form, _Caller(request_id=request_id), f'{self.binary}:{self.host}', event_type, None, make())]
 
-    def begun(self, ctx, action, before, row, about):
-        """An action on a server has begun, or is done at once: what tasks.begin calls for an observer.
+    def record_states(self, conn, ctx, before, row, **about):
+        """Record ``instance.update`` when the server's states have changed as far as is configured.
 
-        :param before, row: the server's columns
+        :param before: columns of the server before the transaction; None: it is not known, and nothing is recorded
         """
-        if action.on_request is not None:
-            self.tell(ctx, 'instance.' + action.on_request, None, row, **about)
-        if any(before[state] != row[state] for state in self.states):
-            self.tell(ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
-                      old_task_state=before['task_state'], **about)
+        if before is not None and any(before[state] != row[state] for state in self.states):
+            self.record(conn, ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
+                        old_task_state=before['task_state'], **about)
 
     def failed(self, what):
-        """Count and log an event that could not be made: what it is of goes on."""
+        """Count and log an event that could not be made; what it is about goes on."""
         self._count('failed')
-        LOG.exception('%s is not told.', what)
+        LOG.exception('There is no notification of %s.', what)
 
     def _count(self, result):
         self.counts[result] += 1
         metrics.NOTIFICATIONS.labels(result).inc()
 
-    def _put(self, *item):
+    def _put(self, render, *args):
+        """Queue what to render and send: a function that returns messages, and its arguments."""
         try:
-            self._waiting.put_nowait(item)
+            self._waiting.put_nowait((render, args))
             self._begin()
         except queue.Full:
             self._count('dropped')
@@ -186,6 +203,8 @@ class Notifier:
                 self._logged = time.monotonic()
                 LOG.error('Notifications are dropped, %d so far: %d wait for their broker.', self.counts['dropped'],
                           QUEUE)
+        except Exception:
+            self.failed(args[0])
 
     def _begin(self):
         """The thread begins with the first event: a process that forks before has none to lose."""
@@ -195,7 +214,7 @@ class Notifier:
                 self._thread = concurrency.spawn('notifications', self._send_all)
 
     def _idle(self):
-        """Whether the thread may end: who tells something from now on begins another one."""
+        """Whether the thread may end: what is queued from now on begins another one."""
         with self._lock:
             if not self._waiting.empty():
                 return False
@@ -211,15 +230,23 @@ class Notifier:
                 if self._idle():
                     return
                 continue
+            self._send_item(*item)
+            self._waiting.task_done()
+
+    def _send_item(self, render, args):
+        try:
+            messages = render(*args)
+        except Exception:
+            self.failed(args[0])
+            return
+        for message in messages:
             try:
-                self._send(*item)
+                self._send(*message)
             except Exception as error:
                 self._count('failed')
-                LOG.warning('%s could not be sent: %s', item[3], error)
+                LOG.warning('%s could not be sent: %s', message[3], error)
             else:
                 self._count('sent')
-            finally:
-                self._waiting.task_done()
 
     def _send(self, form, context, publisher, event_type, phase, payload):
         sender = self._senders[form].prepare(publisher_id=publisher)
@@ -227,7 +254,7 @@ class Notifier:
 
     @property
     def waiting(self):
-        """Events that were told and are not sent."""
+        """Events that were queued and are not sent."""
         return self._waiting.unfinished_tasks
 
     def stop(self, timeout=LAST_S):

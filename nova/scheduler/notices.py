@@ -14,7 +14,7 @@ def tell_with(manager, notifier):
 
 def _telling(notifier, function, ctx, spec, instance_uuids):
     row = spec.as_dict()
-    notifier.tell(ctx, _NAME, events.START, row)
+    notifier.publish(ctx, _NAME, events.START, row)
     selections = function(ctx, spec=spec, instance_uuids=instance_uuids)
-    notifier.tell(ctx, _NAME, events.END, row)
+    notifier.publish(ctx, _NAME, events.END, row)
     return selections

@@ -1,5 +1,4 @@
 """POST /servers/{id}/action: what actions.ACTIONS says, for the actions that a compute host carries out."""
-import dataclasses
 import functools
 import uuid
 
@@ -90,14 +89,9 @@ def ask_host(req, server_id, rule, feature, method, **arguments):
         raise exception.InstanceNotReady(instance_id=server_id) from None
 
 
-def on_host(action):
-    """The action; where a compute carries it out, only for a server that has a host."""
-    return dataclasses.replace(action, host=True) if action.method else action
-
-
 def begin(req, cell, server_id, action, arguments=None, values=None):
     """tasks.begin in a transaction of its own; the row as it is then."""
-    return cell.db.run(tasks.begin, req.context, server_id, on_host(action), arguments, values,
+    return cell.db.run(tasks.begin, req.context, server_id, action, arguments, values,
                        req.context.is_admin)
 
 

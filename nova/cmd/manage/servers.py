@@ -104,7 +104,7 @@ def _set_disabled(conf, host, binary, value):
         if rows:
             row = cell.db.run(services.update, rows[0]['id'], {'disabled': value, 'disabled_reason': None})
             if notifier.on:
-                notifier.tell(context.admin_context(), 'service.update', None, row, host, binary)
+                notifier.publish(context.admin_context(), 'service.update', None, row, host, binary)
             notifier.stop(TAKEN_S)
             return
     raise exception.ServiceNotFound(service_id=f'{binary} on {host}')

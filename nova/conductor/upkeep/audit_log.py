@@ -64,7 +64,7 @@ class AuditLog:
         self._exported_at[name] = time.monotonic()
         LOG.info('The audit log of database %s is sealed up to %s', name, seal)
         if self._notifier.on:
-            self._notifier.tell_seal(name, seal)
+            self._notifier.publish_seal(name, seal)
 
     def expire_audit_log(self) -> int:
         """Remove what was kept for as long as configured; return the number of records."""

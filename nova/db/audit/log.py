@@ -254,7 +254,7 @@ class Auditor:
                 record.ended(code, error)
                 told = self._record(record)
             if told and self._notifier.on:
-                self._notifier.tell_audit(record.row())
+                self._notifier.publish_audit(record.row())
         except Exception as problem:
             if isinstance(problem, cells.UNREACHABLE):
                 self._away_until = time.monotonic() + AWAY_S

@@ -1,12 +1,10 @@
 """What events of servers need from a cell's database beside the server's row."""
 from __future__ import annotations
 
-import functools
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from nova.db import engine
 from nova.db.servers import block_devices
 from nova.db.servers import history
 from nova.db.servers import instances
@@ -14,9 +12,10 @@ from nova.db.servers import shares
 from nova.db.tables.cell import instance_actions
 
 if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.db.tables.rows import InstancesRow
     from nova.actions import Action
+    from nova.context import RequestContext
+    from nova.db import engine
+    from nova.db.tables.rows import InstancesRow
 
 _OPEN = sa.select(*(instance_actions.c[name] for name in (
     'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(
@@ -37,10 +36,19 @@ def open_actions(conn: sa.Connection, uuid: str) -> list[dict[Any, Any]]:
     return [dict(found) for found in conn.execute(_OPEN, {'of_uuid': uuid}).mappings()]
 
 
-def begun(conn: sa.Connection, ctx: RequestContext, action: Action, before: InstancesRow, row: InstancesRow) -> None:
-    """The caller's observer hears of an action that has begun, once that is committed."""
-    about = attached(conn, row['uuid'], ctx.observer)
-    engine.after_commit(conn, functools.partial(ctx.observer.begun, ctx, action, before, row, about))
+def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, before: InstancesRow | None,
+                 row: InstancesRow) -> None:
+    """Let the caller's observer record that an action has begun, or is done at once.
+
+    :param before: the server's columns before, None where its states are not observed
+    """
+    observer = ctx.observer
+    if action.on_request is None and before is None:
+        return
+    about = attached(conn, row['uuid'], observer)
+    if action.on_request is not None:
+        observer.record(conn, ctx, 'instance.' + action.on_request, None, row, action=action.record, **about)
+    observer.record_states(conn, ctx, before, row, **about)
 
 
 def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, list[dict[str, Any]]]:

@@ -36,14 +36,15 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     values = dict(values or {})
     if action.running is not None:
         values['task_state'] = action.running
-    before = ctx.observer and instances.get(conn, uuid)
+    observer = ctx.observer
+    before = instances.get(conn, uuid) if observer is not None and observer.states else None
     row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
                             finished=action.running is None and not action.background)
-    if ctx.observer is not None:
-        event_facts.begun(conn, ctx, action, before, row)
+    if observer is not None:
+        event_facts.record_begun(conn, ctx, action, before, row)
     return row
 
 

@@ -55,9 +55,9 @@ def test_both_forms_arrive(broker):
     notifier = notify.new(conf)
     try:
         row = server_rows.row()
-        notifier.tell(CTX, 'instance.power_off', 'end', row, 'host1')
+        notifier.publish(CTX, 'instance.power_off', 'end', row, 'host1')
         fault = {'code': 500, 'message': 'no', 'details': ''}
-        notifier.tell(CTX, 'instance.reboot', 'error', row, 'host1', fault=fault)
+        notifier.publish(CTX, 'instance.reboot', 'error', row, 'host1', fault=fault)
         for topic, publisher, prefix in (('versioned_notifications', 'nova-compute:host1', 'instance'),
                                          ('notifications', 'compute.host1', 'compute.instance')):
             heard = dict((each[2], each) for each in (listeners[topic].heard.get(timeout=60) for _ in range(2)))
@@ -76,7 +76,7 @@ def test_a_broker_that_is_not_there_is_waited_for_and_holds_nobody_up(caplog):
     notifier = notify.new(configured(f'rabbit://nobody:x@127.0.0.1:{servers.free_port()}/'))
     began = time.monotonic()
     for _ in range(100):
-        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+        notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     assert time.monotonic() - began < 60           # it would be for good
     waiting.wait_for(lambda: 'retrying in' in caplog.text, 60, 'an attempt to fail')
     assert notifier.waiting == 100 and not notifier.counts['sent']

@@ -81,7 +81,7 @@ def test_forms(form, forms):
 
 def test_both_forms_of_one_event():
     notifier, senders = made()
-    notifier.tell(CTX, 'instance.reboot', events.ERROR, server_rows.row(), 'host9',
+    notifier.publish(CTX, 'instance.reboot', events.ERROR, server_rows.row(), 'host9',
                   fault={'code': 500, 'message': 'no', 'details': 'VirtError: no\n'})
     until(lambda: not notifier.waiting)
     level, publisher, event_type, ctx, payload = senders['versioned'].sent[0]
@@ -98,8 +98,8 @@ def test_both_forms_of_one_event():
 def test_an_event_that_the_older_form_has_at_the_end_alone():
     notifier, senders = made('unversioned')
     for phase in events.WITH_ERROR:
-        notifier.tell(CTX, 'instance.volume_attach', phase, server_rows.row(), volume_id='v')
-    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+        notifier.publish(CTX, 'instance.volume_attach', phase, server_rows.row(), volume_id='v')
+    notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     until(lambda: not notifier.waiting)
     assert [(each[2], each[4]['volume_id']) for each in senders['unversioned'].sent] == [
         ('compute.instance.volume.attach', 'v')]
@@ -111,7 +111,7 @@ def test_a_broker_that_is_away_holds_nobody_up(monkeypatch):
     senders['versioned'].gate.clear()
     began = time.monotonic()
     for _ in range(20):
-        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+        notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     assert time.monotonic() - began < 25             # the sender is held up for 30
     assert notifier.counts['dropped'] >= 14 and notifier.waiting <= 6        # one is in the sender's hands
     senders['versioned'].gate.set()
@@ -122,28 +122,29 @@ def test_a_broker_that_is_away_holds_nobody_up(monkeypatch):
 def test_a_sender_that_fails_is_counted_and_goes_on():
     notifier, senders = made('versioned')
     senders['versioned'].failure = RuntimeError('canary')
-    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     until(lambda: notifier.counts['failed'] == 1)
     senders['versioned'].failure = None
-    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     until(lambda: notifier.counts['sent'] == 1)
 
 
 def test_what_cannot_be_told_is_counted():
     notifier, _senders = made('versioned')
-    notifier.tell(CTX, 'instance.lock', None, {'uuid': 'a row without columns'})
-    notifier.tell(CTX, 'instance.unknown', None, server_rows.row())
+    notifier.publish(CTX, 'instance.lock', None, {'uuid': 'a row without columns'})
+    notifier.publish(CTX, 'instance.unknown', None, server_rows.row())
+    until(lambda: not notifier.waiting)
     assert notifier.counts == {'failed': 2}
 
 
 def test_stop_lets_out_what_waits():
     notifier, senders = made('versioned')
     for _ in range(10):
-        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+        notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     notifier.stop(20)
     assert len(senders['versioned'].sent) == 10
     senders['versioned'].gate.clear()
-    notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+    notifier.publish(CTX, 'instance.lock', None, server_rows.row())
     began = time.monotonic()
     notifier.stop(0.1)
     assert time.monotonic() - began < 25
@@ -168,7 +169,7 @@ def test_the_thread_ends_when_nothing_is_told_and_begins_again(monkeypatch):
     monkeypatch.setattr(notify, 'IDLE_S', 0.05)
     notifier, senders = made('versioned')
     for number in range(3):
-        notifier.tell(CTX, 'instance.lock', None, server_rows.row())
+        notifier.publish(CTX, 'instance.lock', None, server_rows.row())
         until(lambda: notifier.counts['sent'] == number + 1 and notifier._thread is None)
     until(lambda: not [thread for thread in threading.enumerate() if thread.name == 'notifications'
                        and thread.is_alive() and getattr(thread, '_target', None) == notifier._send_all])
@@ -181,7 +182,7 @@ def test_what_is_told_while_the_thread_ends_is_sent(monkeypatch):
 
     def work():
         for _ in range(50):
-            notifier.tell(CTX, 'instance.lock', None, row)
+            notifier.publish(CTX, 'instance.lock', None, row)
             time.sleep(0)
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
