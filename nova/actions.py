@@ -101,6 +101,7 @@ class Action:
     restart       what a compute does at its start with one that was interrupted; None: nothing, the reconciler does
     background    it takes a while and sets no task state: several may wait for the same server, and its record
                   stays open until it is done
+    task_name     name of its task where it is not that of ``method``
     notification  event of the server that its task begins and ends (nova/notify/events.py, without ``instance.``)
     on_request    event of the server that is sent when the API has begun it
     silent        why it has no event of its own
@@ -123,6 +124,7 @@ class Action:
     conductor: str | None = None
     restart: Restart | None = None
     background: bool = False
+    task_name: str = ''
     notification: str | None = None
     on_request: str | None = None
     silent: str = ''
@@ -140,8 +142,8 @@ class Action:
     @functools.cached_property
     def task_event(self) -> str:
         """Name of the event of its task on a host, in the action's record; '' where no host works on it."""
-        method = self.method or (self.restart.method if self.restart else '')
-        return 'compute_' + method if method else ''
+        name = self.task_name or self.method or (self.restart.method if self.restart else '')
+        return 'compute_' + name if name else ''
 
     @property
     def taken_in(self) -> tuple[str, ...]:
@@ -168,6 +170,7 @@ class Step:
     tasks         task states in which the host takes the server up
     started       task state that the host sets then (None: unchanged)
     notification  event of the server that it begins and ends
+    task_name     name of its task where it is not that of ``method``
     """
 
     method: str
@@ -175,13 +178,14 @@ class Step:
     tasks: tuple[str, ...]
     started: str | None = None
     notification: str | None = None
+    task_name: str = ''
     after: None = None
     on_failure: None = None
     keeps_stopped: bool = False
 
     @property
     def task_event(self) -> str:
-        return 'compute_' + self.method
+        return 'compute_' + (self.task_name or self.method)
 
     @property
     def taken_in(self) -> tuple[str, ...]:
@@ -201,6 +205,9 @@ TAKE_BACK = Step('finish_revert_resize', SOURCE, (states.RESIZE_REVERTING,))
 MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK)
 # task state -> the step that a server in it waits for; TAKE_BACK follows REVERT when the move's row says so
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
+
+# The guest leaves its source and, on the destination, has arrived: two tasks of one name.
+LIVE_MIGRATION = Step('live_migrate_instance', SOURCE, (states.MIGRATING,), task_name='live_migration')
 
 # ---- rows ---------------------------------------------------------------------
 _SNAPSHOTS = (ACTIVE, STOPPED, PAUSED, SUSPENDED)
@@ -245,7 +252,7 @@ ROWS = (
     # on its new host it is a rebuild, which a restart there leaves to a conductor
     Action('evacuate', (ACTIVE, STOPPED, ERROR), (states.REBUILDING,), _RULE + 'os-evacuate', after=ACTIVE,
            keeps_stopped=True, task_states=ANY, locked=False, host=True, conductor='continue_evacuation',
-           notification='rebuild', on_request='evacuate'),
+           task_name='rebuild_instance', notification='rebuild', on_request='evacuate'),
     Action('createImage', _SNAPSHOTS, (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, *_UPLOAD),
            _RULE + 'servers:create_image', started=states.IMAGE_SNAPSHOT, locked=False, capability='snapshot',
            method='snapshot_instance', notification='snapshot',
@@ -361,8 +368,6 @@ OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # records of actions that go on beside the main one of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
-# task states of an image that is made, or of a backup
-SNAPSHOT_TASKS = (*ACTIONS['createImage'].tasks, states.IMAGE_BACKUP)
 # task states in which a server waits for a conductor, or for the next message to a host
 WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.conductor for task in action.tasks))
 # event of a host's task -> notification that it begins and ends

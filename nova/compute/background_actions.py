@@ -12,6 +12,7 @@ import contextlib
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -81,11 +82,13 @@ def _end(host: Host, ctx: context.RequestContext, current: BackgroundAction, val
 class BackgroundActions:
     """Interrupted background actions.
 
-    :param take_up: {name of the action: callable(ctx, instance, **arguments) that repeats it or takes it back}
+    :param methods: {method name: callable(ctx, instance, **arguments)}: all that restarts of background actions name
     """
 
-    def __init__(self, host: Host, take_up: collections.abc.Mapping[str, typing.Callable[..., typing.Any]]) -> None:
-        self._host, self._take_up = host, take_up
+    def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]]) -> None:
+        self._host = host
+        self._take_up = {row.record: methods[row.restart.method]
+                         for row in actions.ROWS if row.background and row.restart}
 
     def take_up(self, ctx: context.RequestContext, instance: objects.Instance, action: str,
                 arguments: dict[str, typing.Any]) -> None:

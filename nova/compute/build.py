@@ -2,11 +2,11 @@
 import base64
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
-from nova import states
 from nova import utils
 from nova.compute import inventory
 from nova.compute import tasks
@@ -73,9 +73,7 @@ class Builder:
             if not fault['final']:
                 self._inventory.count_build(failed=True)
 
-        with tasks.task(host, ctx, instance, 'compute_build_instance', begin={'task_state': states.SPAWNING},
-                        running=(states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING,
-                                 states.SPAWNING), on_failure=give_up) as task:
+        with tasks.task(host, ctx, instance, actions.BUILD, give_up=give_up) as task:
             self._spawn(ctx, task.instance, spec, task)
         if task.ended:
             self._inventory.count_build(failed=False)
@@ -96,5 +94,4 @@ class Builder:
         devices = self._volumes.connect(ctx, server, spec)
         host.driver.spawn(task.ctx, server, spawn_request(host, task.ctx, server, spec, network_info, devices))
         self._volumes.complete(ctx, server, devices)
-        task.ends(vm_state=states.ACTIVE, power_state=host.driver.power_state(server),
-                  launched_at=utils.utcnow(), network_info=network_info)
+        task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow(), network_info=network_info)

@@ -1,6 +1,7 @@
 """Deleting servers: at once, or so that they can be restored for a while."""
 import contextlib
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -23,8 +24,7 @@ class Deletion:
 
     def _terminate(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_terminate_instance', running=(states.DELETING,),
-                        failed={'vm_state': states.ERROR}) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['delete']) as task:
             host.driver.destroy(ctx, task.instance, task.instance.network_info)
             host.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=None)
             task.ends_with(lambda: host.conductor.instance_destroyed(
@@ -38,22 +38,20 @@ class Deletion:
 
     def _soft_delete(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_soft_delete_instance',
-                        running=(states.SOFT_DELETING,)) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['softDelete']) as task:
             power_state = states.NOSTATE
             with contextlib.suppress(exception.GuestNotFound):       # there is nothing to switch off
                 if task.instance.vm_state == states.RESCUED:
                     host.driver.unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
                 host.driver.power_off(task.instance)
                 power_state = host.driver.power_state(task.instance)
-            task.ends(vm_state=states.SOFT_DELETED, power_state=power_state, deleted_at=utils.utcnow())
+            task.ends(power_state=power_state, deleted_at=utils.utcnow())
 
     def restore_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.queue.submit(instance.uuid, self._restore, ctx, instance)
 
     def _restore(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_restore_instance', running=(states.RESTORING,),
-                        failed={'vm_state': states.SOFT_DELETED}) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['restore']) as task:
             host.driver.power_on(ctx, task.instance, host.set_up_networks(ctx, task.instance))
-            task.ends(vm_state=states.ACTIVE, power_state=host.driver.power_state(task.instance), deleted_at=None)
+            task.ends(power_state=host.driver.power_state(task.instance), deleted_at=None)

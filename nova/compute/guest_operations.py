@@ -2,6 +2,7 @@
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -29,8 +30,7 @@ class GuestOperations:
     def _set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                             admin_password: str) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_set_admin_password',
-                        running=(states.UPDATING_PASSWORD,)) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword']) as task:
             host.driver.set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

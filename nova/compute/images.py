@@ -1,7 +1,9 @@
 """Images of servers, backups among them, and images that this host fetches before a server needs them."""
 import contextlib
+import dataclasses
 import logging
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -13,9 +15,9 @@ from nova.image.embedded import unfinished
 
 LOG = logging.getLogger(__name__)
 
-# of an image that is made, and of a backup
-TASKS = (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, states.IMAGE_BACKUP, states.IMAGE_PENDING_UPLOAD,
-         states.IMAGE_UPLOADING)
+# of an image that was being made, or of a backup
+ABANDON = dataclasses.replace(actions.ACTIONS['createImage'], started=None, restart=None, tasks=(
+    *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 
 
 def of_task(host: Host, task: tasks.Task) -> image_api.BoundImages:
@@ -40,8 +42,7 @@ class Snapshots:
 
     def _snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_snapshot_instance', running=(states.IMAGE_SNAPSHOT_PENDING,),
-                        begin={'task_state': states.IMAGE_SNAPSHOT}) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['createImage']) as task:
             task.undo(remove, host, task.ctx, image_id)
             if task.instance.image_id:
                 host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
@@ -57,7 +58,7 @@ class Snapshots:
     def _backup(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str, backup_type: str,
                 rotation: int) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_backup_instance', running=(states.IMAGE_BACKUP,)) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['createBackup']) as task:
             task.undo(remove, host, task.ctx, image_id)
             host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
             self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)
@@ -74,7 +75,7 @@ class Snapshots:
     def _abandon(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                  backup_type: str | None, rotation: int | None) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_snapshot_instance', running=TASKS) as task:
+        with tasks.task(host, ctx, instance, ABANDON) as task:
             if not image_id or not unfinished.remove(of_task(host, task), image_id):
                 raise exception.VirtError(operation='make the image',
                                           reason='the service was restarted meanwhile')

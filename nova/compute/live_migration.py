@@ -6,10 +6,10 @@ import logging
 import time
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
-from nova import states
 from nova.compute import notifications
 from nova.compute import queue
 from nova.compute import tasks
@@ -75,7 +75,7 @@ class LiveMigration:
             trace = faults.trace(error)
             end(faults.fault(error, details=trace), trace)
 
-        with tasks.task(host, ctx, instance, EVENT, running=(states.MIGRATING,), on_failure=failed) as task:
+        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
             vifs = host.network.setup_for_instance(ctx, instance=task.instance, host=host.name)
             host.driver.post_live_migration_at_destination(ctx, task.instance, vifs)
             task.ends(network_info=vifs, power_state=host.driver.power_state(task.instance))
@@ -126,7 +126,7 @@ class LiveMigration:
         def failed(task: tasks.Task, error: Exception) -> None:
             self._live_migration_failed(ctx, migration, error)
 
-        with tasks.task(host, ctx, instance, EVENT, running=(states.MIGRATING,), on_failure=failed) as task:
+        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
             server = task.instance
             try:
                 facts = host.conductor.prepare_live_migration(ctx, migration_id=migration.id)

@@ -86,20 +86,8 @@ class ComputeManager:
         self._evacuation = rebuild.Evacuation(host, volumes=volumes)
         self._resize = resize.Resize(host, volumes=volumes)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
-        # interrupted background actions: name of the action -> what repeats it, or takes it back
-        self._background = background_actions.BackgroundActions(host, take_up={
-            'attach_interface': ports.abandon_interface,
-            'detach_interface': ports.detach_interface,
-            'addFixedIp': ports.abandon_fixed_ip,
-            'removeFixedIp': ports.remove_fixed_ip,
-            'attach_volume': volumes.attach_volume,
-            'detach_volume': volumes.detach_volume,
-            'swap_volume': volumes.swap_volume,
-            'attach_share': shares.attach_share,
-            'detach_share': shares.detach_share,
-        })
 
-        self.methods = rpc_interface.Methods(interface.INTERFACE, {
+        methods = {
             'build_instance': builder.build_instance,
             'terminate_instance': deletions.terminate_instance,
             'soft_delete_instance': deletions.soft_delete_instance,
@@ -130,7 +118,6 @@ class ComputeManager:
             'delete_volume_snapshot': volume_snapshots.delete_volume_snapshot,
             'attach_share': shares.attach_share,
             'detach_share': shares.detach_share,
-            'take_up': self._background.take_up,
             'set_admin_password': guests.set_admin_password,
             'trigger_crash_dump': guests.trigger_crash_dump,
             'inject_network_info': guests.inject_network_info,
@@ -161,9 +148,13 @@ class ComputeManager:
             'set_host_maintenance': self._set_host_maintenance,
             'cache_images': image_cache.cache_images,
             'ping': self._ping,
-        })
+        }
+        restarts = {**methods, 'abandon_snapshot': snapshots.abandon_snapshot,
+                    'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip}
+        self._background = background_actions.BackgroundActions(host, restarts)
+        self.methods = rpc_interface.Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
         self.recovery = recovery.Recovery(
-            host, methods={**self.methods, 'abandon_snapshot': snapshots.abandon_snapshot}, builder=builder,
+            host, methods=restarts, builder=builder,
             power=power_operations, power_states=self.power_states, stray_guests=stray_guests)
 
     # ---- the life of the service

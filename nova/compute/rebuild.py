@@ -2,6 +2,7 @@
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -30,13 +31,10 @@ class Rebuild:
     def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
         """Repeated from the beginning after a crash: nothing of the old disks is needed."""
         host = self._host
-        failed: dict[str, typing.Any] = {}       # until the old disks go
-        running = (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING)
-        with tasks.task(host, ctx, instance, 'compute_rebuild_instance', running=running,
-                        begin={'task_state': states.REBUILDING}, failed=failed) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild']) as task:
             server = task.instance
-            host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
-            failed['vm_state'] = states.ERROR
+            with task.harmless():
+                host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
             host.driver.destroy(ctx, server, server.network_info)
             task.step(states.REBUILD_SPAWNING)
@@ -47,12 +45,10 @@ class Rebuild:
             vifs = host.set_up_networks(ctx, server)
             host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
             self._volumes.complete(ctx, server, devices)
-            after = states.ACTIVE
-            if server.vm_state == states.STOPPED:
+            if task.after == states.STOPPED:
                 host.driver.power_off(server)
-                after = states.STOPPED
-            task.ends(vm_state=after, power_state=host.driver.power_state(server), launched_at=utils.utcnow(),
-                      network_info=vifs, **({'system_metadata': {REIMAGE: None}} if image_id else {}))
+            task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow(), network_info=vifs,
+                      **({'system_metadata': {REIMAGE: None}} if image_id else {}))
 
 
 class Evacuation:
@@ -70,14 +66,13 @@ class Evacuation:
         """Repeated from the beginning after a crash."""
         host, volumes = self._host, self._volumes
 
-        def failed(task: tasks.Task, error: Exception) -> None:
+        def give_up(task: tasks.Task, error: Exception) -> None:
             trace = faults.trace(error)
             host.conductor.evacuation_failed(
                 ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace),
                 traceback=trace)
 
-        with tasks.task(host, ctx, instance, 'compute_rebuild_instance', running=(states.REBUILDING,),
-                        on_failure=failed) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['evacuate'], give_up=give_up) as task:
             server, request = task.instance, migration.arguments
             task.undo(host.network.setup_for_instance, ctx, instance=server, host=migration.source_compute)
             vifs = host.set_up_networks(ctx, server)
@@ -92,11 +87,10 @@ class Evacuation:
             else:
                 host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
             volumes.complete(ctx, server, devices)
-            after = states.ACTIVE
-            if request['leave_stopped'] or server.vm_state == states.STOPPED:
+            if request['leave_stopped'] or task.after == states.STOPPED:
                 host.driver.power_off(server)
-                after = states.STOPPED
-            task.ends(vm_state=after, power_state=host.driver.power_state(server), network_info=vifs)
+                task.ends(vm_state=states.STOPPED)
+            task.ends(power_state=host.driver.power_state(server), network_info=vifs)
             task.ends_with(lambda: host.conductor.evacuation_finished(
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
 

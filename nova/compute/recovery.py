@@ -5,50 +5,19 @@ import logging
 import time
 import typing
 
+from nova import actions
 from nova import context
 from nova import objects
 from nova import states
 from nova.compute import build
-from nova.compute import images
+from nova.compute import interface
 from nova.compute import power
 from nova.compute import power_states
-from nova.compute import shelve
 from nova.compute.host import Host
 
 LOG = logging.getLogger(__name__)
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-
-NEED_SPEC = frozenset({'rebuild_instance', 'unshelve_instance'})        # methods that take the request spec
-
-# task state -> (method, arguments when the action's row has none)
-AGAIN: dict[str, tuple[str, dict[str, typing.Any]]] = {
-    states.DELETING: ('terminate_instance', {}),
-    states.POWERING_ON: ('start_instance', {}),
-    states.POWERING_OFF: ('stop_instance', {'clean_shutdown': True}),
-    states.PAUSING: ('pause_instance', {}),
-    states.UNPAUSING: ('unpause_instance', {}),
-    states.SUSPENDING: ('suspend_instance', {}),
-    states.RESUMING: ('resume_instance', {}),
-    # a guest that was in the middle of a reboot is in an unknown state: power cycle
-    **{task: ('reboot_instance', {'reboot_type': 'SOFT'})
-       for task in (states.REBOOTING, states.REBOOT_PENDING, states.REBOOT_STARTED)},
-    **{task: ('reboot_instance', {'reboot_type': 'HARD'})
-       for task in (states.REBOOTING_HARD, states.REBOOT_PENDING_HARD, states.REBOOT_STARTED_HARD)},
-    **{task: ('rebuild_instance', {'preserve_ephemeral': False})
-       for task in (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING)},
-    **{task: ('abandon_snapshot', {'image_id': None, 'backup_type': None, 'rotation': None})
-       for task in images.TASKS},
-    states.RESCUING: ('rescue_instance', {'image_id': None, 'admin_password': None, 'clean_shutdown': False}),
-    states.UNRESCUING: ('unrescue_instance', {}),
-    **{task: ('shelve_instance', {'image_id': None, 'clean_shutdown': False}) for task in shelve.SHELVING},
-    states.SHELVING_OFFLOADING: ('shelve_offload_instance', {}),
-    states.UNSHELVING: ('unshelve_instance', {}),
-    states.MIGRATING: ('resume_live_migration', {}),
-    states.UPDATING_PASSWORD: ('set_admin_password', {'admin_password': None}),
-    states.SOFT_DELETING: ('soft_delete_instance', {}),
-    states.RESTORING: ('restore_instance', {}),
-}
 
 
 def boot_time() -> float:
@@ -67,7 +36,8 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
     if server.vm_state == states.BUILDING:
         return 'build'
     if server.task_state is not None:
-        return 'again' if server.task_state in AGAIN else None
+        action = actions.OF_TASK.get(server.task_state)
+        return 'again' if action is not None and action.restart is not None else None
     off = power_state in (None, states.SHUTDOWN, states.CRASHED)
     if server.vm_state == states.ACTIVE and off and booted_after:
         return 'start' if resume else 'align'
@@ -79,7 +49,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
 class Recovery:
     """Takes up tasks that a restart interrupted.
 
-    :param methods: {method name: callable(ctx, instance, **arguments)}: all that AGAIN names
+    :param methods: {method name: callable(ctx, instance, **arguments)}: all that restarts of actions name
     """
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],
@@ -123,11 +93,12 @@ class Recovery:
         if 'evacuation' in arguments:
             self._host.conductor.continue_evacuation(ctx, instance_uuid=server.uuid)
             return
-        method, defaults = AGAIN[server.task_state]
-        arguments = {name: arguments.get(name, value) for name, value in defaults.items()}
-        if method in NEED_SPEC:
+        restart = actions.OF_TASK[server.task_state].restart
+        arguments = {name: arguments.get(name, value) for name, value in restart.arguments.items()}
+        method = interface.INTERFACE.methods.get(restart.method)
+        if method is not None and 'spec' in method.arguments:
             arguments['spec'] = self._host.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
-        self._methods[method](ctx, server, **arguments)
+        self._methods[restart.method](ctx, server, **arguments)
 
     def _start(self, ctx: context.RequestContext, server: objects.Instance, arguments: dict) -> None:
         self._power.start_again(ctx, server)

@@ -1,10 +1,10 @@
 """Rescue: a server runs from another image for a while, to be repaired."""
 import contextlib
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
-from nova import states
 from nova import utils
 from nova.compute import tasks
 from nova.compute.host import Host
@@ -25,8 +25,7 @@ class Rescue:
                 admin_password: str | None, clean_shutdown: bool) -> None:
         """Repeated from the beginning after a crash: the rescue disk is made again."""
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_rescue_instance', running=(states.RESCUING,),
-                        failed={'vm_state': states.ERROR}) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['rescue']) as task:
             server = task.instance
             image = host.images.show(task.ctx, image_id)
             devices = host.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
@@ -34,15 +33,13 @@ class Rescue:
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             host.driver.rescue(task.ctx, server, networks, image, admin_password, devices)
-            task.ends(vm_state=states.RESCUED, power_state=host.driver.power_state(server),
-                      launched_at=utils.utcnow())
+            task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.queue.submit(instance.uuid, self._unrescue, ctx, instance)
 
     def _unrescue(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_unrescue_instance', running=(states.UNRESCUING,),
-                        failed={'vm_state': states.ERROR}) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['unrescue']) as task:
             host.driver.unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
-            task.ends(vm_state=states.ACTIVE, power_state=host.driver.power_state(task.instance))
+            task.ends(power_state=host.driver.power_state(task.instance))

@@ -7,6 +7,7 @@ server has gone on meanwhile, ends at its beginning.
 import contextlib
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import hooks
@@ -51,9 +52,7 @@ class Resize:
 
     def _send(self, ctx: context.RequestContext, instance: objects.Instance,
               migration: objects.Migration) -> None:
-        event = 'compute_resize_instance'
-        with self._step(ctx, instance, migration, event, (states.RESIZE_PREP, states.RESIZE_MIGRATING),
-                        begin={'task_state': states.RESIZE_MIGRATING}) as task:
+        with self._step(ctx, instance, migration, actions.SEND) as task:
             self._put_aside(ctx, task.instance, migration, task)
 
     @hooks.add_hook('resize_hook')
@@ -74,9 +73,7 @@ class Resize:
     def _finish(self, ctx: context.RequestContext, instance: objects.Instance,
                 migration: objects.Migration, spec: objects.RequestSpec) -> None:
         host = self._host
-        with self._step(ctx, instance, migration, 'compute_finish_resize',
-                        (states.RESIZE_MIGRATED, states.RESIZE_FINISH),
-                        begin={'task_state': states.RESIZE_FINISH}) as task:
+        with self._step(ctx, instance, migration, actions.FINISH) as task:
             server = task.instance
             task.undo(self._volumes.disconnect, ctx, server)
             task.undo(host.driver.drop_migrated, ctx, server, server.network_info)
@@ -98,8 +95,7 @@ class Resize:
     def _confirm(self, ctx: context.RequestContext, instance: objects.Instance,
                  migration: objects.Migration) -> None:
         host = self._host
-        with self._step(ctx, instance, migration, 'compute_confirm_resize', (states.RESIZE_CONFIRMING,),
-                        lives_on=migration.dest_compute) as task:
+        with self._step(ctx, instance, migration, actions.CONFIRM, lives_on=migration.dest_compute) as task:
             host.driver.confirm_migration(ctx, task.instance, task.instance.network_info)
             task.ends_with(lambda: host.conductor.move_confirmed(ctx, migration_id=migration.id, host=host.name))
 
@@ -111,7 +107,7 @@ class Resize:
     def _revert(self, ctx: context.RequestContext, instance: objects.Instance,
                 migration: objects.Migration) -> None:
         host = self._host
-        with self._step(ctx, instance, migration, 'compute_revert_resize', (states.RESIZE_REVERTING,)) as task:
+        with self._step(ctx, instance, migration, actions.REVERT) as task:
             host.driver.drop_migrated(ctx, task.instance, task.instance.network_info)
             self._volumes.disconnect(ctx, task.instance)
             task.ends_with(lambda: host.conductor.move_dropped(ctx, migration_id=migration.id, host=host.name))
@@ -124,8 +120,7 @@ class Resize:
     def _finish_revert(self, ctx: context.RequestContext, instance: objects.Instance,
                        migration: objects.Migration) -> None:
         host = self._host
-        with self._step(ctx, instance, migration, 'compute_finish_revert_resize',
-                        (states.RESIZE_REVERTING,)) as task:
+        with self._step(ctx, instance, migration, actions.TAKE_BACK) as task:
             server = task.instance
             networks = self._take_back(ctx, server, migration.arguments['old_vm_state'] == states.ACTIVE)
             power_state = host.driver.power_state(server)
@@ -139,15 +134,16 @@ class Resize:
 
     # ---- parts of steps ----
 
-    def _step(self, ctx: context.RequestContext, instance: objects.Instance, migration: objects.Migration, event: str,
-              running: tuple[str, ...], **more: typing.Any) -> contextlib.AbstractContextManager[tasks.Task]:
+    def _step(self, ctx: context.RequestContext, instance: objects.Instance, migration: objects.Migration,
+              step: actions.Step, lives_on: str | None = None) -> contextlib.AbstractContextManager[tasks.Task]:
         """The frame of a step: its failure is a conductor's to decide about."""
         host = self._host
 
-        def failed(task: tasks.Task, error: Exception) -> None:
+        def give_up(task: tasks.Task, error: Exception) -> None:
             fault = faults.fault(error, details=faults.trace(error))
-            host.conductor.move_failed(ctx, migration_id=migration.id, host=host.name, event=event, fault=fault)
-        return tasks.task(host, ctx, instance, event, running=running, on_failure=failed, **more)
+            host.conductor.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.task_event,
+                                       fault=fault)
+        return tasks.task(host, ctx, instance, step, give_up=give_up, lives_on=lives_on)
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
                    ) -> list[dict[str, typing.Any]]:

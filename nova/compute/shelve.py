@@ -2,6 +2,7 @@
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -19,7 +20,6 @@ from nova.objects.instance import SHELVED_IMAGE as IMAGE
 
 LOG = logging.getLogger(__name__)
 
-SHELVING = (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING)
 _STEPS = {states.IMAGE_PENDING_UPLOAD: states.SHELVING_IMAGE_PENDING_UPLOAD,
           states.IMAGE_UPLOADING: states.SHELVING_IMAGE_UPLOADING}
 
@@ -41,8 +41,7 @@ class Shelve:
         :param image_id: the image to fill; None for a server that boots from a volume, which leaves its host at once
         """
         host = self._host
-        with tasks.task(host, ctx, instance, 'compute_shelve_instance', running=SHELVING,
-                        begin={'task_state': states.SHELVING}) as task:
+        with tasks.task(host, ctx, instance, actions.ACTIONS['shelve']) as task:
             server = task.instance
             if image_id:
                 task.undo(images.remove, host, task.ctx, image_id)
@@ -54,7 +53,7 @@ class Shelve:
             host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
                 host.driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
-            shelved = {'vm_state': states.SHELVED, 'power_state': host.driver.power_state(server),
+            shelved = {'vm_state': task.after, 'power_state': host.driver.power_state(server),
                        'system_metadata': {IMAGE: image_id, SINCE: utils.utcnow().isoformat()}}
             if image_id and host.conf.shelved_offload_time:
                 task.ends(**shelved)
@@ -67,8 +66,7 @@ class Shelve:
         self._host.queue.submit(instance.uuid, self._offload, ctx, instance)
 
     def _offload(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        with tasks.task(self._host, ctx, instance, 'compute_shelve_offload_instance',
-                        running=(states.SHELVING_OFFLOADING,)) as task:
+        with tasks.task(self._host, ctx, instance, actions.ACTIONS['shelveOffload']) as task:
             self._leave_host(ctx, task)
 
     def _leave_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
@@ -77,7 +75,7 @@ class Shelve:
         host.driver.destroy(ctx, server, server.network_info)
         host.network.leave_host(ctx, instance_uuid=server.uuid, host=host.name)
         task.ends_with(lambda: host.conductor.leave_host(
-            ctx, instance_uuid=server.uuid, event='compute_shelve_offload_instance', host=host.name,
+            ctx, instance_uuid=server.uuid, event=actions.ACTIONS['shelveOffload'].task_event, host=host.name,
             task_state=states.SHELVING_OFFLOADING, fault=None))
 
     # ---- and back ----
@@ -91,17 +89,17 @@ class Shelve:
 
         Repeated after a crash: while the row says SHELVED_OFFLOADED the guest is made again.
         """
-        host, event = self._host, 'compute_unshelve_instance'
+        host, action = self._host, actions.ACTIONS['unshelve']
 
         def give_up(task: tasks.Task, error: Exception) -> None:
             if task.instance.vm_state != states.SHELVED_OFFLOADED:
-                task.failed(error, {})
+                task.failed(error)
                 return
             fault = faults.fault(error, details=faults.trace(error))
-            host.conductor.leave_host(ctx, instance_uuid=instance.uuid, event=event, host=host.name,
+            host.conductor.leave_host(ctx, instance_uuid=instance.uuid, event=action.task_event, host=host.name,
                                       task_state=states.UNSHELVING, fault=fault)
 
-        with tasks.task(host, ctx, instance, event, running=(states.UNSHELVING,), on_failure=give_up) as task:
+        with tasks.task(host, ctx, instance, action, give_up=give_up) as task:
             server = task.instance
             image_id = server.system_metadata.get(IMAGE)
             if server.vm_state == states.SHELVED_OFFLOADED:
@@ -113,11 +111,11 @@ class Shelve:
                 task.undo(host.driver.destroy, ctx, server, networks)
                 self._spawn_shelved(task, spec, image_id, networks)
             power_state = host.driver.power_state(server)
-            if server.vm_state != states.ACTIVE:
-                task.step(states.UNSHELVING, vm_state=states.ACTIVE, power_state=power_state,
+            if server.vm_state != task.after:
+                task.step(states.UNSHELVING, vm_state=task.after, power_state=power_state,
                           launched_at=utils.utcnow(), network_info=networks)
                 task.keep()
-                server.vm_state = states.ACTIVE
+                server.vm_state = task.after
             if image_id:
                 self._remove_shelved_image(task.ctx, server, image_id)
             task.ends(power_state=power_state, system_metadata={IMAGE: None, SINCE: None})

@@ -1,20 +1,23 @@
 """The frame around everything that is done to a server: begin, undo, end.
 
-    with tasks.task(host, ctx, instance, 'compute_stop_instance', running=(POWERING_OFF,)) as task:
+    with tasks.task(host, ctx, instance, actions.ACTIONS['os-stop']) as task:
         host.driver.power_off(task.instance)
-        task.ends(vm_state=STOPPED, power_state=SHUTDOWN)
+        task.ends(power_state=SHUTDOWN)
 
-``begin`` is a conditional write: a message that came twice or too late ends there. On success one conditional
-write sets what the task ends with; when a delete came meanwhile, or the body failed, the undo stack unwinds.
+The action's row says in which task states it begins, and which states it leaves behind. The beginning is a conditional
+write: a message that came twice or too late ends there. On success one conditional write sets what the task ends with;
+when a delete came meanwhile, or the body failed, the undo stack unwinds.
 """
 import collections.abc
 import contextlib
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
+from nova import states
 from nova.compute.host import Host
 from nova.objects import faults
 from nova.runtime import metrics
@@ -61,17 +64,25 @@ class Task(Undo):
 
     instance   the server as it was when the task began
     ctx        the context of the request, with what the task may do with images
+    after      vm state at the usual end, None: the server keeps its own
+    on_failure vm state when the body fails, None: the server keeps its own
     values     columns that the end sets
     ended      True once the end was written
     """
 
-    def __init__(self, host: Host, ctx: context.RequestContext, event: str, instance: objects.Instance,
-                 holds: collections.abc.Iterable[str | None]) -> None:
-        super().__init__(event, instance)
+    def __init__(self, host: Host, ctx: context.RequestContext, action: actions.Frame,
+                 instance: objects.Instance) -> None:
+        super().__init__(action.task_event, instance)
+        stays = action.keeps_stopped and instance.vm_state == states.STOPPED
+        self.after = states.STOPPED if stays else action.after
+        self.on_failure = action.on_failure
         self.ctx = ctx.granted(instance.image_grant if instance.obj_attr_is_set('image_grant') else None)
         self._host, self._ctx = host, ctx
-        self._holds = tuple(holds)           # task states in which the row is ours
+        # task states in which the row is ours
+        self._holds = action.taken_in if action.started is None else (action.started,)
         self.values: dict[str, typing.Any] = {'task_state': None}
+        if self.after is not None:
+            self.values['vm_state'] = self.after
         self.ended = False
         self._finish: typing.Callable[[], typing.Any] = self._write_end
 
@@ -98,9 +109,17 @@ class Task(Undo):
         self._finish()
         self.ended = True
 
-    def failed(self, error: Exception, values: dict[str, typing.Any]) -> None:
-        """Record a failure: task state None, the columns of ``values``, fault and event."""
+    @contextlib.contextmanager
+    def harmless(self) -> collections.abc.Iterator[None]:
+        """A block that may fail and leaves the server's vm state as it is."""
+        on_failure, self.on_failure = self.on_failure, None
+        yield
+        self.on_failure = on_failure
+
+    def failed(self, error: Exception) -> None:
+        """Record a failure: task state None, the vm state of ``on_failure``, fault and event."""
         fault = faults.fault(error, details=faults.trace(error))
+        values = {} if self.on_failure is None else {'vm_state': self.on_failure}
         self._write({'task_state': None, **values}, fault, fault['details'])
 
     def _write_end(self) -> None:
@@ -117,25 +136,23 @@ class Task(Undo):
 
 
 @contextlib.contextmanager
-def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, event: str, *,
-         running: collections.abc.Iterable[str | None], begin: dict[str, typing.Any] | None = None,
-         failed: dict[str, typing.Any] | None = None, lives_on: str | None = None,
-         on_failure: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
+def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, action: actions.Frame, *,
+         lives_on: str | None = None,
+         give_up: typing.Callable[[Task, Exception], None] | None = None) -> collections.abc.Iterator[Task]:
     """Frame a task; see the module's docstring.
 
-    :param running: task states in which the server waits for, or is in, this task
-    :param begin: columns to set at the beginning
-    :param failed: columns to set when the body fails, besides the task state, the fault and the event
-    :param on_failure: called with (task, error) instead of that
+    :param action: row of the action, or of the step of one
+    :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
     :param lives_on: the server's host where it is another one; such a task ends with a write of its own
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
-    begin = begin or {}
+    event = action.task_event
     row = host.conductor.begin_task(
         ctx, instance_uuid=instance.uuid, event=event, owner=f'compute:{host.name}',
-        deadline_s=host.conf.conductor.task_deadline, values=begin,
-        expect={'task_state': list(running), 'host': [lives_on or host.name]})
-    current = Task(host, ctx, event, row, (begin['task_state'],) if 'task_state' in begin else running)
+        deadline_s=host.conf.conductor.task_deadline,
+        values={} if action.started is None else {'task_state': action.started},
+        expect={'task_state': list(action.taken_in), 'host': [lives_on or host.name]})
+    current = Task(host, ctx, action, row)
     with metrics.Run(event, 'overtaken') as run:
         try:
             yield current
@@ -147,10 +164,10 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ev
                         exc_info=not isinstance(error, exception.NovaException))
             run.result = 'error'
             current.unwind()
-            if on_failure is not None:
-                on_failure(current, error)
+            if give_up is not None:
+                give_up(current, error)
             else:
-                current.failed(error, failed or {})
+                current.failed(error)
         else:
             try:
                 current.end()

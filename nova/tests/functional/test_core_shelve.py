@@ -12,7 +12,6 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
-from nova.compute.shelve import SHELVING
 from nova.conductor.upkeep import reconciler
 from nova.db.servers import console_tokens
 from nova.db.servers import instance_actions
@@ -180,7 +179,7 @@ def test_a_server_whose_image_is_not_known_is_not_destroyed(cloud):
 def test_killed_while_shelving(cloud, operation):
     uuid = cloud.boot()
     host = kill_in(cloud, operation, lambda: shelve(cloud, uuid, settle=False), cloud.row(uuid)['host'])
-    assert cloud.row(uuid)['task_state'] in (*SHELVING, states.SHELVING_OFFLOADING)
+    assert cloud.row(uuid)['task_state'] in (*actions.ACTIONS['shelve'].tasks, states.SHELVING_OFFLOADING)
     cloud.start_compute(host)
     cloud.settle()
     assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None) and cloud.images.data[IMAGE]
