@@ -1,6 +1,6 @@
 """Notifications of the API: what it does by itself, after it is committed. No operation fails because of them.
 
-What begins a task is told where the task begins, by a conductor; see conductor/notices.py.
+What begins a task is recorded where the task begins: by tasks.begin, then by a conductor; see conductor/events.py.
 """
 from nova import exception
 from nova.db.servers import event_facts

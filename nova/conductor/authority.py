@@ -7,6 +7,7 @@ row are for other services. Where a check says that the method's own statements 
 import collections.abc
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import states
@@ -282,7 +283,7 @@ class Facts:
         row = call.move.row
         with self._cell_db.reader() as conn:
             server = instances.get_many(conn, [row['instance_uuid']]).get(row['instance_uuid'])
-        if server is None or server['task_state'] not in cold.STEPS:
+        if server is None or server['task_state'] not in actions.STEP_OF_TASK:
             return None
         return cold.next_step(server['task_state'], row)
 

@@ -3,8 +3,8 @@ import collections.abc
 import typing
 
 from nova.conductor import authority
+from nova.conductor import events
 from nova.conductor import interface
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.hosts import enrolment
 from nova.conductor.hosts import heartbeats
@@ -52,24 +52,24 @@ class ConductorManager:
     def __init__(self, services: CellServices) -> None:
         self.services = services
         self.specs = specs.RequestSpecs(services)
-        self.notices = notices.Notices(services, self.specs)
+        self.events = events.Events(services)
 
         # ---- servers
         self.grants = image_grants.ImageGrants(services)
         self.rebuilds = rebuilds.Rebuilds(services, self.specs, self.grants)
-        self.tasks = tasks.Tasks(services, self.notices, self.grants, self.rebuilds)
+        self.tasks = tasks.Tasks(services, self.events, self.grants, self.rebuilds)
         self.volumes = volumes.Volumes(services, self.grants)
         self.shares = shares.Shares(services)
-        self.builds = builds.Builds(services, self.notices, self.specs, self.volumes)
-        self.shelving = shelving.Shelving(services, self.notices, self.specs, self.tasks, self.volumes)
+        self.builds = builds.Builds(services, self.events, self.specs, self.volumes)
+        self.shelving = shelving.Shelving(services, self.events, self.specs, self.tasks, self.volumes)
 
         # ---- moves
-        self.moves = cold.ColdMoves(services, self.notices, self.specs)
+        self.moves = cold.ColdMoves(services, self.events, self.specs)
         self.confirmation = confirmation.Confirmation(services, self.moves)
-        self.live = live.LiveMigrations(services, self.notices, self.specs, self.tasks, self.volumes)
-        self.evacuations = evacuation.Evacuations(services, self.notices, self.specs)
+        self.live = live.LiveMigrations(services, self.events, self.specs, self.tasks, self.volumes)
+        self.evacuations = evacuation.Evacuations(services, self.events, self.specs)
         self.maintenance = maintenance.Maintenance(services, self.moves, self.live)
-        self.deletion = deletion.Deletion(services, self.notices, self.volumes, self.shares, self.grants, self.moves)
+        self.deletion = deletion.Deletion(services, self.events, self.volumes, self.shares, self.grants, self.moves)
 
         # ---- upkeep
         self.claim_check = usage_checks.ClaimCheck(services)
@@ -88,9 +88,9 @@ class ConductorManager:
         # ---- hosts
         self.heartbeats = heartbeats.Heartbeats(services.cell_db, services.conf, self.reconciler.messages_lost)
         self.power_states = power_states.PowerStates(services.cell_db)
-        self.registration = registration.Registration(services, self.notices, self.heartbeats)
-        self.inventory = inventory.Inventory(services, self.notices, self.power_states)
-        self.usage_audit = usage_audit.UsageAudit(services, self.notices)
+        self.registration = registration.Registration(services, self.heartbeats)
+        self.inventory = inventory.Inventory(services, self.power_states)
+        self.usage_audit = usage_audit.UsageAudit(services)
         self.enrolment = enrolment.Enrolment(services)
 
         self.methods = self._methods()
@@ -141,7 +141,7 @@ class ConductorManager:
             'service_alive': registration.service_alive,
             'enroll_host': self.enrolment.enroll_host,
             'audit_instance_usage': self.usage_audit.audit_instance_usage,
-            'notify': self.notices.notify,
+            'notify': self.events.notify,
             'object_backport': upgrade.object_backport,
         })
 

@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 
+from nova import context as nova_context
 from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
@@ -138,8 +139,12 @@ class Notifier:
         self._order.add(conn, event.server_uuid, functools.partial(self._put, self._render, event))
 
     def publish(self, ctx, name, phase, row, host=None, by=None, **about):
-        """Queue an event of what is committed, or never is; the parameters are those of ``record``."""
-        self._put(self._render, Event(name, phase, None, row, None, By(ctx, by, host), about))
+        """Queue an event of what is committed, or never is; the parameters are those of ``record``.
+
+        :param ctx: None: the service does it by itself
+        """
+        by_whom = By(ctx or nova_context.admin_context(), by, host)
+        self._put(self._render, Event(name, phase, None, row, None, by_whom, about))
 
     def _render(self, event):
         """[(form, context, publisher, event type, phase, payload)] of the messages of an event."""
@@ -175,13 +180,15 @@ class Notifier:
         return [(form, _Caller(request_id=request_id), f'{self.binary}:{self.host}', event_type, None, make())]
 
     def record_states(self, conn, ctx, before, row, **about):
-        """Record ``instance.update`` when the server's states have changed as far as is configured.
+        """Record ``instance.update`` when the server's states have changed as far as is configured; whether they have.
 
         :param before: columns of the server before the transaction; None: it is not known, and nothing is recorded
         """
-        if before is not None and any(before[state] != row[state] for state in self.states):
+        changed = before is not None and any(before[state] != row[state] for state in self.states)
+        if changed:
             self.record(conn, ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
                         old_task_state=before['task_state'], **about)
+        return changed
 
     def failed(self, what):
         """Count and log an event that could not be made; what it is about goes on."""

@@ -1,12 +1,14 @@
 """What hosts report of themselves and their guests, and what they read of their servers."""
+import functools
 import typing
 
 from nova import objects
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
 from nova.conductor.hosts.power_states import PowerStates
+from nova.db import engine
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
@@ -20,12 +22,20 @@ from nova.db.servers import instances
 class Inventory:
     """Keeps account of hosts; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, power_states: PowerStates) -> None:
-        self._cell_db, self.notices, self._power_states = services.cell_db, notices, power_states
+    def __init__(self, services: CellServices, power_states: PowerStates) -> None:
+        self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
 
-    @notices.observed
     def report_nodes(self, ctx: Context, host: str, nodes: list[Row]) -> None:
-        self._cell_db.run(compute_nodes.report, host, nodes)
+        measured = [node for node in nodes if node.get('metrics')] if self._notifier.on else []
+
+        def write(conn: Connection) -> None:
+            compute_nodes.report(conn, host, nodes)
+            known = {row['node']: row for row in compute_nodes.by_host(conn, host)} if measured else {}
+            for node in measured:
+                row = {**known[node['node']], **node, 'host': host}
+                engine.after_commit(conn, functools.partial(
+                    self._notifier.publish, ctx, 'metrics.update', None, row, host))
+        self._cell_db.run(write)
 
     def report_power_states(self, ctx: Context | None, host: str, states: dict[str, int]) -> None:
         self._power_states.report(host, states)

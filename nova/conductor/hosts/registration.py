@@ -1,12 +1,14 @@
 """Services that report: their rows, their heartbeats, and the cell of a compute host."""
+import collections.abc
 import typing
 
 from nova import exception
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
 from nova.conductor.hosts.heartbeats import Heartbeats
+from nova.db import engine
 from nova.db.cells import rows as cell_rows
 from nova.db.services import heartbeats as heartbeats_db
 from nova.db.services import services as services_db
@@ -15,19 +17,18 @@ from nova.db.services import services as services_db
 class Registration:
     """Registers services; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, heartbeats: Heartbeats) -> None:
+    def __init__(self, services: CellServices, heartbeats: Heartbeats) -> None:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
-        self.notices, self._heartbeats = notices, heartbeats
+        self._heartbeats = heartbeats
+        self._reported: set[tuple[str, str]] = set()         # (host, binary) whose rows are there
 
-    @notices.observed
     def report_service(self, ctx: Context | None, host: str, binary: str, topic: str,
                        version: int) -> dict[str, typing.Any]:
         self._heartbeats.resume()
-        row = self._cell_db.run(services_db.report, host, binary, topic, self._zone(topic), version)
-        return self._answer(row)
+        return self._answer(self._write(ctx, host, binary, lambda conn: services_db.report(
+            conn, host, binary, topic, self._zone(topic), version)))
 
-    @notices.observed
     def register_service(self, ctx: Context, host: str, binary: str, topic: str, version: int,
                          identity: str) -> dict[str, typing.Any]:
         if topic == 'compute':
@@ -35,9 +36,26 @@ class Registration:
         with self._cell_db.reader() as conn:
             row = heartbeats_db.registered(conn, host, binary, version, identity)
         if row is None:
-            row = self._cell_db.run(heartbeats_db.register, host, binary, topic, self._zone(topic), version, identity,
-                                    self._conf.service_down_time)
+            row = self._write(ctx, host, binary, lambda conn: heartbeats_db.register(
+                conn, host, binary, topic, self._zone(topic), version, identity, self._conf.service_down_time))
         return self._answer(row)
+
+    def _write(self, ctx: Context | None, host: str, binary: str,
+               report: collections.abc.Callable[[Connection], Row]) -> Row:
+        """Run ``report(conn)``, which returns the row of a service; the first one is an event."""
+        notifier = self._services.notifier
+
+        def write(conn: Connection) -> Row:
+            first = (notifier.on and (host, binary) not in self._reported
+                     and not services_db.list(conn, host=host, binary=binary))
+            row = report(conn)
+            if first:
+                engine.after_commit(conn, lambda: notifier.publish(
+                    ctx, 'service.create', None, row, host, binary))
+            return row
+        row = self._cell_db.run(write)
+        self._reported.add((host, binary))
+        return row
 
     def service_alive(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
         self._heartbeats.add(host, binary, topic, version, self._zone(topic), identity)

@@ -4,10 +4,10 @@ import logging
 import time
 
 from nova import utils
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
 from nova.conf import audit_period
+from nova.db.servers import event_facts
 from nova.db.servers import usage
 from nova.db.services import task_log
 
@@ -19,10 +19,9 @@ STALE = datetime.timedelta(hours=1)          # an audit that runs for so long ha
 class UsageAudit:
     """Audits usage."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices) -> None:
-        self._conf, self._cell_db, self.notices = services.conf, services.cell_db, notices
+    def __init__(self, services: CellServices) -> None:
+        self._conf, self._cell_db, self._notifier = services.conf, services.cell_db, services.notifier
 
-    @notices.observed
     def audit_instance_usage(self, ctx: Context, host: str) -> bool:
         """See interface.py."""
         now = utils.utcnow()
@@ -39,7 +38,20 @@ class UsageAudit:
         message = (f'Instance usage audit ran for host {host}, {items} instances in '
                    f'{time.monotonic() - started:.2f} seconds.')
         self._cell_db.run(task_log.end, host, period, items, errors, message)
+        if self._notifier.on:
+            self._publish(ctx, host, period)
         days = self._conf.conductor.deleted_servers_kept_days
         if days:
             self._cell_db.run(task_log.expire, min(now - datetime.timedelta(days=days), period[0]))
         return True
+
+    def _publish(self, ctx: Context, host: str, period: tuple[datetime.datetime, datetime.datetime]) -> None:
+        """Publish every server of the host in a period that has ended."""
+        about = dict(zip(('audit_period_beginning', 'audit_period_ending'), period, strict=True))
+        try:
+            with self._cell_db.reader() as conn:
+                for row in usage.on_host(conn, host, *period):
+                    self._notifier.publish(ctx, 'instance.exists', None, row, host, period=about,
+                                           **event_facts.attached(conn, row['uuid'], self._notifier))
+        except Exception:
+            self._notifier.failed(f'the servers of host {host}')

@@ -16,16 +16,18 @@ for every caller: the API that began it, a host that has started again, or the r
 import logging
 import typing
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
 from nova import states
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
+from nova.conductor.events import Change
+from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import quotas
@@ -33,53 +35,46 @@ from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.notify.events import END
+from nova.notify.events import ERROR
+from nova.notify.events import START
 from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
-# task state -> what is to be done: the method of a compute, and the end of the move where that host is
-_SENDING = ('resize_instance', 'source_compute')
-_FINISHING = ('finish_resize', 'dest_compute')
-STEPS = {
-    states.RESIZE_PREP: ('prep_resize', 'dest_compute'),
-    states.RESIZE_MIGRATING: _SENDING,
-    states.RESIZE_MIGRATED: _FINISHING,
-    states.RESIZE_FINISH: _FINISHING,
-    states.RESIZE_CONFIRMING: ('confirm_resize', 'source_compute'),
-    states.RESIZE_REVERTING: ('revert_resize', 'dest_compute'),
-}
-_TAKING_BACK = ('finish_revert_resize', 'source_compute')
 _FAULT = ('code', 'message', 'details', 'created')
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
 
 
 def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
-    """(method of a compute, its host) that a server in this task state waits for; None: the choice of a destination.
+    """Return (method of a compute, its host) that a server in this task state waits for.
+
+    None: it waits for the choice of a destination.
 
     :param migration: its open move
     """
     if task_state == states.RESIZE_PREP and migration['held_host'] is None:
         return None
-    method, end = STEPS[task_state]
-    if task_state == states.RESIZE_REVERTING and not migration['swapped']:
-        method, end = _TAKING_BACK
-    return method, migration[end]
+    step = actions.STEP_OF_TASK[task_state]
+    if step is actions.REVERT and not migration['swapped']:
+        step = actions.TAKE_BACK
+    return _step_of(step, migration)
 
 
 class ColdMoves:
     """Moves servers; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs) -> None:
+    def __init__(self, services: CellServices, events: Events, specs: RequestSpecs) -> None:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
-        self.notices, self._specs = notices, specs
+        self._events, self._specs = events, specs
 
     def continue_move(self, ctx: Context, instance_uuid: str) -> None:
         """Send what the server of a cold move waits for; nothing when it waits for nothing."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = server_migrations.open_of_many(conn, [instance_uuid]).get(instance_uuid)
-        if row is None or migration is None or row['task_state'] not in STEPS:
+        if row is None or migration is None or row['task_state'] not in actions.STEP_OF_TASK:
             return
         if migration['migration_type'] not in server_migrations.COLD:
             return
@@ -98,7 +93,7 @@ class ColdMoves:
             gone = history.deleted(conn, [uuid for uuid in kept if uuid not in rows])
         for move in moves:
             row = rows.get(move['instance_uuid'])
-            if row is None or row['task_state'] not in STEPS:
+            if row is None or row['task_state'] not in actions.STEP_OF_TASK:
                 continue
             try:
                 self.continue_move(context.on_behalf_of(move), row['uuid'])
@@ -136,19 +131,21 @@ class ColdMoves:
                 migration = server_migrations.get(conn, migration['id'])
             self._send_step(ctx, row, migration, 'prep_resize', migration['dest_compute'])
 
-    @notices.observed
     def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
         """The destination cannot take it: try the next one."""
         def write(conn: Connection) -> tuple[Row, int] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if migration['status'] != 'pre-migrating' or migration['held_host'] != host:
                 return None
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
             tried = [*migration['arguments'].get('tried', ()), host]
             server_migrations.release(conn, migration_id)
             server_migrations.update(conn, migration_id, {
                 'arguments': {**migration['arguments'], 'tried': tried, 'refusal': _plain(fault)}})
             instance_actions.add_event(conn, migration['instance_uuid'], 'compute_prep_resize', host=host,
                                        error=fault['message'], traceback=fault['details'])
+            if change:
+                change.record('resize', ERROR, instances.get(conn, migration['instance_uuid']), host, fault=fault)
             return migration, len(tried)
         found = self._cell_db.run(write)
         if found is None:
@@ -159,24 +156,26 @@ class ColdMoves:
         else:
             self.continue_move(ctx, migration['instance_uuid'])
 
-    @notices.observed
     def move_accepted(self, ctx: Context, migration_id: int, host: str) -> None:
         """The destination can take it: the source begins."""
         def write(conn: Connection) -> tuple[Row | None, Row | None]:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
                     'status': ['pre-migrating', 'migrating'], 'held_host': host, 'swapped': False}):
+                row = instances.get(conn, migration['instance_uuid'])
                 if migration['status'] == 'pre-migrating':
-                    instance_actions.add_event(conn, migration['instance_uuid'], 'compute_prep_resize', host=host)
-                return migration, instances.get(conn, migration['instance_uuid'])
+                    change = self._events.of(conn, ctx, row['uuid'], migration)
+                    instance_actions.add_event(conn, row['uuid'], 'compute_prep_resize', host=host)
+                    if change:
+                        change.record('resize_prep', END, row, host)
+                return migration, row
             return None, None
         migration, row = self._cell_db.run(write)
         if migration is not None:
-            self._send_step(ctx, row, migration, *_step_of(_SENDING, migration))
+            self._send_step(ctx, row, migration, *_step_of(actions.SEND, migration))
 
     # ---- the server moves ----
 
-    @notices.observed
     def move_sent(self, ctx: Context, migration_id: int, host: str, guest: dict[str, typing.Any]) -> None:
         """The source has put the guest aside: from here on the server is the destination's."""
         def write(conn: Connection) -> tuple[Row | None, Row]:
@@ -185,18 +184,20 @@ class ColdMoves:
                 return instances.get(conn, migration['instance_uuid']), migration        # a repeated call
             if migration['status'] in _SENT:
                 return None, migration
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
             arguments = {**migration['arguments'], 'guest': guest}
             row = server_migrations.swap(
                 conn, migration, forward=True, status='post-migrating', arguments=arguments,
                 values={'task_state': states.RESIZE_MIGRATED},
                 expect={'task_state': states.RESIZE_MIGRATING, 'host': host})
             instance_actions.add_event(conn, row['uuid'], 'compute_resize_instance', host=host)
+            if change:
+                change.record('resize', END, row, host)
             return row, server_migrations.get(conn, migration_id)
         row, migration = self._cell_db.run(write)
         if row is not None:
-            self._send_step(ctx, row, migration, *_step_of(_FINISHING, migration))
+            self._send_step(ctx, row, migration, *_step_of(actions.FINISH, migration))
 
-    @notices.observed
     def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
         """The destination has the guest: the server waits for its owner."""
         def write(conn: Connection) -> None:
@@ -204,13 +205,15 @@ class ColdMoves:
             if migration['status'] == 'finished':
                 return
             arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
-            _end(conn, migration, 'compute_finish_resize', host, None, {
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+            row = _end(conn, change, migration, 'compute_finish_resize', host, None, {
                 'vm_state': states.RESIZED, 'power_state': power_state, 'network_info': network_info},
                 {'task_state': states.RESIZE_FINISH, 'host': host})
+            if change:
+                change.record('resize_finish', END, row, host)
             server_migrations.update(conn, migration_id, {'status': 'finished', 'arguments': arguments})
         self._cell_db.run(write)
 
-    @notices.observed
     def move_confirmed(self, ctx: Context, migration_id: int, host: str | None) -> None:
         """The source has removed what it had, or is down: the move is over."""
         migration = self._move(migration_id)
@@ -220,10 +223,13 @@ class ColdMoves:
         self._api_db.run(_note_flavor, migration['instance_uuid'], migration['new_flavor'])
 
         def write(conn: Connection) -> None:
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
             row = instances.get(conn, migration['instance_uuid'])
             off = row['power_state'] == states.SHUTDOWN
-            _end(conn, migration, 'compute_confirm_resize', host, None, {
+            row = _end(conn, change, migration, 'compute_confirm_resize', host, None, {
                 'vm_state': states.STOPPED if off else states.ACTIVE}, {'task_state': states.RESIZE_CONFIRMING})
+            if change:
+                change.record('resize_confirm', END, row, host)
             server_migrations.release(conn, migration_id, status='confirmed')
         self._cell_db.run(write)
 
@@ -232,7 +238,7 @@ class ColdMoves:
         if self._move(migration_id)['status'] == 'reverted':
             return                                              # a repeated call
         row, migration = self._cell_db.run(self._swap_back, migration_id, None)
-        self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
+        self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
     def _swap_back(self, conn: Connection, migration_id: int, fault: Fault | None) -> tuple[Row, Row]:
         migration = server_migrations.get(conn, migration_id)
@@ -248,7 +254,6 @@ class ColdMoves:
                     'host': migration['dest_compute']})
         return row, server_migrations.get(conn, migration_id)
 
-    @notices.observed
     def move_reverted(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
         """The source has the guest again: the move is over, as requested or because the destination failed."""
         migration = self._move(migration_id)
@@ -258,43 +263,52 @@ class ColdMoves:
         fault = migration['arguments'].get('fault')
 
         def write(conn: Connection) -> None:
-            _end(conn, migration, 'compute_finish_revert_resize', host, fault, {
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+            row = _end(conn, change, migration, 'compute_finish_revert_resize', host, fault, {
                 'vm_state': migration['arguments']['old_vm_state'], 'power_state': power_state,
                 'network_info': network_info}, {'task_state': states.RESIZE_REVERTING, 'host': host})
+            if change:
+                change.states(row)
+                if not fault:            # of a destination that failed the failure was recorded
+                    change.record('resize_revert', END, row, host)
             server_migrations.release(conn, migration_id, status='error' if fault else 'reverted')
         self._cell_db.run(write)
 
     # ---- what fails ----
 
-    @notices.observed
     def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: Fault) -> None:
         """A step failed, and its host has undone what it did: the server goes back to what it was before it."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])
-        if row is None or row['task_state'] not in STEPS or migration['status'] in server_migrations.OVER:
+        moving = row is not None and row['task_state'] in actions.STEP_OF_TASK
+        if not moving or migration['status'] in server_migrations.OVER:
             return
         task_state = row['task_state']
         try:
             if task_state in (states.RESIZE_MIGRATED, states.RESIZE_FINISH):
-                self._return_move(ctx, migration_id, host, event, fault)
+                self._return_move(ctx, row, migration_id, host, event, fault)
             else:
-                self._end_move(row, migration, host, event, fault)
+                self._end_move(ctx, row, migration, host, event, fault)
         except exception.InstanceChanged:
             LOG.info('Server %s was deleted or changed while its move failed.', row['uuid'])
             self._settle_quota(row['uuid'])
 
-    def _return_move(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: Fault) -> None:
+    def _return_move(self, ctx: Context, moved: Row, migration_id: int, host: str | None, event: str,
+                     fault: Fault) -> None:
         """The destination could not make the guest: the source brings it back."""
         def write(conn: Connection) -> tuple[Row, Row]:
+            change = self._events.of(conn, ctx, moved['uuid'])
             row, migration = self._swap_back(conn, migration_id, fault)
             instance_actions.add_event(conn, row['uuid'], event, host=host, error=fault['message'],
                                        traceback=fault['details'])
+            if change:
+                _record_failure(change, row, event, host, fault)
             return row, migration
         row, migration = self._cell_db.run(write)
-        self._send_step(ctx, row, migration, *_step_of(_TAKING_BACK, migration))
+        self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
-    def _end_move(self, row: Row, migration: Row, host: str | None, event: str, fault: Fault) -> None:
+    def _end_move(self, ctx: Context, row: Row, migration: Row, host: str | None, event: str, fault: Fault) -> None:
         """End a move of which nothing has to be undone any more, in one write.
 
         A confirmation or a revert that failed can be requested again; only a guest that its source cannot start
@@ -310,7 +324,11 @@ class ColdMoves:
             self._settle_quota(row['uuid'], 'old_flavor', migration)
 
         def write(conn: Connection) -> None:
-            _end(conn, migration, event, host, fault, values, {'task_state': task_state, 'host': row['host']})
+            change = self._events.of(conn, ctx, row['uuid'], migration)
+            ended = _end(conn, change, migration, event, host, fault, values,
+                         {'task_state': task_state, 'host': row['host']})
+            if change:
+                _record_failure(change, ended, event, host, fault)
             if over:
                 server_migrations.release(conn, migration['id'], status=over)
             else:
@@ -343,8 +361,9 @@ class ColdMoves:
         with self._cell_db.reader() as conn:
             return server_migrations.get(conn, migration_id)
 
-    @notices.observed
     def _send_step(self, ctx: Context, row: Row, migration: Row, method: str, host: str) -> None:
+        if method == 'prep_resize':
+            self._events.publish(ctx, 'resize_prep', START, row, host, migration)
         arguments = {'instance': objects.Instance.from_row(row), 'migration': objects.Migration.from_row(migration)}
         if method == 'finish_resize':
             arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])
@@ -379,9 +398,8 @@ class ColdMoves:
             self._api_db.run(quotas.set_size, uuid, *sizes)
 
 
-def _step_of(step: tuple[str, str], migration: Row) -> tuple[str, str]:
-    method, end = step
-    return method, migration[end]
+def _step_of(step: actions.Step, migration: Row) -> tuple[str, str]:
+    return step.method, migration[step.end]
 
 
 def _note_flavor(conn: Connection, uuid: str, flavor: Row) -> None:
@@ -396,13 +414,21 @@ def _plain(fault: Fault) -> Fault:
     return {name: fault[name] for name in _FAULT}
 
 
-def _end(conn: Connection, migration: Row, event: str, host: str | None, fault: Fault | None,
-         values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> None:
-    """The last write of an action on a server: its row, the event, the action."""
+def _record_failure(change: Change, row: Row, event: str, host: str | None, fault: Fault) -> None:
+    if event == 'conductor_migrate_server':
+        change.no_host('migrate_server', row, fault)
+    else:
+        change.failure('resize', row, host, fault)
+
+
+def _end(conn: Connection, change: Change | None, migration: Row, event: str, host: str | None, fault: Fault | None,
+         values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> Row:
+    """Do the last write of an action on a server: its row, which is returned for a change, the event, the action."""
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}
     if fault is not None:
         values['fault'] = _plain(fault)
-    instances.update(conn, uuid, values, expect)
+    row = instances.update(conn, uuid, values, expect, returning=bool(change))
     instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'],
                             traceback=fault and fault['details'], beside=False)
+    return row

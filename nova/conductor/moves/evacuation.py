@@ -15,18 +15,20 @@ import typing
 from nova import exception
 from nova import objects
 from nova import states
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
+from nova.conductor.events import Change
+from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.services import services
+from nova.notify.events import END
 from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
@@ -37,11 +39,10 @@ EVENT = 'compute_rebuild_instance'
 class Evacuations:
     """Evacuates servers; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs) -> None:
+    def __init__(self, services: CellServices, events: Events, specs: RequestSpecs) -> None:
         self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
-        self.notices, self._specs = notices, specs
+        self._events, self._specs = events, specs
 
-    @notices.observed
     def continue_evacuation(self, ctx: Context, instance_uuid: str) -> None:
         """Send what the server waits for, also when a message was lost; what fails stands in the rows."""
         with self._cell_db.reader() as conn:
@@ -61,7 +62,13 @@ class Evacuations:
             except exception.NovaException as error:
                 LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
                 fault = faults.fault(error)
-                self._cell_db.run(_end, migration, 'conductor_evacuate_instance', None, fault)
+
+                def write(conn: Connection) -> None:
+                    change = self._events.of(conn, ctx, instance_uuid, migration)
+                    ended = _end(conn, change, migration, 'conductor_evacuate_instance', None, fault)
+                    if change and ended:
+                        change.no_host('rebuild_server', ended, fault)
+                self._cell_db.run(write)
                 return
         self._send_evacuation(ctx, row, migration)
 
@@ -74,15 +81,18 @@ class Evacuations:
                     ctx, spec=spec, migration_id=migration['id'], ignore=[row['host']],
                     target=migration['arguments']['host'], force=migration['arguments']['force']):
                 raise exception.InstanceChanged(instance_id=row['uuid'])
-        return self._cell_db.run(self._swap_to_destination, migration['id'])
+        return self._cell_db.run(self._swap_to_destination, ctx, migration['id'])
 
-    def _swap_to_destination(self, conn: Connection, migration_id: int) -> tuple[Row, Row]:
+    def _swap_to_destination(self, conn: Connection, ctx: Context, migration_id: int) -> tuple[Row, Row]:
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
         if not services.host_is_down(conn, source, self._conf.service_down_time):
             raise exception.ComputeServiceInUse(host=source)
+        change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
         row = server_migrations.swap(conn, migration, forward=True, status='pre-migrating',
                                      expect={'task_state': states.REBUILDING, 'host': source})
+        if change:
+            change.record('rebuild_scheduled', None, row)
         return row, server_migrations.get(conn, migration_id)
 
     def _forget_live_migration(self, ctx: Context, row: Row, interrupted: dict[str, typing.Any] | None) -> None:
@@ -95,7 +105,6 @@ class Evacuations:
             except exception.Unavailable:
                 LOG.info('Host %s is away; it asks for strays when it is back.', interrupted['host'])
 
-    @notices.observed
     def _send_evacuation(self, ctx: Context, row: Row, migration: Row) -> None:
         try:
             self._services.compute.evacuate_instance(
@@ -106,17 +115,19 @@ class Evacuations:
 
     # ---- what the destination calls ----
 
-    @notices.observed
     def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any]) -> None:
         """The server is there: the claim at the old host is given back."""
         def write(conn: Connection) -> str:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in ('done', 'completed'):
                 return migration['source_compute']              # a repeated call
-            instances.update(conn, migration['instance_uuid'], values,
-                             {'task_state': states.REBUILDING, 'host': host})
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+            row = instances.update(conn, migration['instance_uuid'], values,
+                                   {'task_state': states.REBUILDING, 'host': host}, returning=bool(change))
             instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, beside=False)
             server_migrations.release(conn, migration_id, status='done')
+            if change:
+                change.record('rebuild', END, row, host)
             return migration['source_compute']
         source = self._cell_db.run(write)
         try:
@@ -125,7 +136,6 @@ class Evacuations:
         except exception.Unavailable:
             LOG.debug('Host %s removes what it has when it is back.', source)
 
-    @notices.observed
     def evacuation_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault,
                           traceback: str | None) -> None:
         """It could not be built there: the server is its old host's again, which may come back with its disks."""
@@ -133,10 +143,13 @@ class Evacuations:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER:
                 return
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
             if migration['swapped']:
                 server_migrations.swap(conn, migration, forward=False, expect={
                     'task_state': states.REBUILDING, 'host': host})
-            _end(conn, server_migrations.get(conn, migration_id), EVENT, host, fault, traceback)
+            ended = _end(conn, change, server_migrations.get(conn, migration_id), EVENT, host, fault, traceback)
+            if change and ended:
+                change.failure('rebuild', ended, host, fault)
         self._cell_db.run(write)
 
     # ---- what the old host calls when it is back ----
@@ -150,14 +163,20 @@ class Evacuations:
                           {'status': 'done', 'source_compute': host})
 
 
-def _end(conn: Connection, migration: Row, event: str, host: str | None, fault: Fault,
-         traceback: str | None = None) -> None:
-    """End an evacuation that failed: the server is idle on its old host, and the claim on the other is given back."""
+def _end(conn: Connection, change: Change | None, migration: Row, event: str, host: str | None, fault: Fault,
+         traceback: str | None = None) -> Row | None:
+    """End an evacuation that failed: the server is idle on its old host, and the claim on the other is given back.
+
+    :returns: the server's row, for a change; None when it was not as expected
+    """
     uuid = migration['instance_uuid']
     instances.lock(conn, uuid)
     if not server_migrations.release(conn, migration['id'], 'error', {'status': ['accepted', 'pre-migrating']}):
-        return
-    if instances.set_where(conn, uuid, {'task_state': None, 'fault': fault},
-                           {'task_state': states.REBUILDING, 'host': migration['source_compute']}):
+        return None
+    update = instances.update_where if change else instances.set_where
+    row = update(conn, uuid, {'task_state': None, 'fault': fault},
+                 {'task_state': states.REBUILDING, 'host': migration['source_compute']})
+    if row:
         instance_actions.finish(conn, uuid, event, host=host, error=fault['message'],
                                 traceback=traceback or fault['details'], beside=False)
+    return row or None

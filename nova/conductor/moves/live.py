@@ -9,6 +9,7 @@
 
 The rows say where it is; ``continue_live_migration`` goes on from there, for every caller.
 """
+import collections.abc
 import logging
 import typing
 
@@ -16,12 +17,12 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
+from nova.conductor.events import Events
 from nova.conductor.moves import write_batch
 from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.servers.tasks import Tasks
@@ -30,8 +31,11 @@ from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.servers import block_devices
+from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.notify.events import END
+from nova.notify.events import START
 from nova.objects import faults
 from nova.objects import pci
 
@@ -45,10 +49,10 @@ _SOURCE = ('queued', 'preparing', 'running')          # the source goes on with 
 class LiveMigrations:
     """Migrates servers live; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs, tasks: Tasks,
+    def __init__(self, services: CellServices, events: Events, specs: RequestSpecs, tasks: Tasks,
                  volumes: Volumes) -> None:
         self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
-        self.notices, self._specs, self._tasks, self._volumes = notices, specs, tasks, volumes
+        self._events, self._specs, self._tasks, self._volumes = events, specs, tasks, volumes
         self._progress = write_batch.WriteBatches(self._cell_db)
 
     def continue_live_migration(self, ctx: Context, instance_uuid: str) -> None:
@@ -178,10 +182,16 @@ class LiveMigrations:
 
     # ---- what the source calls ----
 
-    @notices.observed
     def prepare_live_migration(self, ctx: Context, migration_id: int) -> dict[str, typing.Any]:
         """See interface.py."""
-        migration = self._claimed_by_source(migration_id, status='preparing')
+        def recording(phase: str) -> collections.abc.Callable[[Connection, Row], None]:
+            def record(conn: Connection, migration: Row) -> None:
+                change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+                if change:
+                    change.record('live_migration_pre', phase, instances.get(conn, migration['instance_uuid']),
+                                  migration['dest_compute'])
+            return record
+        migration = self._claimed_by_source(migration_id, status='preparing', record=recording(START))
         uuid, dest = migration['instance_uuid'], migration['dest_compute']
         with self._cell_db.reader() as conn:
             row = instances.get(conn, uuid)
@@ -189,14 +199,22 @@ class LiveMigrations:
         facts = self._services.compute.pre_live_migration(
             ctx, server=dest, instance=objects.Instance.from_row(row), block_devices=devices,
             facts=migration['arguments']['facts'])
-        self._claimed_by_source(migration_id, facts=facts)
+        self._claimed_by_source(migration_id, record=recording(END), facts=facts)
         return facts
 
-    def _claimed_by_source(self, migration_id: int, status: str | None = None, **changes: typing.Any) -> Row:
+    def _claimed_by_source(self, migration_id: int, status: str | None = None,
+                           record: collections.abc.Callable[[Connection, Row], None] | None = None,
+                           **changes: typing.Any) -> Row:
         """:raises InstanceChanged: it was aborted, or is over"""
         values = {} if status is None else {'status': status}
+
+        def write(conn: Connection) -> Row:
+            migration = live_migrations.note(conn, migration_id, _SOURCE, changes, **values)
+            if record is not None:
+                record(conn, migration)
+            return migration
         try:
-            return self._cell_db.run(live_migrations.note, migration_id, _SOURCE, changes, **values)
+            return self._cell_db.run(write)
         except exception.InvalidMigrationState as error:
             raise exception.InstanceChanged(instance_id=error.kwargs['instance_id']) from None
 
@@ -244,7 +262,6 @@ class LiveMigrations:
         except exception.InvalidMigrationState:
             raise exception.InstanceChanged(instance_id=migration['instance_uuid']) from None
 
-    @notices.observed
     def live_migration_arrived(self, ctx: Context, migration_id: int, host: str) -> None:
         """The guest runs at the destination: from here on the server is that host's."""
         def write(conn: Connection) -> tuple[Row, Row, list[str]]:
@@ -255,6 +272,9 @@ class LiveMigrations:
                 return row, migration, migration['arguments'].get('left', [])
             if migration['status'] not in _SOURCE:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+            if change:
+                change.record('live_migration_post', START, instances.get(conn, migration['instance_uuid']), host)
             row = server_migrations.swap(conn, migration, forward=True, status='post-migrating',
                                          expect={'task_state': states.MIGRATING, 'host': host})
             server_migrations.release(conn, migration_id)
@@ -262,6 +282,8 @@ class LiveMigrations:
             if old:
                 server_migrations.update(conn, migration_id, {'arguments': {**migration['arguments'], 'left': old}})
             instance_actions.add_event(conn, row['uuid'], EVENT, host=host)
+            if change:
+                change.record('live_migration_post', END, row, host)
             return row, server_migrations.get(conn, migration_id), old
         try:
             row, migration, old = self._cell_db.run(write)
@@ -296,14 +318,27 @@ class LiveMigrations:
             fault = {**fault, 'message': ABORTED}
         self._over(ctx, migration, status, EVENT, host, None, fault=fault, traceback=traceback)
 
-    @notices.observed
     def _over(self, ctx: Context, migration: Row, status: str, event: str, host: str | None,
               error: exception.NovaException | None, *, fault: Fault | None = None,
               traceback: str | None = None) -> None:
         """End it at the source, and let the destination remove what it has prepared."""
         fault = fault or faults.fault(error)
-        if not self._cell_db.run(live_migrations.end, migration, status, event=event, host=host, fault=fault,
-                                 traceback=traceback or fault['details']):
+        uuid, source = migration['instance_uuid'], migration['source_compute']
+
+        def write(conn: Connection) -> bool:
+            change = self._events.of(conn, ctx, uuid, migration)
+            before = event_facts.row(conn, uuid) if change else None
+            if not live_migrations.end(conn, migration, status, event=event, host=host, fault=fault,
+                                       traceback=traceback or fault['details']):
+                return False
+            row = event_facts.row(conn, uuid) if before else None
+            if row is not None and event == 'conductor_live_migrate_instance':       # no destination was found
+                change.no_host('migrate_server', row, fault)
+            elif row is not None:
+                change.record('live_migration_rollback', START, before, source)
+                change.record('live_migration_rollback', END, row, source, fault=fault)
+            return True
+        if not self._cell_db.run(write):
             return
         system = context.admin_context(ctx.request_id)
         migration = self._move(migration['id'])
@@ -326,7 +361,6 @@ class LiveMigrations:
 
     # ---- what the destination calls ----
 
-    @notices.observed
     def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any],
                                 fault: Fault | None, traceback: str | None) -> None:
         """The guest belongs to the destination for good; with a fault it may need a look."""
@@ -335,13 +369,18 @@ class LiveMigrations:
             if migration['status'] in server_migrations.OVER and migration['swapped']:
                 return                                          # a repeated call
             shown = {**values, 'progress': 0, **({'fault': fault} if fault else {})}
-            instances.update(conn, migration['instance_uuid'], shown,
-                             {'task_state': states.MIGRATING, 'host': host})
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+            row = instances.update(conn, migration['instance_uuid'], shown,
+                                   {'task_state': states.MIGRATING, 'host': host}, returning=bool(change))
             instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, traceback=traceback,
                                     error=fault and fault['message'], beside=False)
             server_migrations.update(conn, migration_id, {
                 'status': 'error' if fault else 'completed', 'arguments': _without_secrets(migration)},
                 {'status': 'post-migrating'})
+            if change:
+                change.record('live_migration_post_dest', END, row, host)
+            if change and fault:
+                change.failure(None, row, host, fault)
         self._cell_db.run(write)
 
     # ---- after a restart ----
@@ -385,8 +424,8 @@ class LiveMigrations:
         with self._cell_db.reader() as conn:
             return server_migrations.get(conn, migration_id)
 
-    @notices.observed
     def _send_finish(self, ctx: Context, row: Row, migration: Row) -> None:
+        self._events.publish(ctx, 'live_migration_post_dest', START, row, row['host'], migration)
         self._to_compute(ctx, row['host'], 'finish_live_migration', row, migration=_object(migration))
 
     def _to_compute(self, ctx: Context, host: str, method: str, row: Row, **arguments: typing.Any) -> None:

@@ -6,12 +6,12 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
+from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.servers.volumes import Volumes
 from nova.db.cells import cells as db_cells
@@ -31,11 +31,11 @@ BUILDING_TASKS = (None, states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.N
 class Builds:
     """Builds servers."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs,
+    def __init__(self, services: CellServices, events: Events, specs: RequestSpecs,
                  volumes: Volumes) -> None:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
-        self.notices, self._specs, self._volumes = notices, specs, volumes
+        self._events, self._specs, self._volumes = events, specs, volumes
 
     def build_instances(self, ctx: Context, instance_uuids: list[str], spec: objects.RequestSpec | None = None) -> None:
         """See interface.py."""
@@ -95,10 +95,9 @@ class Builds:
         except exception.Unavailable:
             self._services.retry_soon(error, instance_uuid)
 
-    @notices.observed
     def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: Fault) -> None:
         """See interface.py; ``fault['final']``: another host would fail as well."""
-        if not self._cell_db.run(_leave_host, instance_uuid, host, node, fault):
+        if not self._cell_db.run(self._leave_host, ctx, instance_uuid, host, node, fault):
             LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
             return
         spec = self._api_db.run(_note_failure, instance_uuid, host, node)
@@ -134,7 +133,7 @@ class Builds:
         self._api_db.run(_note_failure, uuid, host, node)
         fault = faults.fault(exception.HostUnavailable(host=host),
                              'The host went down while the server was being built.')
-        if not self._cell_db.run(_leave_host, uuid, host, node, fault, (row['task_state'],),
+        if not self._cell_db.run(self._leave_host, ctx, uuid, host, node, fault, (row['task_state'],),
                                  self._conf.service_down_time):
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
@@ -153,7 +152,6 @@ class Builds:
                                                      offset=0)
         return any(choice['host'] != row['host'] for choice in explained['choices'])
 
-    @notices.observed
     def fail_build(self, uuid: str, fault: Fault, waiting: bool = False) -> bool:
         """End a server that is being built in ERROR and give back its host and claim; False when a delete has won.
 
@@ -162,16 +160,19 @@ class Builds:
         fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
 
         def write(conn: Connection) -> None:
+            change = self._events.of(conn, None, uuid)
             row = instances.get(conn, uuid)
             claims.free(conn, row)
-            instances.update(conn, uuid, {
+            row = instances.update(conn, uuid, {
                 'vm_state': states.ERROR, 'task_state': None, 'host': None, 'node': None, 'fault': fault,
                 'power_state': states.NOSTATE, 'network_info': [], 'volumes': []},
                 expect={'vm_state': states.BUILDING, 'cell_move': None, **(
                     {'task_state': states.SCHEDULING, 'host': None} if waiting else
-                    {'task_state': BUILDING_TASKS, 'host': row['host']})})
+                    {'task_state': BUILDING_TASKS, 'host': row['host']})}, returning=bool(change))
             instance_actions.finish(conn, uuid, 'conductor_build_instance', error=fault['message'],
                                     traceback=fault['details'])
+            if change:
+                change.no_host('build_instances', row, fault)
         try:
             self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
@@ -182,30 +183,37 @@ class Builds:
         self._volumes.release_volumes(context.admin_context(), uuid, row if row and row['host'] is None else None)
         return True
 
+    def _leave_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: Fault,
+                    tasks: collections.abc.Container[str | None] = BUILDING_TASKS,
+                    down_time: int | None = None) -> bool:
+        """Free the claim of a build that failed and make the server wait for another host; False when it must not.
 
-def _leave_host(conn: Connection, uuid: str, host: str, node: str, fault: Fault,
-                tasks: collections.abc.Container[str | None] = BUILDING_TASKS, down_time: int | None = None) -> bool:
-    """Free the claim of a build that failed and make the server wait for another host; False when it must not.
-
-    :param tasks: only in one of these task states
-    :param down_time: only while its host is down, for so many seconds; None: the request is the host's own
-    """
-    if down_time is not None and not db_services.host_is_down(conn, host, down_time):
-        return False
-    try:
-        row = instances.get(conn, uuid)
-    except exception.InstanceNotFound:
-        return False
-    mine = (row['host'], row['node']) == (host, node)
-    if not mine or row['vm_state'] != states.BUILDING or row['task_state'] not in tasks:
-        return False
-    claims.free(conn, row)
-    instances.update(conn, uuid, {'host': None, 'node': None, 'availability_zone': None, 'network_info': [],
-                                  'task_state': states.SCHEDULING},
-                     expect={'host': host, 'node': node, 'vm_state': states.BUILDING, 'task_state': tasks})
-    instance_actions.add_event(conn, uuid, 'compute_build_instance', host=host, error=fault['message'],
-                               traceback=fault['details'])
-    return True
+        :param tasks: only in one of these task states
+        :param down_time: only while its host is down, for so many seconds; None: the request is the host's own
+        """
+        if down_time is not None and not db_services.host_is_down(conn, host, down_time):
+            return False
+        try:
+            row = instances.get(conn, uuid)
+        except exception.InstanceNotFound:
+            return False
+        mine = (row['host'], row['node']) == (host, node)
+        if not mine or row['vm_state'] != states.BUILDING or row['task_state'] not in tasks:
+            return False
+        change = self._events.of(conn, ctx, uuid)
+        claims.free(conn, row)
+        left = instances.update(conn, uuid, {
+            'host': None, 'node': None, 'availability_zone': None, 'network_info': [], 'task_state': states.SCHEDULING},
+            expect={'host': host, 'node': node, 'vm_state': states.BUILDING, 'task_state': tasks},
+            returning=bool(change))
+        instance_actions.add_event(conn, uuid, 'compute_build_instance', host=host, error=fault['message'],
+                                   traceback=fault['details'])
+        if change:
+            change.states(left)
+            # a host that went down may not have begun
+            if down_time is None or row['task_state'] == states.SPAWNING:
+                change.failure('create', row, host, fault)
+        return True
 
 
 def _note_failure(conn: Connection, uuid: str, host: str, node: str) -> objects.RequestSpec | None:

@@ -5,11 +5,12 @@ import logging
 from nova import exception
 from nova import objects
 from nova import utils
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
+from nova.conductor.events import Change
+from nova.conductor.events import Events
 from nova.conductor.moves.cold import ColdMoves
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.conductor.servers.shares import Shares
@@ -24,6 +25,9 @@ from nova.db.servers import instances
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
 from nova.image.embedded import unfinished
+from nova.notify.events import CONDUCTOR
+from nova.notify.events import END
+from nova.notify.events import START
 from nova.objects.instance import SHELVED_IMAGE
 
 LOG = logging.getLogger(__name__)
@@ -32,10 +36,10 @@ LOG = logging.getLogger(__name__)
 class Deletion:
     """Deletes servers."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, volumes: Volumes, shares: Shares,
+    def __init__(self, services: CellServices, events: Events, volumes: Volumes, shares: Shares,
                  grants: ImageGrants, moves: ColdMoves) -> None:
         self._services, self._cell_db, self._api_db = services, services.cell_db, services.api_db
-        self.notices, self._volumes, self._shares, self._grants = notices, volumes, shares, grants
+        self._events, self._volumes, self._shares, self._grants = events, volumes, shares, grants
         self._moves = moves
 
     def delete_instance(self, ctx: Context, instance_uuid: str) -> None:
@@ -107,7 +111,6 @@ class Deletion:
                 last = error
         raise last
 
-    @notices.observed
     def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """See interface.py; does nothing when the row is gone already, or on another host."""
         with self._cell_db.reader() as conn:
@@ -123,7 +126,10 @@ class Deletion:
 
         def write(conn: Connection) -> None:
             try:
+                change = self._events.of(conn, ctx, instance_uuid)
                 row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
+                if change and row['host'] == host:
+                    _record_end_of_guest(change, row)
                 claims.free(conn, row)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
                                   expect={'host': host, 'cell_move': (None, cell_steps.COMING)})
@@ -132,6 +138,8 @@ class Deletion:
             except exception.InstanceNotFound:
                 return
             instance_actions.finish(conn, instance_uuid, 'compute_terminate_instance', host=host, action='delete')
+            if change:
+                _record_deletion(change, history.get(conn, instance_uuid), host)
         try:
             self._cell_db.run(write)
         except exception.InstanceChanged:
@@ -178,3 +186,18 @@ def forget(conn: Connection, uuids: collections.abc.Sequence[str],
     mappings.delete_many(conn, uuids)
     request_specs.delete_many(conn, uuids)
     return uuids
+
+
+def _record_end_of_guest(change: Change, row: Row) -> None:
+    """The guest is gone; or there was none, or its host is down: then no host has recorded the beginning."""
+    if change.on_host():
+        change.record('shutdown', END, row, row['host'])
+    else:
+        change.record('delete', START, row, by=CONDUCTOR)
+
+
+def _record_deletion(change: Change, row: Row, host: str | None) -> None:
+    if change.on_host():
+        change.record('delete', END, row, host)
+    else:
+        change.record('delete', END, row, by=CONDUCTOR)

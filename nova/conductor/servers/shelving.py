@@ -4,12 +4,12 @@ import logging
 from nova import exception
 from nova import objects
 from nova import states
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
+from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.servers.tasks import Tasks
 from nova.conductor.servers.volumes import Volumes
@@ -25,12 +25,11 @@ LOG = logging.getLogger(__name__)
 class Shelving:
     """Takes shelved servers from hosts, and places them again."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, specs: RequestSpecs, tasks: Tasks,
+    def __init__(self, services: CellServices, events: Events, specs: RequestSpecs, tasks: Tasks,
                  volumes: Volumes) -> None:
         self._services, self._cell_db = services, services.cell_db
-        self.notices, self._specs, self._tasks, self._volumes = notices, specs, tasks, volumes
+        self._events, self._specs, self._tasks, self._volumes = events, specs, tasks, volumes
 
-    @notices.observed
     def leave_host(self, ctx: Context, instance_uuid: str, event: str, host: str, task_state: str,
                    fault: Fault | None) -> None:
         """See interface.py."""
@@ -40,17 +39,20 @@ class Shelving:
             self._volumes.disconnect_volumes(ctx, instance_uuid)
 
         def write(conn: Connection) -> None:
+            change = self._events.of(conn, ctx, instance_uuid)
             row = instances.get(conn, instance_uuid)
             claims.free(conn, row)
             values = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': None, 'host': None, 'node': None,
                       'power_state': states.NOSTATE, 'availability_zone': row['pinned_availability_zone']}
             if fault is not None:
                 values['fault'] = fault
-            instances.update(conn, instance_uuid, values,
-                             {'host': host, 'node': row['node'], 'task_state': task_state})
+            row = instances.update(conn, instance_uuid, values, {
+                'host': host, 'node': row['node'], 'task_state': task_state}, returning=bool(change))
             console_tokens.delete(conn, instance_uuid)
             instance_actions.finish(conn, instance_uuid, event, host=host, error=fault and fault['message'],
                                     traceback=fault and fault['details'], beside=False)
+            if change:
+                change.task_ended(row, event, host, fault)
         self._tasks.end_once(write, ctx, instance_uuid, event, host)
 
     def unshelve_instance(self, ctx: Context, instance_uuid: str) -> None:

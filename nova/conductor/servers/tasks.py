@@ -6,17 +6,19 @@ import typing
 from nova import exception
 from nova import objects
 from nova import states
-from nova.conductor import notices
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
+from nova.conductor.cell_services import Row
+from nova.conductor.events import Events
 from nova.conductor.hosts import power_states
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.conductor.servers.rebuilds import Rebuilds
 from nova.db.networks import security_groups
 from nova.db.placement import pci_devices
 from nova.db.servers import console_tokens
+from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import mappings
@@ -35,38 +37,49 @@ _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'c
 class Tasks:
     """Begins and ends tasks; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, notices: notices.Notices, grants: ImageGrants,
+    def __init__(self, services: CellServices, events: Events, grants: ImageGrants,
                  rebuilds: Rebuilds) -> None:
         self._cell_db, self._api_db = services.cell_db, services.api_db
-        self.notices, self._grants, self._rebuilds = notices, grants, rebuilds
+        self._events, self._grants, self._rebuilds = events, grants, rebuilds
 
-    @notices.observed
     def update_instance(self, ctx: Context | None, instance_uuid: str, values: Values,
                         expect: Expect = None) -> objects.Instance:
-        return self._cell_db.run(_update, instance_uuid, values, expect)
+        def write(conn: Connection) -> objects.Instance:
+            change = self._events.of(conn, ctx, instance_uuid)
+            row, changed = _update(conn, instance_uuid, values, expect)
+            if change and changed:
+                change.stepped(row)
+            return objects.Instance.from_row(row)
+        return self._cell_db.run(write)
 
-    @notices.observed
     def begin_task(self, ctx: Context, instance_uuid: str, event: str, owner: str, deadline_s: float, values: Values,
                    expect: Expect = None) -> objects.Instance:
         def write(conn: Connection) -> objects.Instance:
-            instance = _update(conn, instance_uuid, values, expect, owner)
+            change = self._events.of(conn, ctx, instance_uuid)
+            row, changed = _update(conn, instance_uuid, values, expect, owner)
+            instance = objects.Instance.from_row(row)
             instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, instance.host)
                                             if pci.asked(instance.flavor) else ())
             instance_actions.take(conn, instance_uuid, owner, deadline_s)
             instance.image_grant = self._grants.of_task(conn, instance, event, owner)
+            if change and changed:
+                change.task_begun(row, event, owner)
             return instance
         return self._cell_db.run(write)
 
-    @notices.observed
     def end_task(self, ctx: Context | None, instance_uuid: str, event: str, host: str | None, values: Values,
                  expect: Expect = None, fault: Fault | None = None, traceback: str | None = None) -> None:
         if fault is not None:
             values = {**values, 'fault': fault, **self._rebuilds.image_kept(instance_uuid)}
 
         def write(conn: Connection) -> None:
-            instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect)
+            change = self._events.of(conn, ctx, instance_uuid)
+            row = instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect,
+                                   returning=bool(change))
             instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
                                     error=fault and fault['message'], beside=False)
+            if change:
+                change.task_ended(row, event, host, fault)
             if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in power_states.WITH_CONSOLE:
                 console_tokens.delete(conn, instance_uuid)
         self.end_once(write, ctx, instance_uuid, event, host, failed=fault is not None)
@@ -90,21 +103,23 @@ class Tasks:
 
     # ---- background actions: they set no task state
 
-    @notices.observed
     def begin_beside(self, ctx: Context, instance_uuid: str, host: str, owner: str,
                      deadline_s: float) -> objects.Instance:
         def write(conn: Connection) -> objects.Instance:
+            change = self._events.of(conn, ctx, instance_uuid)
             row = instances.get(conn, instance_uuid)
             if (row['host'] != host or row['task_state'] == states.DELETING
                     or not instance_actions.take(conn, instance_uuid, owner, deadline_s, ctx.request_id)):
                 raise exception.InstanceChanged(instance_id=instance_uuid)
+            if change:
+                change.background_begun(row, host)
             return objects.Instance.from_row(row)
         return self._cell_db.run(write)
 
-    @notices.observed
     def end_beside(self, ctx: Context, instance_uuid: str, event: str, host: str, values: Values,
                    error: str | None = None, traceback: str | None = None) -> None:
         def write(conn: Connection) -> None:
+            change = self._events.of(conn, ctx, instance_uuid)
             if 'network_info' in values:
                 # the groups of the ports, read by the holder of the row: the last one reads what is there in the end
                 instances.lock(conn, instance_uuid)
@@ -115,6 +130,9 @@ class Tasks:
                 instances.set_where(conn, instance_uuid, values, {'host': host})
             instance_actions.finish(conn, instance_uuid, event, host=host, error=error, traceback=traceback,
                                     request_id=ctx.request_id)
+            row = event_facts.row(conn, instance_uuid) if change else None
+            if row is not None:
+                change.background_ended(row, host, error, traceback)
         self._cell_db.run(write)
 
     def beside_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
@@ -126,17 +144,19 @@ class Tasks:
                 for action in actions if action['instance_uuid'] in rows]
 
 
-def _update(conn: Connection, uuid: str, values: Values, expect: Expect, owner: str | None = None) -> objects.Instance:
-    """Return the server as it is then, also when a host that got no answer writes the next state of its task again.
+def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
+            owner: str | None = None) -> tuple[Row, bool]:
+    """Return (the server's row, whether it was changed): a host that got no answer may write the same state again.
 
     :param owner: of the task that begins, None: it goes on with one
     """
     values = instances.merged(conn, uuid, values)
     row = instances.update_where(conn, uuid, values, expect)
-    if row is None:
+    changed = row is not None
+    if not changed:
         row = instances.get(conn, uuid)
         mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())
                 and row['host'] in (expect or {}).get('host', ()))
         if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
             raise exception.InstanceChanged(instance_id=uuid)
-    return objects.Instance.from_row(row)
+    return row, changed

@@ -41,23 +41,6 @@ TAKE_UP_S = 15               # after a restart of everything the hosts need a mo
 Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
 
-# task state -> action that set it; of actions that share one, the method and its arguments are the same
-RUNNING = {action.running: action for action in actions.ACTIONS.values()
-           if (action.method or action.conductor) and action.running and action.name != 'evacuate'}
-# later task states of the same actions
-RUNNING.update({
-    states.REBOOT_PENDING: actions.ACTIONS['reboot'], states.REBOOT_STARTED: actions.ACTIONS['reboot'],
-    states.REBOOT_PENDING_HARD: actions.ACTIONS['reboot-hard'],
-    states.REBOOT_STARTED_HARD: actions.ACTIONS['reboot-hard'],
-    states.REBUILD_BLOCK_DEVICE_MAPPING: actions.ACTIONS['rebuild'],
-    states.REBUILD_SPAWNING: actions.ACTIONS['rebuild'],
-    states.IMAGE_SNAPSHOT: actions.ACTIONS['createImage'],
-    states.IMAGE_PENDING_UPLOAD: actions.ACTIONS['createImage'],
-    states.IMAGE_UPLOADING: actions.ACTIONS['createImage'],
-    states.SHELVING_IMAGE_PENDING_UPLOAD: actions.ACTIONS['shelve'],
-    states.SHELVING_IMAGE_UPLOADING: actions.ACTIONS['shelve'],
-})
-
 
 def decide(row: Row | None, host_up: bool, old: bool) -> str:
     """Return what to do about an overdue open action on the server of this row.
@@ -76,7 +59,7 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
         return 'delete'
     if row['task_state'] == states.MIGRATING:
         return 'migrate'
-    if row['task_state'] in cold.STEPS:
+    if row['task_state'] in actions.STEP_OF_TASK:
         return 'abandon' if old else 'continue'
     if old:
         return 'fail'
@@ -84,11 +67,10 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
         if row['host'] is None:
             return 'build'
         return 'resend' if host_up else 'replace'
-    if row['task_state'] in RUNNING and RUNNING[row['task_state']].conductor:
+    action = actions.OF_TASK.get(row['task_state'])
+    if action is not None and (action.conductor or host_up):
         return 'resend'
-    if row['task_state'] not in RUNNING:
-        return 'wait'
-    return 'resend' if host_up else 'wait'
+    return 'wait'
 
 
 def decide_evacuation(row: Row | None, host_up: bool, old: bool) -> str:
@@ -250,7 +232,7 @@ class Reconciler:
                                 faults.fault(error, 'The host did not finish the operation.'))
 
     def _resend(self, action: Row, row: Row) -> None:
-        action_row = actions.BUILD if row['vm_state'] == states.BUILDING else RUNNING[row['task_state']]
+        action_row = actions.BUILD if row['vm_state'] == states.BUILDING else actions.OF_TASK[row['task_state']]
         if action_row.conductor:
             self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
             return

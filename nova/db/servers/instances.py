@@ -162,16 +162,18 @@ def set_where(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: di
     return bool(_set(conn, uuid, values, expect, False).rowcount)
 
 
-def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None) -> bool:
-    """UPDATE a server, if ``expect`` holds; True.
+def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None,
+           returning: bool = False) -> Any:
+    """UPDATE a server, if ``expect`` holds; True, or the row as it is afterwards where it is to be returned.
 
     :raises InstanceChanged: the row is not as expected
     :raises InstanceNotFound: the row is gone
     """
-    if not set_where(conn, uuid, values, expect):
+    changed: Any = (update_where if returning else set_where)(conn, uuid, values, expect)
+    if not changed:
         get(conn, uuid)
         raise exception.InstanceChanged(instance_id=uuid)
-    return True
+    return changed
 
 
 def _to_history() -> Any:

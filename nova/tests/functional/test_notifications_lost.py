@@ -75,12 +75,45 @@ def test_an_action_does_not_fail_with_what_is_told_of_it(cloud, monkeypatch):
     def broken(*_args):
         raise RuntimeError('canary')
     uuid = cloud.boot()
-    monkeypatch.setattr(event_facts, 'row', broken)
+    monkeypatch.setattr(event_facts, 'open_actions', broken)
     cloud.act(uuid, 'pause')
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == 'paused'
     assert cloud.notifier.counts['failed'] >= 2
     assert not [name for name in told(cloud) if 'pause' in name]
+
+
+def test_an_event_has_the_row_that_its_transaction_left(cloud):
+    """Not the one that a quick user's next action has left, before the event was made."""
+    uuid = cloud.boot()
+    told(cloud)
+    cloud.sender.gate.clear()
+    for name in ('pause', 'unpause', 'suspend'):
+        cloud.act(uuid, name)
+        cloud.settle()
+    cloud.sender.gate.set()
+    told(cloud)
+    seen = [(each[2], each[4]['nova_object.data']) for each in cloud.sender.sent[-6:]]
+    assert [(name, data['state'], data['task_state']) for name, data in seen] == [
+        ('instance.pause.start', 'active', 'pausing'), ('instance.pause.end', 'paused', None),
+        ('instance.unpause.start', 'paused', 'unpausing'), ('instance.unpause.end', 'active', None),
+        ('instance.suspend.start', 'active', 'suspending'), ('instance.suspend.end', 'suspended', None)]
+
+
+def test_what_is_rolled_back_is_not_told(cloud, monkeypatch):
+    """And what is written again is told once."""
+    uuid, tries = cloud.boot(), []
+    finish = instance_actions.finish
+
+    def deadlock_once(*args, **kwargs):
+        finish(*args, **kwargs)
+        tries.append(args)
+        if len(tries) == 1:
+            raise db_exc.DBDeadlock
+    monkeypatch.setattr(instance_actions, 'finish', deadlock_once)
+    cloud.act(uuid, 'pause')
+    cloud.settle()
+    assert len(tries) == 2 and told(cloud).count('instance.pause.end') == 1
 
 
 def test_a_delete_without_a_host_is_told_by_the_conductor(cloud):

@@ -1,0 +1,266 @@
+"""Events of servers, recorded in the transactions of a conductor that make them true.
+
+    def write(conn):
+        change = self._events.of(conn, ctx, uuid)
+        row = instances.update(conn, uuid, values, expect, returning=bool(change))
+        if change:
+            change.record('pause', END, row, host)
+
+Every task begins and ends at a conductor, so an action needs no line for its events: its row in nova/actions.py names
+them. What a host began and did not end, because it died, is recorded by the conductor that ends it. What was rolled
+back, came a second time or too late records nothing. Where no notifications are configured there is no ``change``, and
+nothing is read.
+"""
+import collections.abc
+import contextlib
+import typing
+
+from oslo_db import exception as db_exc
+
+from nova import actions
+from nova import context
+from nova import exception
+from nova import notify
+from nova import states
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.conductor.cell_services import Fault
+from nova.conductor.cell_services import Row
+from nova.db.servers import event_facts
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.servers import request_specs
+from nova.notify import events
+from nova.notify import payloads
+from nova.notify.events import END
+from nova.notify.events import ERROR
+from nova.notify.events import START
+
+
+class Change:
+    """What a transaction does to a server.
+
+    ctx     who it is done for; what a host says of that counts for nothing
+    before  the server's row, read where changes of its states are events; else None
+    """
+
+    def __init__(self, services: CellServices, conn: Connection, ctx: Context | None, uuid: str,
+                 migration: Row | None) -> None:
+        self._services, self._notifier, self._conn, self._uuid = services, services.notifier, conn, uuid
+        self._migration = migration
+        self._actions = event_facts.open_actions(conn, uuid)
+        self.before = None
+        if self._notifier.states:
+            instances.lock(conn, uuid)
+            self.before = instances.get_many(conn, [uuid]).get(uuid)
+        self.ctx = self._requester(ctx)
+        self._states_recorded = False
+
+    def _requester(self, ctx: Context | None) -> Context:
+        if ctx is None:
+            return context.on_behalf_of(self._actions[-1]) if self._actions else context.admin_context()
+        if ctx.sender_host is None:
+            return ctx
+        for action in self._actions:
+            if action['request_id'] == ctx.request_id:
+                return context.on_behalf_of(action)
+        try:
+            return context.on_behalf_of(instance_actions.get(self._conn, self._uuid, ctx.request_id))
+        except exception.InstanceActionNotFound:             # the host does it by itself
+            return ctx
+
+    @property
+    def main_action(self) -> dict[str, typing.Any]:
+        """The open action that is no background one; {} without one."""
+        found = [action for action in self._actions if action['action'] not in actions.BACKGROUND]
+        return found[-1] if found else {}
+
+    @property
+    def background_action(self) -> dict[str, typing.Any]:
+        """The open background action of the request; {} without one."""
+        found = [action for action in self._actions
+                 if action['action'] in actions.BACKGROUND and action['request_id'] == self.ctx.request_id]
+        return found[-1] if found else {}
+
+    def on_host(self) -> bool:
+        """Return whether a host works on the server."""
+        return (self.main_action.get('owner') or '').startswith('compute:')
+
+    # ---- events
+
+    def states(self, row: Row) -> None:
+        """Record, once, that the server's states have changed as far as is configured."""
+        if self.before is not None and not self._states_recorded:
+            with _harmless(self._notifier, 'instance.update'):
+                self._states_recorded = self._notifier.record_states(self._conn, self.ctx, self.before, row,
+                                                                     **self.about())
+
+    def record(self, name: str, phase: str | None, row: Row, host: str | None = None, by: str | None = None,
+               **about: typing.Any) -> None:
+        """Record an event, after that of the server's states.
+
+        :param name: of a row of notify.events, without ``instance.``
+        :param row: columns of the server, as the transaction leaves them
+        :param host: that it happened on
+        :param by: service that it happened on, None: the event's
+        """
+        self.states(row)
+        with _harmless(self._notifier, f'instance.{name}'):
+            self._notifier.record(self._conn, self.ctx, 'instance.' + name, phase, row, host, by,
+                                  action=self.main_action.get('action'), **{**self.about(), **about})
+
+    def failure(self, name: str | None, row: Row, host: str | None, fault: Fault, **about: typing.Any) -> None:
+        """Record that what a host was doing failed.
+
+        :param name: of its event; None: it has none
+        """
+        if name is not None and ERROR in events.EVENTS['instance.' + name].phases:
+            self.record(name, ERROR, row, host, fault=fault, **about)
+        self.states(row)
+        with _harmless(self._notifier, 'compute.exception'):
+            self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault), host,
+                                  server_uuid=self._uuid)
+
+    def no_host(self, task: str, row: Row, fault: Fault) -> None:
+        """Record that no host was found for a task: 'build_instances', 'migrate_server' or 'rebuild_server'."""
+        self.states(row)
+        with _harmless(self._notifier, f'compute_task.{task}'):
+            with self._services.api_db.reader() as api:
+                spec = request_specs.get_many(api, [self._uuid]).get(self._uuid)
+            self._notifier.record(self._conn, self.ctx, 'compute_task.' + task, ERROR, {'uuid': self._uuid},
+                                  fault=fault, state=row['vm_state'], method=task, spec=spec and spec.as_dict())
+
+    def about(self) -> dict[str, typing.Any]:
+        """Return what events of the server have besides its row."""
+        about = {'image_id': (self.main_action.get('arguments') or {}).get('image_id'),
+                 **event_facts.attached(self._conn, self._uuid, self._notifier)}
+        if self._migration is not None:
+            about['new_flavor'] = self._migration['new_flavor']
+        return about
+
+    # ---- tasks of hosts
+
+    def task_begun(self, row: Row, event: str, owner: str) -> None:
+        """Record that a host has begun a task.
+
+        :param event: of the task
+        :param owner: 'compute:' and the host
+        """
+        name, host = actions.NOTIFICATION_OF_TASK.get(event), owner.partition(':')[2]
+        self.states(row)
+        if name is not None:
+            self.record(name, START, row, host)
+        if name == 'delete':
+            self.record('shutdown', START, row, host)
+
+    def stepped(self, row: Row) -> None:
+        """Record that a task shows another task state: a shelved server may leave its host in the same task."""
+        self.states(row)
+        if row['task_state'] == states.SHELVING_OFFLOADING:
+            self.record('shelve', END, row, row['host'])
+            self.record('shelve_offload', START, row, row['host'])
+
+    def task_ended(self, row: Row, event: str, host: str | None, fault: Fault | None) -> None:
+        """Record that a task has ended, or has failed: with ``fault``."""
+        self.states(row)
+        if event == 'conductor_unshelve_instance':          # no host was found, and none has failed
+            return
+        name = actions.NOTIFICATION_OF_TASK.get(event)
+        if event == 'conductor_reconcile':
+            name = _notification(self.main_action)
+        if fault:
+            self.failure(name, row, host, fault)
+        elif name is not None:
+            self.record(name, END, row, host)
+
+    def background_begun(self, row: Row, host: str) -> None:
+        """Record that a host has begun the background action of the request."""
+        action = self.background_action
+        name = _notification(action)
+        if name is not None:
+            self.record(name, START, row, host, **_arguments(action))
+
+    def background_ended(self, row: Row, host: str, error: str | None, traceback: str | None) -> None:
+        """Record the end of the background action of the request.
+
+        :param error: what went wrong, None: nothing
+        """
+        action = self.background_action
+        name = _notification(action)
+        self.states(row)
+        if name is None:
+            return
+        if error is None:
+            self.record(name, END, row, host, **_arguments(action))
+        else:
+            self.failure(name, row, host, {'code': 500, 'message': error,
+                                           'details': f'NovaException: {error}\n{traceback or ""}'},
+                         **_arguments(action))
+
+
+def _notification(action: dict[str, typing.Any]) -> str | None:
+    """Return the event of an open action's row, None where it has none."""
+    row = actions.OF_RECORD.get(action.get('action', ''))
+    return None if row is None else row.notification
+
+
+def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    """Return what of an action's arguments stands in payloads."""
+    arguments = action.get('arguments') or {}
+    return {**{name: arguments[name] for name in ('new_volume_id', 'share_id') if name in arguments},
+            **arguments.get(instance_actions.TOLD, {})}
+
+
+@contextlib.contextmanager
+def _harmless(notifier: notify.Notifier | notify.Off, what: str) -> collections.abc.Iterator[None]:
+    """Nothing fails with its event; but a transaction that is broken is its owner's."""
+    try:
+        yield
+    except db_exc.DBError:
+        raise
+    except Exception:
+        notifier.failed(what)
+
+
+class Events:
+    """Makes changes of servers into events, where notifications are configured."""
+
+    def __init__(self, services: CellServices) -> None:
+        self._services, self._notifier, self._cell_db = services, services.notifier, services.cell_db
+
+    def of(self, conn: Connection, ctx: Context | None, uuid: str, migration: Row | None = None) -> Change | None:
+        """Return what the transaction may record of a server; None where nothing is to be recorded.
+
+        Call it before the transaction changes the server or its actions.
+
+        :param migration: the row of the move that it belongs to
+        """
+        if not self._notifier.on:
+            return None
+        with _harmless(self._notifier, f'a change of server {uuid}'):
+            return Change(self._services, conn, ctx, uuid, migration)
+        return None
+
+    def publish(self, ctx: Context | None, name: str, phase: str | None, row: Row, host: str | None,
+                migration: Row | None = None) -> None:
+        """Publish what no transaction of this conductor makes true: a host is asked, or says what it does.
+
+        :param name: of a row of notify.events, without ``instance.``
+        """
+        if not self._notifier.on:
+            return
+        try:
+            with self._cell_db.reader() as conn:
+                change = Change(self._services, conn, ctx, row['uuid'], migration)
+                self._notifier.publish(change.ctx, 'instance.' + name, phase, row, host, **change.about())
+        except Exception:
+            self._notifier.failed(f'instance.{name} of server {row["uuid"]}')
+
+    def notify(self, ctx: Context, instance_uuid: str, event: str, phase: str, host: str) -> None:
+        """See interface.py."""
+        if self._notifier.on and f'instance.{event}' in events.EVENTS:
+            with self._cell_db.reader() as conn:
+                row = event_facts.row(conn, instance_uuid)
+            if row is not None:
+                self.publish(ctx, event, phase, row, host)
