@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
 @pytest.fixture
 def state(tmp_path):
     """A directory to which others may pass."""
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    for path in (tmp_path, *tmp_path.parents[:-2]):          # below /tmp
         path.chmod(path.stat().st_mode | 0o011)
     made = tmp_path / 'state'
     made.mkdir()
