@@ -1,6 +1,6 @@
 """Every error of the system: its class, its sentence and its HTTP code.
 
-An error is raised where the rule is broken and mapped to HTTP once, in ``nova.api.faults``. The classes whose
+An error is raised where the rule is broken and mapped to HTTP once, in ``nova.web.faults``. The classes whose
 messages a user may read are the ones below ``NovaException`` with a code under 500; the text of any other
 exception stays in the log.
 

@@ -6,9 +6,9 @@ import rst
 from nova import policies
 from nova.api import app
 from nova.api import facts
-from nova.api import faults
 from nova.api import openapi
 from nova.api import versions
+from nova.web import faults
 
 NEWEST = versions.MAX_VERSION
 

@@ -31,7 +31,7 @@ def begin_refused(req, row, parts):
     :param row: the first route of its method and path
     """
     req.route = row if row.action is None else dataclasses.replace(row, action=None, policy=None, checks=())
-    begin(req, parts, row.status)
+    begin(req, parts, row.code(req.version))
 
 
 def action_of(row):
@@ -55,7 +55,7 @@ def recorded(req, work):
     return run
 
 
-def finish(req, code, error=None, headers=()):
+def finish(req, code, error, headers):
     """The request is answered."""
     if req.record is None:
         return

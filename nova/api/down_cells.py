@@ -1,11 +1,11 @@
 """Servers and hosts of a cell that does not answer: what the API database knows of them, from 2.69 on."""
 from nova import exception
-from nova.api import fields
-from nova.api import params
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
+from nova.web import fields
+from nova.web import params
 
 STATUS = 'UNKNOWN'
 COMPUTE = 'nova-compute'

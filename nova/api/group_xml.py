@@ -21,6 +21,8 @@ import orjson
 from nova import exception
 from nova.api import app
 from nova.api import faults
+from nova.web import bodies
+from nova.web import paste
 
 JSON, XML = 'application/json', 'application/xml'
 _XML_TYPES = (XML, 'text/xml')
@@ -35,7 +37,7 @@ _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  
 
 def factory(global_conf, **local):
     """Paste's filter factory."""
-    most = app.offered(global_conf).conf.api.max_request_body_size
+    most = paste.offered(global_conf['api_services']).conf.api.max_request_body_size
     return lambda application: Filter(application, most)
 
 
@@ -68,7 +70,7 @@ class Filter:
     def _answer(self, environ, start_response):
         kind, _, parameters = environ.get('CONTENT_TYPE', '').partition(';')
         if kind.strip().lower() in _XML_TYPES and environ['REQUEST_METHOD'] in ('POST', 'PUT'):
-            raw = app.read_body(environ, self._max_body)
+            raw = bodies.read(environ, self._max_body)
             if raw:
                 raw = orjson.dumps(to_json(raw, _charset(parameters)))
             environ['wsgi.input'] = io.BytesIO(raw)

@@ -11,27 +11,28 @@ import functools
 import os
 
 from nova.runtime import wsgi
+from nova.web import pipeline
 
 PATH = '/healthcheck'
 
 
 def factory(global_conf, disable_by_file_path=''):
     """Paste's filter factory."""
-    return lambda app: HealthCheck(app, disable_by_file_path)
+    return lambda app: pipeline.before(HealthCheck(disable_by_file_path).answer, app)
 
 
 class HealthCheck:
     """
-    :param app: what serves all other paths
-    :param disabled_by: path of the file that says that nobody should come here; '': there is none
+    :param disabled_by: path of the file that takes this node out of service; '': there is none
     """
 
-    def __init__(self, app, disabled_by=''):
-        self._app, self._disabled_by = app, disabled_by
+    def __init__(self, disabled_by=''):
+        self._disabled_by = disabled_by
 
-    def __call__(self, environ, start_response):
+    def answer(self, environ, start_response):
+        """A step of web.pipeline."""
         if environ.get('PATH_INFO') != PATH:
-            return self._app(environ, start_response)
+            return None
         return wsgi.read_only(environ, start_response, functools.partial(self._state, environ))
 
     def _state(self, environ):

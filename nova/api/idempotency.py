@@ -21,6 +21,7 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db.projects import idempotency as db
+from nova.web.request import Response
 
 LOG = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def serve(req, document, work):
     """What ``work()`` answers, or has answered to the same request before.
 
     :param document: the body as it came, parsed; None without one
-    :param work: () -> (code, headers, body bytes)
+    :param work: () -> Response
     :raises BadRequest: the key is none
     :raises IdempotencyKeyInUse: the key came with another request, or that one is still being served
     """
@@ -109,8 +110,8 @@ def serve(req, document, work):
 
 
 def _keep(req, once, answer):
-    code, headers, body = answer
-    sealed = once.seal(orjson.dumps([code, headers, body.decode()]))
+    body = answer.body if isinstance(answer.body, bytes) else b'' if answer.body is None else orjson.dumps(answer.body)
+    sealed = once.seal(orjson.dumps([answer.status, answer.headers, body.decode()]))
     try:
         req.services.api_db.run(db.finish, req.project_id, once.key_hash, once.tried_at, sealed)
     except Exception:
@@ -120,7 +121,7 @@ def _keep(req, once, answer):
 
 def _replay(once, sealed):
     code, headers, body = orjson.loads(once.open(sealed))
-    return code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')], body.encode()
+    return Response(body.encode(), code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')])
 
 
 def _described(req, document):

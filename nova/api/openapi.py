@@ -7,10 +7,10 @@ import re
 
 from nova import policies
 from nova.api import facts
-from nova.api import faults
 from nova.api import idempotency
 from nova.api import versions
 from nova.api.facts import schemas
+from nova.web import faults
 
 JSON = 'application/json'
 VERSION = {'$ref': '#/components/parameters/version'}

@@ -15,8 +15,9 @@ import logging
 import re
 
 from nova import exception
-from nova.api import app
 from nova.runtime.http import addresses
+from nova.web import paste
+from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
@@ -32,8 +33,8 @@ _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 def factory(global_conf, **local):
     """Paste's filter factory."""
-    conf = app.offered(global_conf).conf
-    return lambda application: ProxyHeaders(application, trusted(conf))
+    conf = paste.offered(global_conf['api_services']).conf
+    return lambda application: pipeline.before(ProxyHeaders(trusted(conf)).read, application)
 
 
 def trusted(conf):
@@ -63,17 +64,17 @@ class ProxyHeaders:
     :param networks: ``trusted(conf)``
     """
 
-    def __init__(self, application, networks=()):
-        self._application, self._proxies = application, addresses.Trusted(networks)
+    def __init__(self, networks=()):
+        self._proxies = addresses.Trusted(networks)
         self._warned = False
 
-    def __call__(self, environ, start_response):
+    def read(self, environ, start_response=None):
+        """A step of web.pipeline."""
         if DONE not in environ:
             environ[DONE] = True
             environ['REMOTE_ADDR'] = addresses.plain(environ.get('REMOTE_ADDR', ''))
             if environ['REMOTE_ADDR'] in self._proxies:
                 self._believe(environ)
-        return self._application(environ, start_response)
 
     def _believe(self, environ):
         told = [self._outermost(environ['REMOTE_ADDR'], elements)

@@ -1,108 +1,42 @@
-"""One request as handlers see it, and what they may answer."""
-import collections
-import dataclasses
+"""One request to the compute API as its handlers see it."""
 import io
-import threading
 import urllib.parse
 import uuid
 
 import orjson
 
 from nova import exception
-from nova.api import params
 from nova.api import versions
+from nova.web import request
 
 INNER = 'nova.inner'      # in the environ of what another operation asked for: not counted against the caller's rate
 
 
-@dataclasses.dataclass(frozen=True)
-class Response:
-    """An answer with more than a body.
+class Request(request.Request):
+    """What a handler of the compute API gets.
 
-    body     JSON-able, bytes of a JSON document that is ready, a Stream, or None
-    status   None: the code of the row
-    headers  [(name, value)]
-    """
-
-    body: object = None
-    status: int | None = None
-    headers: tuple = ()
-
-
-class Stream:
-    """A body that is sent while it is made.
-
-    :param chunks: iterator of bytes
-    :param end: called once, when the last chunk was sent or the client is gone
-    """
-
-    def __init__(self, chunks, content_type, end):
-        self._chunks, self.content_type, self._end = chunks, content_type, end
-
-    def __iter__(self):
-        return self._chunks
-
-    def close(self):
-        end, self._end = self._end, None
-        if end is not None:
-            self._chunks.close()
-            end()
-
-
-class Streams:
-    """How many streams are open: so many in all, and of one project no more than half of them."""
-
-    def __init__(self, most):
-        self._most, self._share = most, -(-most // 2)
-        self._open, self._lock = collections.Counter(), threading.Lock()
-
-    def acquire(self, owner):
-        """Whether one more may be opened; it counts until it is released."""
-        with self._lock:
-            if self._open.total() >= self._most or self._open[owner] >= self._share:
-                return False
-            self._open[owner] += 1
-            return True
-
-    def release(self, owner):
-        with self._lock:
-            self._open[owner] -= 1
-            self._open += collections.Counter()              # without those that have none
-
-
-class Request:
-    """What a handler gets.
-
-    context   the caller (nova.context.RequestContext); None only where the row is public
-    version   minor version, an int; 1 under /v2
+    version   1 under /v2
     relaxed   True under /v2
-    body      the validated, converted body; None without one
-    query     params.QueryValues; empty where the row has no Query
     services  see app.Services
+    segments  of the path, below the version and the project
     record    nova.db.audit.log.Record of a request that writes, once its route is known, else None
     once      idempotency.Once of a request with an Idempotency-Key, else None
     """
 
-    __slots__ = ('environ', 'services', 'context', 'version', 'relaxed', 'route', 'body', 'query', 'request_id',
-                 'project_in_path', 'base_path', 'record', 'once', 'found_in', '_allowed', '_link_prefix')
+    __slots__ = ('services', 'request_id', 'project_in_path', 'base_path', 'segments', 'record', 'once', 'found_in',
+                 '_allowed', '_link_prefix')
 
     def __init__(self, environ, services):
-        self.environ, self.services = environ, services
-        self.context = self.route = self.body = self.once = self.record = None
-        self.query = params.QueryValues()
-        self.version, self.relaxed = versions.MIN_VERSION, False
-        self.request_id = None
+        super().__init__(environ)
+        self.services = services
+        self.version = versions.MIN_VERSION
+        self.once = self.record = self.request_id = None
+        self.segments = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
         self.found_in = {}                       # server: uuid of the cell in which it was looked for
         self._allowed = {}
         self._link_prefix = None
-
-    @property
-    def method(self):
-        """GET for HEAD, which is answered by the same rows."""
-        method = self.environ['REQUEST_METHOD']
-        return 'GET' if method == 'HEAD' else method
 
     @property
     def project_id(self):
@@ -167,7 +101,7 @@ class Request:
         if self._link_prefix is None:
             configured = self.services.conf.api.compute_link_prefix
             self._link_prefix = configured.rstrip('/') if configured else (
-                origin(self.environ) + mount_path(self.environ))
+                request.origin(self.environ) + mount_path(self.environ))
         return self._link_prefix
 
     def url(self, *parts):
@@ -187,17 +121,12 @@ class Request:
     def image_url(self, image_id):
         """Where the image service shows an image."""
         configured = self.services.conf.api.image_link_prefix
-        prefix = configured.rstrip('/') if configured else origin(self.environ) + '/image'
+        prefix = configured.rstrip('/') if configured else request.origin(self.environ) + '/image'
         return f'{prefix}/images/{_quoted(image_id)}'
 
 
 def _quoted(part):
     return urllib.parse.quote(str(part), safe='/@')
-
-
-def origin(environ):
-    host = environ.get('HTTP_HOST') or '%s:%s' % (environ['SERVER_NAME'], environ['SERVER_PORT'])
-    return f'{environ["wsgi.url_scheme"]}://{host}'
 
 
 def mount_path(environ):

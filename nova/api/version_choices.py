@@ -2,7 +2,7 @@
 import re
 import urllib.parse
 
-import orjson
+from nova.web.request import Response
 
 # id, status, path, name in the media type
 VERSIONS = (
@@ -32,7 +32,7 @@ def answer(req, segments):
         'media-types': [{'base': 'application/json',
                          'type': f'application/vnd.openstack.compute+json;version={media}'}],
     } for name, status, path, media in VERSIONS]
-    return 300, [], orjson.dumps({'choices': choices})
+    return Response({'choices': choices}, 300)
 
 
 def _quoted(segment):

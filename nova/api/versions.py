@@ -1,12 +1,13 @@
-"""The microversions of the compute API: one row each, and the negotiation of a request's version.
+"""The microversions of the compute API: one row each.
 
 The newest version, the version document and the documentation come from HISTORY. A behaviour that changes with a
 version is asked for by its name: ``req.has('keypair_import_only')``.
 """
-import functools
-import re
+from nova.web.versions import HEADER
+from nova.web.versions import Microversions
 
-from nova import exception
+__all__ = ('COMPUTE', 'HEADER', 'HISTORY', 'LEGACY_HEADER', 'MAX_VERSION', 'MIN_VERSION', 'SINCE', 'VARY', 'headers',
+           'negotiate', 'parse', 'text')
 
 # (minor version, name of the behaviour, what changed)
 HISTORY = (
@@ -155,62 +156,9 @@ SINCE = {name: minor for minor, name, _text in HISTORY}
 MIN_VERSION = HISTORY[0][0]
 MAX_VERSION = HISTORY[-1][0]
 
-HEADER = 'OpenStack-API-Version'
 LEGACY_HEADER = 'X-OpenStack-Nova-API-Version'
-VARY = f'{HEADER}, {LEGACY_HEADER}'
-_VERSION = re.compile(r'([1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\Z', re.ASCII)
 
-
-def text(minor):
-    return f'2.{minor}'
-
-
-def negotiate(environ):
-    """The minor version that a request asks for.
-
-    The new header form counts from 2.27; below it the old header wins where both are sent. No header means 2.1.
-
-    :raises BadRequest: a version that is none
-    :raises NotAcceptable: a version outside the supported range
-    """
-    return _negotiate(environ.get('HTTP_OPENSTACK_API_VERSION'),
-                      environ.get('HTTP_X_OPENSTACK_NOVA_API_VERSION'))
-
-
-@functools.lru_cache(maxsize=1024)
-def _negotiate(header, legacy):
-    new = old = None
-    for part in (header or '').split(','):
-        service, _, version = part.strip().partition(' ')
-        if service.lower() == 'compute':
-            new = parse(version.strip())
-    if legacy is not None and (new is None or new < SINCE['version_header']):
-        old = parse(legacy.split(',')[-1].strip())
-    for minor in (old, new):
-        if minor is not None:
-            return minor
-    return MIN_VERSION
-
-
-def parse(version):
-    """The minor version that a text names: '2.N' or 'latest'.
-
-    :raises BadRequest: it is none
-    :raises NotAcceptable: it is outside the supported range
-    """
-    if version.lower() == 'latest':
-        return MAX_VERSION
-    match = _VERSION.match(version)
-    if not match:
-        raise exception.BadRequest(f'API Version String {version[:40]!r} is of invalid format. '
-                                   'Must be of format MajorNum.MinorNum.')
-    major, minor = int(match[1]), int(match[2])
-    if major != 2 or not MIN_VERSION <= minor <= MAX_VERSION:
-        raise exception.NotAcceptable(f'Version {version} is not supported by the API. Minimum is '
-                                      f'{text(MIN_VERSION)} and maximum is {text(MAX_VERSION)}.')
-    return minor
-
-
-def headers(minor):
-    """Response headers of a request that was served at this version."""
-    return [(HEADER, f'compute {text(minor)}'), (LEGACY_HEADER, text(minor)), ('Vary', VARY)]
+# The new header form counts from 2.27; below it the old header wins where both are sent.
+COMPUTE = Microversions('compute', 2, MIN_VERSION, MAX_VERSION, LEGACY_HEADER, SINCE['version_header'])
+VARY = COMPUTE.vary
+text, parse, negotiate, headers = COMPUTE.text, COMPUTE.parse, COMPUTE.negotiate, COMPUTE.headers

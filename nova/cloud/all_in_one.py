@@ -33,6 +33,7 @@ from nova.rpc import inprocess
 from nova.runtime import tls
 from nova.runtime import wsgi
 from nova.volume.face import app as volume_app
+from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
@@ -223,7 +224,7 @@ class Cloud:
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
         ], index)
-        return proxy_headers.ProxyHeaders(mounts, proxy_headers.trusted(self.conf))
+        return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read, mounts)
 
     def _volumes(self, rules):
         """The face of the embedded block storage; none where the volumes are elsewhere."""

@@ -297,15 +297,14 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
     """
     from paste import deploy
 
-    from nova.api import app
     from nova.api import metrics
-    from nova.identity import auth
+    from nova.web import paste as offers
 
     services = api_services(conf, bus, api_db, cells, images, rules)
     services.check()
-    offered = {'api_services': app.offer(services), 'policy': auth.offer(rules), 'conf': auth.offer(conf)}
+    offered = {'api_services': offers.offer(services), 'policy': offers.offer(rules), 'conf': offers.offer(conf)}
     if identity_service is not None:
-        offered['identity_service'] = auth.offer(identity_service)
+        offered['identity_service'] = offers.offer(identity_service)
     return metrics.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
                                             global_conf=offered))
 

@@ -16,13 +16,14 @@ auth_token and takes what it found. Which of them a deployment uses is said in a
 """
 import importlib
 import re
-import weakref
 
 import orjson
 from oslo_utils import timeutils
 
 from nova import context
 from nova import exception
+from nova.web import paste
+from nova.web import pipeline
 
 # Headers by which a proxy or auth_token tells an application who asks. From a client they are lies.
 IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
@@ -34,8 +35,8 @@ KEEP = 'HTTP_X_SERVICE_TOKEN'
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 
 
-def strip_identity(environ):
-    """Remove the identity headers that came in with a request."""
+def strip_identity(environ, start_response=None):
+    """Remove the identity headers that came in with a request; a step of web.pipeline."""
     for key in [key for key in environ if key.startswith(IDENTITY_PREFIXES) and key != KEEP]:
         del environ[key]
 
@@ -199,17 +200,6 @@ class KeystoneContext(_Middleware):
         return []
 
 
-class StripIdentity:
-    """Removes identity headers in front of an authentication that does not do it itself."""
-
-    def __init__(self, app):
-        self._app = app
-
-    def __call__(self, environ, start_response):
-        strip_identity(environ)
-        return self._app(environ, start_response)
-
-
 def _named(path):
     """The object behind ``package.module:name``."""
     module, _, name = path.partition(':')
@@ -219,30 +209,18 @@ def _named(path):
 def _settings(global_conf, local):
     """Keywords of a middleware from the strings of a paste file: public and fault are ``module:name``."""
     settings = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
-    settings['is_admin'] = _offered[global_conf['policy']].is_admin
+    settings['is_admin'] = paste.offered(global_conf['policy']).is_admin
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
 
 
-# Paste hands over strings alone: the services of this process by name, for as long as somebody keeps them.
-_offered = weakref.WeakValueDictionary()
-
-
-def offer(service):
-    """A name of a service, to be given in the ``global_conf`` of paste's loadapp: ``identity_service``, ``policy``,
-    which says who is an administrator, and ``conf``."""
-    name = f'{type(service).__name__}-{id(service)}'
-    _offered[name] = service
-    return name
-
-
 def embedded_factory(global_conf, **local):
     """Paste's filter factory; whoever loads the pipeline has offered the service."""
-    service = _offered[global_conf['identity_service']]
+    service = paste.offered(global_conf['identity_service'])
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
-        settings['auth_uri'] = identity_uri(_offered[global_conf['conf']])
+        settings['auth_uri'] = identity_uri(paste.offered(global_conf['conf']))
     return lambda app: EmbeddedAuth(app, service, **settings)
 
 
@@ -267,17 +245,18 @@ def authtoken_factory(global_conf, **local):
                     'code': 503, 'message': 'The Identity service does not answer.'}}),
                 content_type='application/json', headers={'Retry-After': '5'})
 
-    settings = {'oslo_config_config': _offered[global_conf['conf']], **local}
+    settings = {'oslo_config_config': paste.offered(global_conf['conf']), **local}
     return lambda app: AuthToken(app, settings)
 
 
 def keystone_factory(global_conf, **local):
     settings = _settings(global_conf, local)
-    conf = _offered[global_conf['conf']]
+    conf = paste.offered(global_conf['conf'])
     if 'keystone_authtoken' in conf:                # authtoken was loaded before it
         settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
     return lambda app: KeystoneContext(app, **settings)
 
 
 def strip_factory(global_conf, **local):
-    return StripIdentity
+    """Paste's filter factory: remove identity headers in front of an authentication that does not do it itself."""
+    return lambda app: pipeline.before(strip_identity, app)

@@ -3,11 +3,11 @@ import ipaddress
 
 from nova import actions
 from nova import exception
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.routes import Route
 
 LAST = 43
 _NETWORK = {'type': ['string', 'number'], 'minLength': 1, 'maxLength': 36}

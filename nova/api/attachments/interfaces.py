@@ -4,17 +4,17 @@ import uuid
 from nova import actions
 from nova import exception
 from nova.api import casts
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Array
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import UUID
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import UUID
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-attach-interfaces:'
 _NOTHING = Query(closed=102)

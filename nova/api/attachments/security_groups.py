@@ -4,13 +4,13 @@ import logging
 from nova import exception
 from nova import states
 from nova.api import cell_queries
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.db.servers import instances
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.routes import Route
 
 LOG = logging.getLogger(__name__)
 

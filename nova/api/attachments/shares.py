@@ -2,19 +2,19 @@
 from nova import actions
 from nova import exception
 from nova import states
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.servers import tasks
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-server-shares:'
 ATTACH, DETACH = actions.ACTIONS['attach_share'], actions.ACTIONS['detach_share']

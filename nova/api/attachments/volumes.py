@@ -10,15 +10,6 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova.api import notifications
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import devices as server_devices
 from nova.api.servers import lookup as server_lookup
@@ -27,6 +18,15 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.request import Response
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-volumes-attachments:'
 ATTACH, DETACH, SWAP = (actions.ACTIONS[name] for name in ('attach_volume', 'detach_volume', 'swap_volume'))

@@ -2,8 +2,8 @@
 import functools
 
 from nova import exception
-from nova.api.params import Query
-from nova.api.routes import Route
+from nova.web.params import Query
+from nova.web.routes import Route
 
 # alias: name. All that version 2.1 began with, also what was removed since: clients look for what they knew then.
 EXTENSIONS = {

@@ -8,11 +8,11 @@ import orjson
 from nova.api import app
 from nova.api import openapi
 from nova.api import versions
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.request import Response
-from nova.api.routes import Route
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.request import Response
+from nova.web.routes import Route
 
 MAX_AGE_S = 3600         # how long a client may believe that the service was not upgraded
 

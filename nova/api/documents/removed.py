@@ -1,6 +1,6 @@
 """Operations that the compute API had once: what did the work is gone, and they say so at every microversion."""
 from nova import exception
-from nova.api.routes import Route
+from nova.web.routes import Route
 
 
 def gone(req, **_parts):

@@ -5,9 +5,9 @@ import orjson
 
 from nova import exception
 from nova.api import versions
-from nova.api.app import Response
-from nova.api.params import Query
-from nova.api.routes import Route
+from nova.web.params import Query
+from nova.web.request import Response
+from nova.web.routes import Route
 
 # id, status, path, newest and oldest microversion, updated
 APIS = (

@@ -2,12 +2,12 @@
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.db.projects import flavors
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-flavor-access'
 

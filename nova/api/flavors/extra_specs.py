@@ -4,15 +4,15 @@ import re
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
-from nova.api import params
 from nova.api.flavors import extra_spec_values
 from nova.api.flavors import flavors as flavors_api
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.routes import Route
 from nova.db.projects import flavors
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-flavor-extra-specs:'
 _VALUE = Type({'type': ['string', 'number'], 'maxLength': 255})

@@ -6,17 +6,17 @@ from oslo_utils import strutils
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.routes import Route
 from nova.db.audit import log
 from nova.db.projects import flavors
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.routes import Route
 
 _MANAGE = 'os_compute_api:os-flavor-manage:'
 EXTRA_SPECS = 'os_compute_api:os-flavor-extra-specs:index'

@@ -5,24 +5,24 @@ The same groups as those of os-server-groups, here with every attribute: any num
 """
 from nova import exception
 from nova.api import notifications
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
 from nova.api.groups import metadata as server_group_metadata
 from nova.api.groups import server_groups as resource
-from nova.api.params import Array
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.api.servers import spec as server_spec
 from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.projects import quotas
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.request import Response
+from nova.web.routes import Route
 
 ANY_PROJECT = 'nova:groups:any_project'
 

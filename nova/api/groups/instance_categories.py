@@ -4,22 +4,22 @@ A category is named by its id or by its name; no name looks like an id.
 """
 from nova import context as nova_context
 from nova import exception
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.fields import moment
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.params import nullable
-from nova.api.params import string
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.db.audit import log
 from nova.db.placement import categories
 from nova.db.projects import flavors
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.fields import moment
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.params import nullable
+from nova.web.params import string
+from nova.web.request import Response
+from nova.web.routes import Route
 
 _RULE = 'nova:instance-categories:'
 MAX_REQUIREMENTS = 64

@@ -5,11 +5,11 @@ they change only while it has no members.
 """
 from nova import exception
 from nova.api.groups import server_groups
-from nova.api.routes import Route
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db.placement import server_groups as db
 from nova.db.projects import quotas
+from nova.web.routes import Route
 
 SHOW = 'nova:os-server-groups:metadata:show'
 CHANGE = 'nova:os-server-groups:metadata:update'

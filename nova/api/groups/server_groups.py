@@ -5,23 +5,23 @@ clients of this resource expect; ``nova:policies`` has all of them where they ar
 """
 from nova import context as nova_context
 from nova import exception
-from nova.api import formats
 from nova.api import notifications
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import ABSENT
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.placement.server_groups import ANTI_AFFINITY
 from nova.db.projects import quotas
+from nova.web import formats
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import ABSENT
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-server-groups:'
 INDEX, SHOW, CREATE_RULE, DELETE = (_RULE + name for name in ('index', 'show', 'create', 'delete'))

@@ -2,24 +2,24 @@
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
-from nova.api import formats
 from nova.api import notifications
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Array
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.db.audit import log
 from nova.db.placement import aggregates
 from nova.db.placement import compute_nodes
 from nova.db.placement import image_cache
 from nova.db.placement import zones
 from nova.image import grants
+from nova.web import formats
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-aggregates:'
 _IMAGES = 'compute:aggregates:images'

@@ -2,9 +2,9 @@
 from nova import exception
 from nova import utils
 from nova.api.hosts import services as services_api
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.db.services import services
+from nova.web.params import Query
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-availability-zone:'
 

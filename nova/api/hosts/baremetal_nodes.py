@@ -1,6 +1,6 @@
 """Bare metal nodes, until 2.35 a proxy to another service, of which a deployment of this one knows none."""
 from nova import exception
-from nova.api.routes import Route
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-baremetal-nodes:'
 LAST = 35

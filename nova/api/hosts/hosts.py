@@ -3,17 +3,17 @@ import functools
 
 from nova import exception
 from nova.api import cell_queries
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-hosts:'
 CONTROL = 'host_control'         # the driver feature behind maintenance and power actions

@@ -4,18 +4,18 @@ import uuid
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
-from nova.api import fields
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
 from nova.api.hosts import services as services_api
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
+from nova.web import fields
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-hypervisors:'
 UUID_SINCE = 53

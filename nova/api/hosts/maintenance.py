@@ -1,17 +1,17 @@
 """Maintenance of hosts of an aggregate, an addition of this system: conductor/moves/maintenance.py does it."""
 from nova import exception
 from nova.api import cell_queries
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.fields import moment
 from nova.api.hosts import aggregates as aggregates_api
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.fields import moment
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 KEY = 'os-host-maintenance'
 _START, _STOP = KEY + ':start', KEY + ':stop'

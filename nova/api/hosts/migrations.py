@@ -2,17 +2,17 @@
 from nova import context as nova_context
 from nova import exception
 from nova.api import cell_queries
-from nova.api import fields
-from nova.api import paging
-from nova.api.params import DATE_TIME
-from nova.api.params import LIMIT
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import STRING
-from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.moves import migrations as server_migrations
+from nova.web import fields
+from nova.web import paging
+from nova.web.params import DATE_TIME
+from nova.web.params import LIMIT
+from nova.web.params import STRING
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 INDEX = 'os_compute_api:os-migrations:index'
 ALL_PROJECTS = INDEX + ':all_projects'

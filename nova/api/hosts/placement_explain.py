@@ -7,16 +7,16 @@ import uuid as uuidlib
 
 from nova import exception
 from nova import objects
-from nova.api import paging
-from nova.api import params
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import request_specs
+from nova.web import paging
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 KEY = 'explanation'
 HOSTS = 20                       # that each list of an answer names, unless the query has a limit

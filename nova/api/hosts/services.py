@@ -6,19 +6,19 @@ from nova import utils
 from nova.api import cell_queries
 from nova.api import down_cells
 from nova.api import notifications
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.db.cells import rows as cell_rows
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
 from nova.db.placement import hosts
 from nova.db.services import services
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-services:'
 REASON = string(1, 255)

@@ -1,13 +1,13 @@
 """GET /os-audit, an addition of this product: who did what, from where, with what result."""
 from nova import exception
 from nova.api import cell_queries
-from nova.api import fields
-from nova.api import paging
-from nova.api import params
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.db.audit import records
+from nova.web import fields
+from nova.web import paging
+from nova.web import params
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 INDEX = 'nova:audit:index'
 ALL_PROJECTS = INDEX + ':all_projects'

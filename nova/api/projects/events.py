@@ -19,14 +19,14 @@ from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.api import params
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.request import Response
-from nova.api.request import Stream
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.db.servers import changes
+from nova.web import params
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.request import Response
+from nova.web.request import Stream
+from nova.web.routes import Route
 
 RULE, ALL = 'nova:events', 'nova:events:all_projects'
 

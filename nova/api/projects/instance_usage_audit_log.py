@@ -2,12 +2,12 @@
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
-from nova.api import formats
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.conf import audit_period
 from nova.db.services import services
 from nova.db.services import task_log
+from nova.web import formats
+from nova.web.params import Query
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-instance-usage-audit-log:'
 _NOTHING = Query(closed=102)

@@ -1,20 +1,20 @@
 """Key pairs: a user's own, and those of others for administrators."""
 from nova.api import notifications
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.fields import moment
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.db.audit import log
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
 from nova.objects import keypair
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.fields import moment
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-keypairs:'
 GENERATOR = keypair.Generator()           # of this process: its cores are what is short

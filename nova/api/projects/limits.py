@@ -1,12 +1,12 @@
 """What a project may have, and has."""
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.db.projects import quotas
 from nova.network import proxied_limits
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:limits'
 NETWORKS_UNTIL = 35

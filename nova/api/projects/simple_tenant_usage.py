@@ -8,16 +8,16 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
-from nova.api import formats
-from nova.api import paging
-from nova.api import params
-from nova.api.params import LIMIT
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import STRING
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.db.servers import usage
+from nova.web import formats
+from nova.web import paging
+from nova.web import params
+from nova.web.params import LIMIT
+from nova.web.params import STRING
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-simple-tenant-usage:'
 DEFAULT_SPAN = datetime.timedelta(weeks=4)

@@ -2,18 +2,18 @@
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
-from nova.api import formats
-from nova.api import params
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.db.placement import compute_nodes
 from nova.db.servers import block_devices
 from nova.db.servers import instances
+from nova.web import formats
 from nova.web import json_text
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-assisted-volume-snapshots:'
 FEATURE = 'assisted_snapshots'

@@ -2,12 +2,12 @@
 import functools
 
 from nova import exception
-from nova.api import params
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.db.projects import quotas
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.routes import Route
 
 UNTIL = 38
 _PATH = '/images/{image_id}/metadata'

@@ -2,16 +2,16 @@
 import functools
 
 from nova import utils
-from nova.api import fields
-from nova.api import paging
-from nova.api import params
-from nova.api.fields import Field
-from nova.api.fields import Fields
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
+from nova.web import fields
+from nova.web import paging
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.routes import Route
 
 UNTIL = 35
 _STATUS = {'active': 'ACTIVE', 'queued': 'SAVING', 'saving': 'SAVING', 'uploading': 'SAVING',

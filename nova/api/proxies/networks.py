@@ -2,8 +2,8 @@
 import ipaddress
 
 from nova import utils
-from nova.api import fields
-from nova.api.routes import Route
+from nova.web import fields
+from nova.web.routes import Route
 
 LAST = 35
 Field = fields.Field

@@ -1,18 +1,18 @@
 """Security groups and their rules as the compute API changed them until 2.35."""
 from nova import context as nova_context
 from nova import exception
-from nova.api import formats
 from nova.api.attachments import security_groups
-from nova.api.params import LIMIT
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import STRING
-from nova.api.params import UUID
-from nova.api.params import nullable
-from nova.api.params import string
-from nova.api.routes import Route
 from nova.network import security
+from nova.web import formats
+from nova.web.params import LIMIT
+from nova.web.params import STRING
+from nova.web.params import UUID
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import nullable
+from nova.web.params import string
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-security-groups:'
 LAST = 35

@@ -7,8 +7,6 @@ import sqlalchemy as sa
 from nova import actions
 from nova import exception
 from nova.api import casts
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
@@ -20,6 +18,8 @@ from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables import cell as tables_cell
+from nova.web.request import Response
+from nova.web.routes import Route
 
 ACTIONS = actions.ACTIONS
 ALLOW_VOLUME_BACKED = 'os_compute_api:servers:create_image:allow_volume_backed'

@@ -1,19 +1,19 @@
 """The action createBackup."""
 from nova import actions
 from nova import exception
-from nova.api.params import METADATA
-from nova.api.params import NAME
-from nova.api.params import NON_NEGATIVE
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import STRING
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db.projects import quotas
+from nova.web.params import METADATA
+from nova.web.params import NAME
+from nova.web.params import NON_NEGATIVE
+from nova.web.params import STRING
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.request import Response
+from nova.web.routes import Route
 
 BACKUP = Object(Param('name', NAME, required=True), Param('backup_type', STRING, required=True),
                 Param('rotation', NON_NEGATIVE, required=True), Param('metadata', METADATA))

@@ -8,15 +8,15 @@ misspelt, or by a variable that is not set.
 import urllib.parse
 
 from nova import exception
-from nova.api import paging
-from nova.api import params
-from nova.api.params import Array
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
+from nova.web import paging
+from nova.web import params
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.request import Response
+from nova.web.routes import Route
 
 KEY = 'os-bulk-action'
 MAX_SERVERS = 1000               # of one request; at some milliseconds a server a client waits that long

@@ -2,10 +2,6 @@
 from nova import actions
 from nova import exception
 from nova.api import casts
-from nova.api import params
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -16,6 +12,10 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.services import services
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.routes import Route
 
 ACTION = actions.ACTIONS['evacuate']
 

@@ -5,18 +5,18 @@ from nova import actions
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
-from nova.api import params
 from nova.api import versions
-from nova.api.params import Array
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import string
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
+from nova.web import params
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import string
+from nova.web.request import Response
+from nova.web.routes import Route
 
 RULE = 'os_compute_api:os-server-external-events:create'
 

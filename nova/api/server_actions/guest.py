@@ -2,15 +2,15 @@
 the encrypted password that it left, its topology.
 """
 from nova import actions
-from nova.api import fields
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import instances
 from nova.objects import numa
+from nova.web import fields
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.routes import Route
 
 DIAGNOSTICS = 'os_compute_api:os-server-diagnostics'
 PASSWORD_SHOW = 'os_compute_api:os-server-password:show'

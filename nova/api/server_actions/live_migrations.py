@@ -2,11 +2,6 @@
 from nova import actions
 from nova import exception
 from nova.api import casts
-from nova.api import params
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Type
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -15,6 +10,11 @@ from nova.db.moves import migrations as server_migrations
 from nova.db.servers import tasks
 from nova.db.services import services
 from nova.objects import faults
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Type
+from nova.web.routes import Route
 
 ACTION = actions.ACTIONS['os-migrateLive']
 HOST = 'os_compute_api:os-migrate-server:migrate_live:host'

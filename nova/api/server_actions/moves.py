@@ -6,12 +6,6 @@ import sqlalchemy as sa
 from nova import actions
 from nova import exception
 from nova.api import casts
-from nova.api.params import HOST
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Type
-from nova.api.params import nullable
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
@@ -23,6 +17,12 @@ from nova.db.projects import quotas
 from nova.db.servers import request_specs
 from nova.db.servers import tasks
 from nova.db.tables import cell as tables_cell
+from nova.web.params import HOST
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Type
+from nova.web.params import nullable
+from nova.web.routes import Route
 
 ACTIONS = actions.ACTIONS
 MIGRATE_HOST = 'os_compute_api:os-migrate-server:migrate:host'

@@ -6,14 +6,14 @@ import uuid
 from nova import exception
 from nova import states
 from nova.api import cell_queries
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import console_tokens
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.routes import Route
 
 RULE = 'os_compute_api:os-remote-consoles'
 TOKENS = 'os_compute_api:os-console-auth-tokens'

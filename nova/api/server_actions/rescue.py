@@ -1,16 +1,16 @@
 """The actions rescue and unrescue."""
 from nova import actions
 from nova import exception
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import UUID
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import category as server_category
 from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.web.params import UUID
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.routes import Route
 
 RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', UUID), nullable=True)
 

@@ -5,18 +5,18 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova.api import casts
-from nova.api.params import NAME
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import STRING
-from nova.api.params import nullable
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import request_specs
 from nova.db.tables.cell import services
+from nova.web.params import NAME
+from nova.web.params import STRING
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import nullable
+from nova.web.routes import Route
 
 TO_HOST = 'os_compute_api:os-shelve:unshelve_to_host'
 

@@ -1,12 +1,12 @@
 """The action restore."""
 from nova import actions
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.projects import quotas
 from nova.db.servers import mappings
 from nova.db.servers import tasks
+from nova.web.routes import Route
 
 RESTORE = actions.ACTIONS['restore']
 

@@ -12,10 +12,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.api import casts
-from nova.api import formats
 from nova.api import notifications
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.api.servers import devices as server_devices
 from nova.api.servers import fields as server_fields
@@ -39,6 +36,9 @@ from nova.db.servers import request_specs
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.objects import numa
+from nova.web import formats
+from nova.web.request import Response
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:servers:create'
 FORCED_HOST = _RULE + ':forced_host'

@@ -3,12 +3,12 @@ import dataclasses
 
 from nova import states
 from nova import utils
-from nova.api import fields
 from nova.api import versions
 from nova.api.servers import schemas as server_schemas
 from nova.db.placement.categories import REGULAR
 from nova.db.servers import listing
 from nova.db.services import services as services_db
+from nova.web import fields
 
 ABSENT = fields.ABSENT
 Field = fields.Field

@@ -1,11 +1,11 @@
 """/servers/{id}/os-instance-actions: what was done to a server, and how it went."""
 from nova import utils
-from nova.api import fields
-from nova.api import paging
-from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import instance_actions
+from nova.web import fields
+from nova.web import paging
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-instance-actions:'
 EVENTS = _RULE + 'events'

@@ -1,9 +1,9 @@
 """/servers/{id}/ips: addresses by network label."""
 from nova import exception
-from nova.api.routes import Route
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:ips:'
 

@@ -7,14 +7,14 @@ from nova import states
 from nova import utils
 from nova.api import cell_queries
 from nova.api import down_cells
-from nova.api import formats
-from nova.api import paging
-from nova.api import params
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import listing
+from nova.web import formats
+from nova.web import paging
+from nova.web import params
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:servers:'
 ALL_FILTERS = _RULE + 'allow_all_filters'

@@ -2,7 +2,6 @@
 from nova import exception
 from nova import objects
 from nova import utils
-from nova.api import formats
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.db.audit import log
@@ -10,6 +9,7 @@ from nova.db.servers import history
 from nova.db.servers import instances
 from nova.db.servers import listing
 from nova.db.services import services as services_db
+from nova.web import formats
 
 
 def cell_of(req, server_id):

@@ -1,12 +1,12 @@
 """/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
 from nova import actions
 from nova import exception
-from nova.api.routes import Route
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db.projects import quotas
 from nova.db.servers import instances
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:server-metadata:'
 _ACTION = actions.ACTIONS['metadata']

@@ -1,26 +1,26 @@
 """What requests about servers may carry."""
 import ipaddress
 
-from nova.api.params import Array
-from nova.api.params import BOOLEAN
-from nova.api.params import DATE_TIME
-from nova.api.params import HOST
-from nova.api.params import IPV4
-from nova.api.params import IPV6
-from nova.api.params import LIMIT
-from nova.api.params import MAX_INT
-from nova.api.params import METADATA
-from nova.api.params import NAME
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import REGEX
-from nova.api.params import STRING
-from nova.api.params import Type
-from nova.api.params import UUID
-from nova.api.params import integer
-from nova.api.params import nullable
-from nova.api.params import string
+from nova.web.params import BOOLEAN
+from nova.web.params import DATE_TIME
+from nova.web.params import HOST
+from nova.web.params import IPV4
+from nova.web.params import IPV6
+from nova.web.params import LIMIT
+from nova.web.params import MAX_INT
+from nova.web.params import METADATA
+from nova.web.params import NAME
+from nova.web.params import REGEX
+from nova.web.params import STRING
+from nova.web.params import UUID
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
+from nova.web.params import integer
+from nova.web.params import nullable
+from nova.web.params import string
 
 MAX_HINTS = 64                 # scheduler hints of one request, and values of one hint
 MAX_DEVICES = 64               # block devices, and networks, of one request

@@ -4,22 +4,23 @@ from nova import hooks
 from nova import states
 from nova.api import casts
 from nova.api import down_cells
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import tasks
+from nova.web.routes import Route
 
 _RULE = 'os_compute_api:servers:'
 SOFT = actions.ACTIONS['softDelete']
 
 
 def show(req, id):
-    def ask(conn):
-        row = server_lookup.find(req, conn, id, _RULE + 'show')
-        return server_lookup.answer(req, conn, server_fields.SHOW, row)
-    found, _down = req.services.cells.read(ask, server_lookup.cell_of(req, id))
+    def read(cell):
+        with cell.db.reader() as conn:
+            row = server_lookup.find(req, conn, id, _RULE + 'show')
+            return server_lookup.answer(req, conn, server_fields.SHOW, row)
+    found, _down = req.services.cells.scatter(read, server_lookup.cell_of(req, id))
     return {'server': found[0][1] if found else down_cells.shown(req, id, _RULE + 'show')}
 
 

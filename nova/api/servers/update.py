@@ -2,8 +2,6 @@
 from nova import actions
 from nova import exception
 from nova.api import notifications
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create as server_create
 from nova.api.servers import devices as server_devices
@@ -16,6 +14,8 @@ from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.objects.instance import REIMAGE
+from nova.web.request import Response
+from nova.web.routes import Route
 
 UPDATE = 'os_compute_api:servers:update'
 REBUILD_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'

@@ -70,7 +70,7 @@ def test_success_code(row):
         assert (410 if '410' in facts.routes()[_key(row)]['errors'] else 400) in row.errors
         return
     for version in {row.since, 2 if row.since <= 2 else row.since, row.until or facts.MAX}:
-        assert app.status_of(row, version) == _expected_status(text, version)
+        assert row.code(version) == _expected_status(text, version)
 
 
 @pytest.mark.parametrize('row', ROUTES, ids=_name)

@@ -2,7 +2,6 @@
 import pytest
 from jsonschema import validators
 
-from nova.api import params
 from nova.api.facts import schemas
 from nova.api.hosts import migrations
 from nova.api.server_actions import moves as server_moves
@@ -12,6 +11,7 @@ from nova.db.servers import instances
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers
+from nova.web import params
 
 
 @pytest.fixture(scope='module')

@@ -7,13 +7,12 @@ import sqlalchemy as sa
 from paste.deploy import loadwsgi
 
 from nova import exception
-from nova.api import app
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import STRING
-from nova.api.routes import Route
-from nova.identity import auth
 from nova.tests.functional import base
+from nova.web import paste
+from nova.web.params import STRING
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.routes import Route
 
 FLAVOR = {'flavor': {'name': 'm1', 'ram': 64, 'vcpus': 1, 'disk': 1, 'id': 'one'}}
 
@@ -331,8 +330,8 @@ def test_pipelines(api, tmp_path, monkeypatch, pipeline):
         monkeypatch.setenv(f'OS_KEYSTONE_AUTHTOKEN__{name}', value)
     tokens = Tokens()
     application = loadwsgi.loadapp(f'config:{PASTE}', name=pipeline, global_conf={
-        'api_services': app.offer(api.services), 'identity_service': auth.offer(tokens),
-        'policy': auth.offer(api.policy), 'conf': auth.offer(api.services.conf)})
+        'api_services': paste.offer(api.services), 'identity_service': paste.offer(tokens),
+        'policy': paste.offer(api.policy), 'conf': paste.offer(api.services.conf)})
     client = base.Client(application, project=None)
     assert client.get('/').json['version']['id'] == 'v2.1'
     answer = client.get('/flavors')

@@ -7,13 +7,14 @@ import pytest
 import sqlalchemy
 import webob
 from oslo_context import context as oslo_context
-from paste.deploy import loadwsgi
 from oslo_db import exception as db_exc
+from paste.deploy import loadwsgi
 
 from nova import conf as nova_conf
 from nova import policy
 from nova.identity import auth
 from nova.tests import identity_fixture
+from nova.web import paste
 
 
 @pytest.fixture
@@ -169,8 +170,8 @@ def test_a_paste_file_names_the_middlewares(cloud, tmp_path):
     (tmp_path / 'api-paste.ini').write_text(PASTE)
     rules = policy.Policy(nova_conf.new())
     app = loadwsgi.loadapp(f'config:{tmp_path}/api-paste.ini',
-                           global_conf={'identity_service': auth.offer(cloud.service),
-                                        'policy': auth.offer(rules)})
+                           global_conf={'identity_service': paste.offer(cloud.service),
+                                        'policy': paste.offer(rules)})
     assert ask(app, cloud.token('demo')).json['user_name'] == 'demo'
     assert ask(app, path='/').status_int == 200
     refused = ask(app)
@@ -196,7 +197,7 @@ def test_policy_says_who_is_an_administrator(cloud, tmp_path):
 
 
 def test_keystone_context_believes_auth_token_only():
-    app = auth.StripIdentity(auth.KeystoneContext(echo))
+    app = auth.strip_factory({})(auth.KeystoneContext(echo))
     assert ask(app, 'anything', **LIES).status_int == 401
     behind = auth.KeystoneContext(echo, public=public)
     confirmed = {'X_Identity_Status': 'Confirmed', 'X_User_Id': 'u', 'X_Project_Id': 'p',

@@ -114,7 +114,7 @@ def echo(environ, start_response):
 
 def test_keystonemiddleware_validates_against_us(cloud):
     """The pipeline that a deployment with a real Keystone has, with this service in Keystone's place."""
-    app = auth.StripIdentity(auth_token.AuthProtocol(auth.KeystoneContext(echo), {
+    app = auth.strip_factory({})(auth_token.AuthProtocol(auth.KeystoneContext(echo), {
         'delay_auth_decision': True, 'auth_type': 'password', 'auth_url': cloud.url + '/identity',
         'www_authenticate_uri': cloud.url + '/identity', 'username': 'nova',
         'password': cloud.passwords['nova'], 'project_name': 'service', 'user_domain_id': 'default',

@@ -7,10 +7,11 @@ import yaml
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.api import app
 from nova.api import proxy_headers
 from nova.tests.functional import base
 from nova.tests.functional import cloud as cloud_fixture
+from nova.web import paste
+from nova.web import pipeline
 
 DIRECT = 'http://cloud.test:8774'
 PROXIES = ['192.0.2.7', '10.0.0.0/8', '2001:db8:9::/64']       # the first one is where the fixture's requests are from
@@ -43,7 +44,7 @@ FORWARDED = [
 def test_links(tmp_path, headers, expected, proxies, believed):
     fixture = base.ApiFixture(tmp_path, oslo_middleware__enable_proxy_headers_parsing=believed,
                               http__trusted_proxies=proxies)
-    filter_ = proxy_headers.factory({'api_services': app.offer(fixture.services)})
+    filter_ = proxy_headers.factory({'api_services': paste.offer(fixture.services)})
     links = base.Client(filter_(fixture.application), project=None).get('/', headers=headers).json['version']['links']
     assert next(link['href'] for link in links if link['rel'] == 'self') == (
         f'{expected if proxies == PROXIES else DIRECT}/v2.1/')
@@ -77,9 +78,9 @@ ADDRESSES = [
 def test_the_address_of_the_client(peer, headers, client):
     seen = []
     conf = nova_conf.new(files=[], oslo_middleware__enable_proxy_headers_parsing=True, http__trusted_proxies=PROXIES)
-    inner = proxy_headers.ProxyHeaders(lambda environ, _start: seen.append(environ['REMOTE_ADDR']),
-                                       proxy_headers.trusted(conf))
-    outer = proxy_headers.ProxyHeaders(inner, proxy_headers.trusted(conf))          # once is enough
+    inner = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
+                            lambda environ, _start: seen.append(environ['REMOTE_ADDR']))
+    outer = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, inner)      # once is enough
     outer({'REMOTE_ADDR': peer, **{
         f'HTTP_{name.upper().replace("-", "_")}': value for name, value in headers.items()}}, None)
     assert seen == [client]

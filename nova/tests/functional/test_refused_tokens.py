@@ -16,6 +16,7 @@ from nova.identity import auth
 from nova.tests import identity_fixture
 from nova.tests import image_service
 from nova.tests.functional import servers
+from nova.web import paste
 
 ABSENT = '99999999-2222-3333-4444-555555555555'
 
@@ -116,7 +117,7 @@ def test_a_service_that_cannot_check_tokens_is_away(cloud, refusing, caplog, cal
     key, _code, message = answer.fault
     assert (key, answer.headers['retry-after']) == ('serviceUnavailable', '5')
     assert f'The {name} service' in message and str(code) in message
-    line, = [record.getMessage() for record in caplog.records if record.name == 'nova.api.faults']
+    line, = [record.getMessage() for record in caplog.records if record.name == 'nova.web.faults']
     assert answer.headers['x-openstack-request-id'] in line and message in line
 
 
@@ -147,7 +148,7 @@ def test_the_end_of_a_token_of_keystone(monkeypatch):
     def behind(environ, start_response):
         found.append(environ['nova.context'])
         return webob.Response()(environ, start_response)
-    authtoken = auth.authtoken_factory({'conf': auth.offer(conf)}, delay_auth_decision='true')
+    authtoken = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')
     request = webob.Request.blank('/', headers={'X-Auth-Token': 't'})
     assert request.get_response(authtoken(auth.KeystoneContext(behind))).status_int == 200
     far = context.RequestContext.from_dict(json.loads(json.dumps(found[0].to_dict())))

@@ -7,6 +7,7 @@ from nova.tests.functional import servers
 from nova.tests.functional.test_volumes import drivers
 from nova.tests.functional.test_volumes import gone
 from nova.tests.functional.test_volumes import until
+from nova.web import paste
 
 
 @pytest.fixture(scope='module')
@@ -35,7 +36,7 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     conductor = next(part.manager for part in cloud.services if part.binary == 'nova-conductor')
     for name in ('allow', 'deny'):
         monkeypatch.setattr(conductor.services.shares, name, getattr(service, name))
-    offered = next(each for each in app._offered.values() if getattr(each, 'conf', None) is cloud.conf)
+    offered = next(each for each in paste.every(app.Services) if each.conf is cloud.conf)
     monkeypatch.setattr(offered, 'shares', service)
     server_id, (share_id, other) = stopped(user), (service.add(), service.add())
     path, (driver,) = f'/servers/{server_id}/shares', drivers(cloud).values()

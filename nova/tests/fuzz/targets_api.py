@@ -11,7 +11,6 @@ from nova import context as nova_context
 from nova import exception
 from nova import policy
 from nova.api import app
-from nova.api import params
 from nova.api import request as api_request
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
@@ -27,6 +26,7 @@ from nova.tests.fuzz.engine import Target
 from nova.tests.unit import test_metadata
 from nova.volume.face import listing as volume_listing
 from nova.web import json_text
+from nova.web import params
 
 VERSIONS = (1, 26, 75, 104)
 

@@ -157,7 +157,7 @@ def _believed(peer: str, lines: list[str]) -> dict:
              'HTTP_X_FORWARDED_PREFIX')
     environ = {'REMOTE_ADDR': peer, 'wsgi.url_scheme': 'http', 'HTTP_HOST': 'cloud', 'SCRIPT_NAME': '',
                **{name: line for name, line in zip(names, lines) if line}}
-    proxy_headers.ProxyHeaders(lambda found, _start: found, proxy_headers.trusted(_CONF))(environ, None)
+    proxy_headers.ProxyHeaders(proxy_headers.trusted(_CONF)).read(environ)
     return environ
 
 

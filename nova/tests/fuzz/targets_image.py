@@ -6,7 +6,6 @@ import struct
 import orjson
 
 from nova import exception
-from nova.api import params
 from nova.image import fields
 from nova.image import inspector
 from nova.image.embedded import search
@@ -15,6 +14,7 @@ from nova.tests import image_corpus as corpus
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import REFUSALS
 from nova.tests.fuzz.engine import Target
+from nova.web import params
 
 FORMATS = tuple(sorted(inspector.ACCEPTS))
 BIGGEST = 1 << 50

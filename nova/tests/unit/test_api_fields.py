@@ -2,9 +2,9 @@
 import cProfile
 import pstats
 
-from nova.api.fields import ABSENT
-from nova.api.fields import Field
-from nova.api.fields import Fields
+from nova.web.fields import ABSENT
+from nova.web.fields import Field
+from nova.web.fields import Fields
 
 TABLE = Fields(
     Field('id', 'uuid'),

@@ -5,12 +5,12 @@ import time
 import pytest
 
 from nova import exception
-from nova.api import params
-from nova.api.params import Array
-from nova.api.params import Object
-from nova.api.params import Param
-from nova.api.params import Query
-from nova.api.params import Type
+from nova.web import params
+from nova.web.params import Array
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import Type
 
 BODY = Object(
     Param('server', Object(

@@ -184,7 +184,7 @@ def test_a_load_balancer_sees_a_node_that_is_drained_or_stops(tmp_path):
 
 def test_a_stopping_server_answers_while_it_drains():
     import requests
-    server = wsgi.Server(healthcheck.HealthCheck(served), '127.0.0.1', 0, threads=2, drain=5)
+    server = wsgi.Server(healthcheck.factory({})(served), '127.0.0.1', 0, threads=2, drain=5)
     server.start()
     url = f'http://127.0.0.1:{server.port}'
     assert requests.get(url + '/healthcheck', timeout=20).status_code == 200

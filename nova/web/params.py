@@ -21,7 +21,7 @@ from jsonschema import exceptions as schema_errors
 from jsonschema import validators
 
 from nova import exception
-from nova.api import formats
+from nova.web import formats
 from nova.web import json_schema
 
 MAX_SHOWN = 80            # characters of a refused value that an error message repeats

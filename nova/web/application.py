@@ -1,0 +1,199 @@
+"""An HTTP application made of rows: the walk of every request, the same for every API.
+
+path → row → version → caller → policy → query and body → handler → answer. What a step refuses is an exception, and the
+API's own form of faults makes the answer of it.
+"""
+import collections.abc
+import functools
+import http
+import typing
+
+import orjson
+
+from nova import exception
+from nova.web import bodies
+from nova.web import mapper as mappers
+from nova.web.request import Headers
+from nova.web.request import Request
+from nova.web.request import Response
+from nova.web.request import Stream
+from nova.web.request import decoded_path
+from nova.web.routes import Route
+
+JSON = 'application/json'
+_BODIES = ('POST', 'PUT', 'PATCH')
+_STATUS = {status.value: f'{status.value} {status.phrase}' for status in http.HTTPStatus}
+_NO_CONTENT = (204, 304)
+
+Values = dict[str, str]
+Work = collections.abc.Callable[[], typing.Any]
+
+
+class Api:
+    """What one API has that others have not: the base is the plainest.
+
+    :param routes: Route rows
+    :cvar content_type: of its documents
+    :cvar max_body: bytes of a request's document
+    """
+
+    content_type = JSON
+    max_body = 256 * 1024
+
+    def __init__(self, routes: collections.abc.Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self.mapper = mappers.Mapper(self.routes)
+
+    def request(self, environ: dict[str, typing.Any]) -> Request:
+        """The Request that handlers get."""
+        return Request(environ)
+
+    def find(self, req: Request) -> tuple[mappers.Methods | None, list[str]] | Response:
+        """The rows of a path, and the values of its parts; or the answer, where there is nothing to look for.
+
+        :raises NotFound: nothing can be there
+        """
+        return self.mapper.find(segments_of(req.path), req.method)
+
+    def negotiate(self, req: Request) -> None:
+        """Set the version of a request whose path is known."""
+
+    def refuse_method(self, req: Request, methods: mappers.Methods) -> Exception:
+        """What a path says to a method that none of its rows has."""
+        return exception.MethodNotAllowed(allow=sorted(methods))
+
+    def admit(self, req: Request, row: Route, parts: Values) -> None:
+        """Refuse a caller before the body is read.
+
+        :param row: the first one of the path and method
+        :param parts: {name: value} of its path
+        """
+
+    def read(self, req: Request, row: Route) -> bytes:
+        """The bytes of the body; none where no row of the path and method takes one."""
+        return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
+
+    def authorize(self, req: Request, row: Route, parts: Values) -> None:
+        """Refuse a caller of a known operation, and begin its record in the audit log."""
+
+    def parse(self, raw: bytes) -> typing.Any:
+        """The document of a body.
+
+        :raises BadRequest: it is none
+        """
+        return bodies.parse(raw)
+
+    def check(self, req: Request, row: Route, parts: Values) -> None:
+        """Refuse what a valid body asks for."""
+
+    def perform(self, req: Request, raw: bytes, work: Work) -> Response:
+        """The answer of an operation.
+
+        :param work: () -> what the handler gives
+        """
+        return self.answer(req, work())
+
+    def answer(self, req: Request, result: typing.Any) -> Response:
+        """What a handler gave, with the code of its row and the headers of the API."""
+        response = result if isinstance(result, Response) else Response(result)
+        code = response.status or req.route.code(req.version)
+        return Response(response.body, code, [*response.headers, *self.headers(req)])
+
+    def serves_again(self, req: Request) -> bool:
+        """Whether a request that found nothing is served under another path, which is set."""
+        return False
+
+    def fault(self, req: Request, error: Exception) -> Response:
+        """The answer to an error; its body is JSON-able."""
+        raise NotImplementedError
+
+    def headers(self, req: Request) -> Headers:
+        """Headers of an operation's answer beside those of its handler."""
+        return ()
+
+    def finish(self, req: Request, code: int, headers: Headers, error: Exception | None) -> Headers:
+        """Headers of every answer; called once, before it is sent."""
+        return ()
+
+
+class Application:
+    """The WSGI callable.
+
+    Middleware before it puts the caller into ``environ['nova.context']``.
+
+    :param api: Api
+    """
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+
+    def __call__(self, environ: dict[str, typing.Any], start_response: typing.Any) -> typing.Any:
+        api, refused = self.api, None
+        req = api.request(environ)
+        try:
+            req.path = decoded_path(environ)
+            try:
+                response = self._serve(req)
+            except exception.NotFound:
+                if not api.serves_again(req):
+                    raise
+                response = self._serve(req)
+        except Exception as error:
+            refused, response = error, api.fault(req, error)
+        code, body = response.status or 200, response.body
+        headers = [*response.headers, *api.finish(req, code, response.headers, refused)]
+        if not isinstance(body, (bytes, Stream)):
+            body = b'' if body is None else orjson.dumps(body)
+        headers += _content_headers(api, code, body, headers)
+        start_response(_STATUS.get(code) or f'{code} Unknown', headers)
+        if environ['REQUEST_METHOD'] == 'HEAD':
+            if isinstance(body, Stream):
+                body.close()
+            return []
+        return body if isinstance(body, Stream) else [body]
+
+    def _serve(self, req: Request) -> Response:
+        api = self.api
+        found = api.find(req)
+        if isinstance(found, Response):
+            return found
+        methods, values = found
+        if methods is None:
+            raise exception.NotFound()
+        rows = methods.get(req.method)
+        if rows is None:
+            raise api.refuse_method(req, methods)
+        api.negotiate(req)
+        row, names = rows[0]
+        api.admit(req, row, dict(zip(names, values, strict=True)))
+        raw, document = b'', None
+        if req.environ['REQUEST_METHOD'] in _BODIES and not row.streams:
+            raw = api.read(req, row)
+            if row.action is not None:
+                document = api.parse(raw)
+        req.route, names = row, names = mappers.choose(rows, req.version, document)
+        parts = dict(zip(names, values, strict=True))
+        api.authorize(req, row, parts)
+        if row.query is not None:
+            req.query = row.query.validate(req.environ.get('QUERY_STRING', ''), req.version, req.relaxed)
+        if row.body is not None:
+            req.body = row.body.validate(api.parse(raw) if document is None else document, req.version, req.relaxed)
+        api.check(req, row, parts)
+        return api.perform(req, raw, functools.partial(row.handler, req, **parts))
+
+
+def _content_headers(api: Api, code: int, body: bytes | Stream, headers: Headers) -> Headers:
+    if isinstance(body, Stream):
+        found = [('Content-Type', body.content_type)]
+        return found + ([('Cache-Control', 'no-store')] if body.size is None else [('Content-Length', str(body.size))])
+    if not body and code in _NO_CONTENT:
+        return []
+    length = ('Content-Length', str(len(body)))
+    if any(name == 'Content-Type' for name, _value in headers):
+        return [length]
+    return [('Content-Type', api.content_type), length]
+
+
+def segments_of(path: str) -> list[str]:
+    """The segments of a path, without empty ones at its ends."""
+    return path.strip('/').split('/') if path.strip('/') else []

@@ -1,0 +1,81 @@
+"""Bodies of requests: read within a bound, and parsed."""
+import typing
+
+import orjson
+
+from nova import exception
+
+MAX_DEPTH = 32                    # nested objects and lists of a body
+
+Environ = dict[str, typing.Any]
+
+
+def is_chunked(environ: Environ) -> bool:
+    """Whether a body comes whose length its request does not give."""
+    return bool(environ.get('wsgi.input_terminated')) or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', '').lower()
+
+
+def length_of(environ: Environ) -> int | None:
+    """Content-Length; None where the request has none.
+
+    :raises BadRequest: it is not a number
+    """
+    length = environ.get('CONTENT_LENGTH') or ''
+    if not length:
+        return None
+    if not (length.isascii() and length.isdigit()) or len(length) > 18:
+        raise exception.BadRequest('Content-Length is not a number.')
+    return int(length)
+
+
+def read(environ: Environ, most: int) -> bytes:
+    """The bytes of a request's body.
+
+    :param most: bytes
+    :raises BadRequest: Content-Length is not a number
+    :raises TooLarge: there are more than ``most``
+    """
+    length = length_of(environ)
+    if length is None and not is_chunked(environ):
+        return b''
+    if length is not None and length > most:
+        raise exception.TooLarge(limit=most)
+    raw = environ['wsgi.input'].read(most + 1 if length is None else length)
+    if len(raw) > most:
+        raise exception.TooLarge(limit=most)
+    return raw
+
+
+def parse(raw: bytes) -> dict[str, typing.Any]:
+    """The object that a body holds.
+
+    :raises BadRequest: it is no JSON object, or nested too deeply, or has NUL characters
+    """
+    if not raw:
+        raise exception.BadRequest('Malformed request body: there is none.')
+    try:
+        body = orjson.loads(raw)
+    except ValueError:                      # also NaN, Infinity, bytes that are not UTF-8
+        raise exception.BadRequest('Malformed request body: it is not JSON.') from None
+    if not isinstance(body, dict):
+        raise exception.BadRequest('Malformed request body: it is not a JSON object.')
+    if raw.count(b'{') + raw.count(b'[') > MAX_DEPTH or b'\\u0000' in raw:
+        _inspect(body)
+    return body
+
+
+def _inspect(body: dict[str, typing.Any]) -> None:
+    """Refuse what few bodies can have: too many levels, and NUL characters, which databases do not take."""
+    level: list[typing.Any] = [body]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise exception.BadRequest(f'Malformed request body: it has more than {MAX_DEPTH} levels.')
+        inner: list[typing.Any] = []
+        for value in level:
+            items = [*value, *value.values()] if isinstance(value, dict) else value
+            if any(isinstance(item, str) and '\0' in item for item in items):
+                raise exception.BadRequest('Malformed request body: it has a NUL character.')
+            inner += [item for item in items if isinstance(item, (dict, list))]
+        level = inner

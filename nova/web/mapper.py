@@ -1,0 +1,115 @@
+"""From a path to its operations: the Route rows, matched by the Routes library.
+
+Rows whose paths begin with the same segment and are equally long have a mapper of their own, so that a match tries few
+regular expressions. Fixed segments win over ``{parts}``.
+"""
+import collections.abc
+import typing
+
+import routes as routes_library
+
+from nova import exception
+from nova.web.routes import Route
+
+Named = tuple[Route, tuple[str, ...]]          # a row and the names of the parts of its path
+Methods = dict[str, list[Named]]
+_PART = '{}'
+
+
+class Mapper:
+    """The rows of an application.
+
+    :param rows: Route rows
+    """
+
+    def __init__(self, rows: collections.abc.Iterable[Route]) -> None:
+        self._paths: dict[str, Methods] = {}
+        for row in rows:
+            shape, names = _shape(row.path)
+            methods = self._paths.setdefault(shape, {})
+            methods.setdefault(row.method, []).append((row, names))
+        self._first = {segments[0] for segments in map(_segments, self._paths) if segments} - {_PART}
+        groups: dict[tuple[str, int], list[str]] = {}
+        for shape in self._paths:
+            groups.setdefault(_key(_segments(shape), self._first), []).append(shape)
+        self._mappers = {key: _mapper(shapes, self._paths) for key, shapes in groups.items()}
+
+    def knows(self, segment: str) -> bool:
+        """Whether a path may begin with this segment."""
+        return segment in self._first
+
+    def find(self, segments: list[str], method: str) -> tuple[Methods | None, list[str]]:
+        """({method: [(row, names of parts)]}, [values of parts]) of a path, or (None, []).
+
+        Of several paths that fit, one that has the method: a server may have the name of a fixed segment.
+        """
+        mapper = self._mappers.get(_key(segments, self._first))
+        if mapper is None:
+            return None, []
+        path = '/' + '/'.join(segments)
+        found = mapper.match(path, {'REQUEST_METHOD': method}) or mapper.match(path)
+        if not found or path.endswith('\n') and not found['shape'].endswith(_PART):     # $ matches before a line's end
+            return None, []
+        shape = found.pop('shape')
+        return self._paths[shape], [found[f'part{number}'] for number in range(len(found))]
+
+
+def _mapper(shapes: list[str], paths: dict[str, Methods]) -> typing.Any:
+    """A mapper of Routes; a match without an environ asks for no method."""
+    found = routes_library.Mapper(explicit=True)
+    found.minimization = False
+    for shape in sorted(shapes, key=lambda shape: [part == _PART for part in _segments(shape)]):
+        found.connect(_template(shape), shape=shape, conditions={'method': [*paths[shape]]})
+    found.create_regs()
+    return found
+
+
+def _key(segments: list[str], first: set[str]) -> tuple[str, int]:
+    return (segments[0] if segments and segments[0] in first else '', len(segments))
+
+
+def _segments(path: str) -> list[str]:
+    return path.strip('/').split('/') if path.strip('/') else []
+
+
+def _shape(path: str) -> tuple[str, tuple[str, ...]]:
+    """A path without the names of its parts, and these names."""
+    segments = _segments(path)
+    names = tuple(segment[1:-1] for segment in segments if segment.startswith('{'))
+    return '/'.join(_PART if segment.startswith('{') else segment for segment in segments), names
+
+
+def _template(shape: str) -> str:
+    """The path as Routes writes it; a part may hold any character but a slash."""
+    segments, number = [], 0
+    for segment in _segments(shape):
+        if segment == _PART:
+            segment, number = f'{{part{number}:[^/]+}}', number + 1
+        segments.append(segment)
+    return '/' + '/'.join(segments)
+
+
+def choose(rows_of_method: list[Named], version: int, body: typing.Any = None) -> Named:
+    """The (row, names) that serves a version; for ``…/action`` rows by the body's key.
+
+    :raises NotFound: no row at this version
+    :raises BadRequest: the body names no action, or more than one
+    """
+    if rows_of_method[0][0].action is not None:
+        rows_of_method = _by_action(rows_of_method, body)
+    for row, names in rows_of_method:
+        if row.since <= version and (row.until is None or version <= row.until):
+            return row, names
+    raise exception.NotFound()
+
+
+def _by_action(rows: list[Named], body: typing.Any) -> list[Named]:
+    if not isinstance(body, dict) or not body:
+        raise exception.BadRequest('Malformed request body')
+    named = [pair for pair in rows if pair[0].action in body]
+    if not named:
+        raise exception.BadRequest('There is no such action: %s' % ', '.join(
+            key[:40] for key in list(body)[:3]))
+    if len({row.action for row, _names in named}) > 1:
+        raise exception.BadRequest('Malformed request body: it names more than one action.')
+    return named

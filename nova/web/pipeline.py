@@ -1,0 +1,31 @@
+"""WSGI filters that look at a request before the application does: several of them in one call."""
+import collections.abc
+import typing
+
+Environ = dict[str, typing.Any]
+# gives the answer, or None where the request goes on
+Step = collections.abc.Callable[[Environ, typing.Any], typing.Any]
+
+
+class Steps:
+    """WSGI: an application behind steps.
+
+    :param steps: in their order
+    """
+
+    def __init__(self, steps: collections.abc.Iterable[Step], application: typing.Any) -> None:
+        self.steps, self.application = tuple(steps), application
+
+    def __call__(self, environ: Environ, start_response: typing.Any) -> typing.Any:
+        for step in self.steps:
+            answer = step(environ, start_response)
+            if answer is not None:
+                return answer
+        return self.application(environ, start_response)
+
+
+def before(step: Step, application: typing.Any) -> Steps:
+    """The application behind one more step."""
+    if isinstance(application, Steps):
+        return Steps((step, *application.steps), application.application)
+    return Steps((step,), application)

@@ -1,0 +1,74 @@
+"""Microversions: which one a request asks for, and the headers that say which one was served."""
+import functools
+import re
+import typing
+
+from nova import exception
+
+HEADER = 'OpenStack-API-Version'
+_VERSION = re.compile(r'([1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\Z', re.ASCII)
+
+
+class Microversions:
+    """The microversions of one API.
+
+    :param service: its name in the header
+    :param major: the number before the point
+    :param minimum, maximum: minor versions; the minimum is served where no version is asked for
+    :param legacy: the header that was there before HEADER; None: there was none
+    :param legacy_until: the older header wins where HEADER names a version below this one
+    """
+
+    def __init__(self, service: str, major: int, minimum: int, maximum: int, legacy: str | None = None,
+                 legacy_until: int = 0) -> None:
+        self.service, self.major, self.minimum, self.maximum = service, major, minimum, maximum
+        self.legacy, self._legacy_until = legacy, legacy_until
+        self.vary = ', '.join(filter(None, (HEADER, legacy)))
+        self._legacy_key = 'HTTP_' + legacy.upper().replace('-', '_') if legacy else ''
+        self._negotiated = functools.lru_cache(maxsize=1024)(self._negotiate)
+
+    def text(self, minor: int) -> str:
+        return f'{self.major}.{minor}'
+
+    def negotiate(self, environ: dict[str, typing.Any]) -> int:
+        """The minor version that a request asks for.
+
+        :raises BadRequest: it is no version
+        :raises NotAcceptable: it is outside the supported range
+        """
+        return self._negotiated(environ.get('HTTP_OPENSTACK_API_VERSION'), environ.get(self._legacy_key))
+
+    def _negotiate(self, header: str | None, legacy: str | None) -> int:
+        new = None
+        for part in (header or '').split(','):
+            service, _, version = part.strip().partition(' ')
+            if service.lower() == self.service:
+                new = self.parse(version.strip())
+        if legacy is not None and (new is None or new < self._legacy_until):
+            return self.parse(legacy.split(',')[-1].strip())
+        return self.minimum if new is None else new
+
+    def parse(self, version: str) -> int:
+        """The minor version that a text names: 'MAJOR.N' or 'latest'.
+
+        :raises BadRequest: it is no version
+        :raises NotAcceptable: it is outside the supported range
+        """
+        if version.lower() == 'latest':
+            return self.maximum
+        match = _VERSION.match(version)
+        if not match:
+            raise exception.BadRequest(f'API Version String {version[:40]!r} is of invalid format. '
+                                       'Must be of format MajorNum.MinorNum.')
+        major, minor = int(match[1]), int(match[2])
+        if major != self.major or not self.minimum <= minor <= self.maximum:
+            raise exception.NotAcceptable(f'Version {version} is not supported by the API. Minimum is '
+                                          f'{self.text(self.minimum)} and maximum is {self.text(self.maximum)}.')
+        return minor
+
+    def headers(self, minor: int) -> list[tuple[str, str]]:
+        """Headers of the answer to a request that was served at this version."""
+        found = [(HEADER, f'{self.service} {self.text(minor)}')]
+        if self.legacy:
+            found.append((self.legacy, self.text(minor)))
+        return [*found, ('Vary', self.vary)]
