@@ -7,6 +7,7 @@ import re
 
 from nova import policies
 from nova.api import facts
+from nova.api import faults as api_faults
 from nova.api import idempotency
 from nova.api import versions
 from nova.api.facts import schemas
@@ -343,7 +344,7 @@ def _fault(code):
     if code not in (401, 406):
         names = ('x-openstack-request-id', 'x-compute-request-id')
         answer['headers'] = {name: {'$ref': f'#/components/headers/{name}'} for name in names}
-    if code in faults.RETRY_AFTER:
+    if code in api_faults.RETRY_AFTER:
         answer.setdefault('headers', {})['Retry-After'] = {
             'description': 'Seconds after which the request may be sent again.', 'required': True,
             'schema': {'type': 'string', 'pattern': '^[0-9]+$'}}

@@ -44,6 +44,16 @@ class Api:
         self.routes = tuple(routes)
         self.mapper = mappers.Mapper(self.routes)
 
+    def path(self, environ: dict[str, typing.Any]) -> str:
+        """The decoded path of a request.
+
+        :raises NotFound: it is no text
+        """
+        try:
+            return decoded_path(environ)
+        except exception.BadRequest:
+            raise exception.NotFound() from None
+
     def request(self, environ: dict[str, typing.Any]) -> Request:
         """The Request that handlers get."""
         return Request(environ)
@@ -131,7 +141,7 @@ class Application:
         api, refused = self.api, None
         req = api.request(environ)
         try:
-            req.path = decoded_path(environ)
+            req.path = api.path(environ)
             try:
                 response = self._serve(req)
             except exception.NotFound:

@@ -31,7 +31,9 @@ class Mapper:
         self._first = {segments[0] for segments in map(_segments, self._paths) if segments} - {_PART}
         groups: dict[tuple[str, int], list[str]] = {}
         for shape in self._paths:
-            groups.setdefault(_key(_segments(shape), self._first), []).append(shape)
+            segments = _segments(shape)
+            first = segments[0] if segments and segments[0] != _PART else ''
+            groups.setdefault((first, len(segments)), []).append(shape)
         self._mappers = {key: _mapper(shapes, self._paths) for key, shapes in groups.items()}
 
     def knows(self, segment: str) -> bool:
@@ -43,15 +45,17 @@ class Mapper:
 
         Of several paths that fit, one that has the method: a server may have the name of a fixed segment.
         """
-        mapper = self._mappers.get(_key(segments, self._first))
-        if mapper is None:
-            return None, []
-        path = '/' + '/'.join(segments)
-        found = mapper.match(path, {'REQUEST_METHOD': method}) or mapper.match(path)
-        if not found or path.endswith('\n') and not found['shape'].endswith(_PART):     # $ matches before a line's end
-            return None, []
-        shape = found.pop('shape')
-        return self._paths[shape], [found[f'part{number}'] for number in range(len(found))]
+        first, path = segments[0] if segments else '', '/' + '/'.join(segments)
+        mappers = [self._mappers[key] for key in dict.fromkeys(((first, len(segments)), ('', len(segments))))
+                   if key in self._mappers]
+        for environ in ({'REQUEST_METHOD': method}, None):
+            for mapper in mappers:
+                found = mapper.match(path, environ)
+                # the $ of an expression matches before the end of a line, too
+                if found and (found['shape'].endswith(_PART) or not path.endswith('\n')):
+                    shape = found.pop('shape')
+                    return self._paths[shape], [found[f'part{number}'] for number in range(len(found))]
+        return None, []
 
 
 def _mapper(shapes: list[str], paths: dict[str, Methods]) -> typing.Any:
@@ -62,10 +66,6 @@ def _mapper(shapes: list[str], paths: dict[str, Methods]) -> typing.Any:
         found.connect(_template(shape), shape=shape, conditions={'method': [*paths[shape]]})
     found.create_regs()
     return found
-
-
-def _key(segments: list[str], first: set[str]) -> tuple[str, int]:
-    return (segments[0] if segments and segments[0] in first else '', len(segments))
 
 
 def _segments(path: str) -> list[str]:

@@ -266,6 +266,25 @@ def parse_query(query_string):
     return pairs
 
 
+MAX_QUERY = 64 * 1024     # characters of a query string
+
+
+def parse_pairs(environ):
+    """[(name, value)] of a request's query, for an API that checks the values itself.
+
+    :raises BadRequest: it is too long, or as ``parse_query``
+    """
+    text = environ.get('QUERY_STRING', '')
+    if len(text) > MAX_QUERY:
+        raise exception.BadRequest('The query is too long.')
+    return parse_query(text) if text else []
+
+
+def parse_plain(environ):
+    """The same as {name: last value}."""
+    return dict(parse_pairs(environ))
+
+
 def _typed(type_):
     return Type(type_) if isinstance(type_, dict) else type_
 

@@ -11,6 +11,7 @@ from nova.web import params
 from nova.web import routes
 
 _SAFE = "/~!$&'()*+,;=:@"          # characters of a path that a URL repeats as they are
+_USUAL_PORTS = {'http': ':80', 'https': ':443'}
 Headers = collections.abc.Sequence[tuple[str, str]]
 
 
@@ -83,7 +84,7 @@ class Request:
     path      decoded, below the point where the API is mounted
     context   the caller (nova.context.RequestContext), None where there is none
     route     the Route that was found, else None
-    version   minor version, an int
+    version   minor version of the row that serves it; 1 where an API has no versions of rows
     relaxed   True where unknown keys of a body are ignored
     body      the validated, converted body; None without one
     query     QueryValues; empty where the row has no Query
@@ -95,7 +96,7 @@ class Request:
         self.environ, self.path = environ, ''
         self.context = environ.get('nova.context')
         self.route: routes.Route | None = None
-        self.version, self.relaxed = 0, False
+        self.version, self.relaxed = 1, False
         self.body: typing.Any = None
         self.query: typing.Any = params.QueryValues()
 
@@ -105,7 +106,7 @@ class Request:
         method = self.environ['REQUEST_METHOD']
         return 'GET' if method == 'HEAD' else method
 
-    def header(self, name: str, default: str = '') -> str:
+    def header(self, name: str, default: typing.Any = '') -> typing.Any:
         """The value of a header; the default where the request has none."""
         key = name.upper().replace('-', '_')
         return self.environ.get(key if key in ('CONTENT_TYPE', 'CONTENT_LENGTH') else f'HTTP_{key}', default)
@@ -118,7 +119,8 @@ class Request:
     @property
     def root_url(self) -> str:
         """Scheme, host and path of the point where the API is mounted."""
-        return origin(self.environ) + _quoted(self.environ.get('SCRIPT_NAME', ''))
+        url = origin(self.environ).removesuffix(_USUAL_PORTS.get(self.environ['wsgi.url_scheme'], ':'))
+        return url + _quoted(self.environ.get('SCRIPT_NAME', ''))
 
     @property
     def url(self) -> str:

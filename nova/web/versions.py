@@ -17,12 +17,14 @@ class Microversions:
     :param minimum, maximum: minor versions; the minimum is served where no version is asked for
     :param legacy: the header that was there before HEADER; None: there was none
     :param legacy_until: the older header wins where HEADER names a version below this one
+    :param other_major: class of the refusal of another major number
     """
 
     def __init__(self, service: str, major: int, minimum: int, maximum: int, legacy: str | None = None,
-                 legacy_until: int = 0) -> None:
+                 legacy_until: int = 0, other_major: type[exception.NovaException] = exception.NotAcceptable) -> None:
         self.service, self.major, self.minimum, self.maximum = service, major, minimum, maximum
         self.legacy, self._legacy_until = legacy, legacy_until
+        self._other_major = other_major
         self.vary = ', '.join(filter(None, (HEADER, legacy)))
         self._legacy_key = 'HTTP_' + legacy.upper().replace('-', '_') if legacy else ''
         self._negotiated = functools.lru_cache(maxsize=1024)(self._negotiate)
@@ -56,14 +58,15 @@ class Microversions:
         """
         if version.lower() == 'latest':
             return self.maximum
-        match = _VERSION.match(version)
+        match = _VERSION.fullmatch(version)
         if not match:
             raise exception.BadRequest(f'API Version String {version[:40]!r} is of invalid format. '
                                        'Must be of format MajorNum.MinorNum.')
         major, minor = int(match[1]), int(match[2])
         if major != self.major or not self.minimum <= minor <= self.maximum:
-            raise exception.NotAcceptable(f'Version {version} is not supported by the API. Minimum is '
-                                          f'{self.text(self.minimum)} and maximum is {self.text(self.maximum)}.')
+            error = self._other_major if major != self.major else exception.NotAcceptable
+            raise error(f'Version {version} is not supported by the API. Minimum is '
+                        f'{self.text(self.minimum)} and maximum is {self.text(self.maximum)}.')
         return minor
 
     def headers(self, minor: int) -> list[tuple[str, str]]:

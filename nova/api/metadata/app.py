@@ -4,12 +4,10 @@ A guest is known by its source address, which the network's anti-spoofing guaran
 the instance in headers and proves it by a signature with the shared secret; without one it is refused.
 """
 import base64
+import collections.abc
 import hashlib
 import hmac
-import logging
-
-import sqlalchemy as sa
-import webob
+import typing
 
 from nova import exception
 from nova import objects
@@ -17,31 +15,41 @@ from nova import utils
 from nova.api.metadata import limits
 from nova.api.metadata import tokens
 from nova.api.metadata import vendordata
+from nova.db.networks import ports
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
-from nova.db.tables import network as tables_network
 from nova.runtime.http import addresses
 from nova.virt import metadata
-
-LOG = logging.getLogger(__name__)
+from nova.web import application
+from nova.web import bodies
+from nova.web import faults
+from nova.web.mapper import Methods
+from nova.web.request import Request
+from nova.web.request import Response
+from nova.web.routes import Route
 
 PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
 TOKEN_PATH = '/latest/api/token'
+FORWARDED = 'X-Forwarded-For'
+EC2_DEPTH = 6                # segments of the longest path of EC2's format
 REQUIRED = 'required'
 PROPERTY = 'metadata_tokens'  # of an image, or in the metadata of a server
 DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
 
 
-class Application:
-    """WSGI application.
+class MetadataApi(application.Api):
+    """Every path of the formats of EC2 and OpenStack, for one guest after the other.
 
     :param conf: configuration
     :param api_db: the API database
     :param cells: nova.db.cells.cells.Cells
     """
 
+    content_type = 'text/plain'
+
     def __init__(self, conf, api_db, cells):
+        super().__init__(self._rows())
         self.api_db, self.cells = api_db, cells
         self.secret = conf.metadata.shared_secret.encode()
         self.domain = conf.metadata.dhcp_domain
@@ -50,122 +58,129 @@ class Application:
         self.vendor_data = vendordata.VendorData(conf)
         self.limits = limits.GuestLimits(conf.metadata.request_rate)
 
-    def __call__(self, environ, start_response):
-        request = webob.Request(environ)
-        try:
-            guest = self._signed(request.headers)
-            with self.limits.request(guest or request.remote_addr or ''):
-                content = self.answer(request, guest)
-            response = webob.Response(body=content, content_type=_content_type(request.path), charset=None)
-            if request.path == TOKEN_PATH:
-                response.headers[tokens.TTL] = request.headers[tokens.TTL]
-        except exception.NovaException as error:
-            code = error.code if error.code < 500 else 500
-            response = webob.Response(status=code, content_type='text/plain', charset='utf-8',
-                                      body=(error.message if code < 500 else 'Internal error').encode())
-            if code == 429:
-                response.headers['Retry-After'] = str(error.kwargs['retry_after'])
-            if code == 500:
-                LOG.exception('metadata request failed')
-        except Exception:
-            LOG.exception('metadata request failed')
-            response = webob.Response(status=500, content_type='text/plain', body=b'Internal error')
-        return response(environ, start_response)
+    def _rows(self) -> collections.abc.Iterator[Route]:
+        yield Route('GET', '/', self._versions)
+        yield Route('PUT', TOKEN_PATH, self._token)
+        yield Route('GET', '/openstack', self._openstack_versions)
+        yield Route('GET', '/openstack/content/{name}', self._content)
+        yield Route('GET', '/openstack/{version}', self._documents)
+        yield Route('GET', '/openstack/{version}/password', self._show_password)
+        yield Route('POST', '/openstack/{version}/password', self._store_password, streams=True)
+        yield Route('GET', '/openstack/{version}/{name}', self._document)
+        for depth in range(EC2_DEPTH):
+            yield Route('GET', '/{version}' + ''.join(f'/{{part{number}}}' for number in range(depth)), self._ec2)
 
-    def answer(self, request, guest=None):
-        """The bytes of the requested document; raises NotFound, Forbidden, Conflict, Unauthorized.
+    # ---- the application -------------------------------------------------------
 
-        :param guest: id of the instance that a proxy has signed; None: the address of the request tells it
-        """
-        try:
-            parts = [part for part in request.path.split('/') if part]
-        except UnicodeDecodeError:
-            raise exception.NotFound() from None
-        if not parts:
-            return '\n'.join((*metadata.EC2_VERSIONS, 'latest')).encode()
-        if request.path == TOKEN_PATH:
-            return self._token(request, guest)
-        if parts[0] == 'openstack':
-            return self._openstack(request, guest, parts[1:])
-        if parts[0] in metadata.EC2_VERSIONS or parts[0] == 'latest':
-            _only_reads(request)
-            return _walk(metadata.ec2_tree(self._reader(request, guest), self.domain), parts[1:])
-        raise exception.NotFound()
+    def request(self, environ: dict[str, typing.Any]) -> 'MetadataRequest':
+        return MetadataRequest(environ)
 
-    def _openstack(self, request, guest, parts):
-        if parts[:1] == ['content'] and len(parts) == 2:
-            _only_reads(request)
-            return self._content(self._reader(request, guest), parts[1])
-        if parts and parts[0] not in metadata.OPENSTACK_VERSIONS and parts[0] != 'latest' or len(parts) > 2:
+    def find(self, req: 'MetadataRequest') -> tuple[Methods | None, list[str]]:
+        if req.path == TOKEN_PATH and req.method != 'PUT':
+            raise exception.MethodNotAllowed()
+        return self.mapper.find([segment for segment in req.path.split('/') if segment], req.method)
+
+    def perform(self, req: 'MetadataRequest', raw: bytes, work: application.Work) -> Response:
+        req.guest = self._signed(req)
+        with self.limits.request(req.guest or req.environ.get('REMOTE_ADDR') or ''):
+            return self.answer(req, work())
+
+    def headers(self, req: 'MetadataRequest') -> application.Headers:
+        return [('Content-Type', 'application/json' if req.path.endswith('.json') else 'text/plain')]
+
+    def fault(self, req: 'MetadataRequest', error: Exception) -> Response:
+        code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
+        if code >= 500:
+            code, message = 500, 'Internal error'
+        headers = [('Content-Type', 'text/plain; charset=utf-8')]
+        if code == 429:
+            headers.append(('Retry-After', str(error.kwargs['retry_after'])))
+        return Response(message.encode(), code, headers)
+
+    # ---- documents ---------------------------------------------------------------
+
+    def _versions(self, req):
+        return '\n'.join((*metadata.EC2_VERSIONS, 'latest')).encode()
+
+    def _ec2(self, req, version, **parts):
+        if version not in metadata.EC2_VERSIONS and version != 'latest':
             raise exception.NotFound()
-        instance = self._reader(request, guest)
-        if not parts:                        # cloud-init looks here first, and without a token elsewhere then
-            return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
-        if parts[1:] == ['password']:
-            return self._password(request, instance)
-        _only_reads(request)
-        if len(parts) == 1:
-            names = DOCUMENTS + (('user_data',) if instance.user_data else ())
-            return '\n'.join(sorted(names)).encode()
-        if parts[1] == 'vendor_data2.json' and self.vendor_data:
+        return _walk(metadata.ec2_tree(self._reader(req), self.domain), parts.values())
+
+    def _openstack_versions(self, req):
+        # cloud-init looks here first; without a token it goes on to other formats
+        self._reader(req)
+        return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
+
+    def _openstack(self, req, version):
+        """The instance that asks for something of a version.
+
+        :raises NotFound: there is no such version
+        """
+        if version not in metadata.OPENSTACK_VERSIONS and version != 'latest':
+            raise exception.NotFound()
+        return self._reader(req)
+
+    def _documents(self, req, version):
+        names = DOCUMENTS + (('user_data',) if self._openstack(req, version).user_data else ())
+        return '\n'.join(sorted(names)).encode()
+
+    def _document(self, req, version, name):
+        instance = self._openstack(req, version)
+        if name == 'vendor_data2.json' and self.vendor_data:
             return self.vendor_data.document(instance)
         found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain)
-        if parts[1] not in found:
+        if name not in found:
             raise exception.NotFound()
-        return found[parts[1]]
+        return found[name]
 
     # ---- who asks -------------------------------------------------------------
 
-    def _reader(self, request, guest):
+    def _reader(self, req):
         """The instance that asks, when it has the token that it needs.
 
         :raises Unauthorized: it has none, or not its own
         """
-        instance, token = self._instance(request, guest), request.headers.get(tokens.TOKEN)
+        instance, token = self._instance(req), req.header(tokens.TOKEN, None)
         if token is not None:
             self.tokens.check(instance.uuid, token)
         elif self.required or REQUIRED in (instance.metadata.get(PROPERTY), instance.image_properties.get(PROPERTY)):
             raise exception.Unauthorized(f'A session token is needed: PUT {TOKEN_PATH} gives one.')
         return instance
 
-    def _token(self, request, guest):
-        if request.method != 'PUT':
-            raise exception.MethodNotAllowed()
+    def _token(self, req):
         # a proxy within the guest names for whom it asks; one that has signed names the guest, once
-        if len(request.headers.get('X-Forwarded-For', '').split(',')) > 1 or (
-                guest is None and 'X-Forwarded-For' in request.headers):
+        forwarded = req.header(FORWARDED, None)
+        if len((forwarded or '').split(',')) > 1 or req.guest is None and forwarded is not None:
             raise exception.Forbidden('A session token is not given through a proxy.')
-        seconds = tokens.ttl(request.headers)
-        return self.tokens.make(self._instance(request, guest).uuid, seconds).encode()
+        wanted = req.header(tokens.TTL)
+        seconds = tokens.ttl(wanted)
+        return Response(self.tokens.make(self._instance(req).uuid, seconds).encode(), headers=[(tokens.TTL, wanted)])
 
-    def _instance(self, request, guest):
-        if guest is not None:
-            instance = self._load(guest)
-            if request.headers.get('X-Tenant-ID') != instance.project_id:
+    def _instance(self, req):
+        if req.guest is not None:
+            instance = self._load(req.guest)
+            if req.header('X-Tenant-ID') != instance.project_id:
                 raise exception.NotFound()
             return instance
-        ports, given = tables_network.ports.c, tables_network.addresses.c
-        # It proves who asks, so no header is asked for it.
-        address = addresses.plain(request.remote_addr or '')
+        # The address proves who asks, so no header is read for it.
         with self.api_db.reader() as conn:
-            found = conn.execute(
-                sa.select(ports.device_id).join(tables_network.addresses, given.port_id == ports.id)
-                .where(given.address == address, ports.device_id != '')).scalars().all()
-        if len(found) != 1:
+            uuid = ports.device_at(conn, addresses.plain(req.environ.get('REMOTE_ADDR') or ''))
+        if uuid is None:
             raise exception.NotFound('No instance has this address.')
-        return self._load(found[0])
+        return self._load(uuid)
 
-    def _signed(self, headers):
+    def _signed(self, req):
         """The id of the instance that a proxy names; None without one.
 
         :raises Forbidden: its signature is wrong
         """
-        if 'X-Instance-ID' not in headers and 'X-Instance-ID-Signature' not in headers:
+        uuid, given = req.header('X-Instance-ID', None), req.header('X-Instance-ID-Signature', None)
+        if uuid is None and given is None:
             return None
-        uuid = headers.get('X-Instance-ID', '')
+        uuid = uuid or ''
         expected = hmac.new(self.secret, uuid.encode(), hashlib.sha256).hexdigest()
-        given = headers.get('X-Instance-ID-Signature', '')
-        if not self.secret or not hmac.compare_digest(expected.encode(), given.encode()):
+        if not self.secret or not hmac.compare_digest(expected.encode(), (given or '').encode()):
             raise exception.Forbidden('The signature of the instance id is not valid.')
         return uuid
 
@@ -183,22 +198,22 @@ class Application:
                 return []
         return [(file['path'], base64.b64decode(file['contents'])) for file in spec.injected_files or ()]
 
-    def _content(self, instance, name):
-        for index, (_path, content) in enumerate(self._injected_files(instance)):
+    def _content(self, req, name):
+        for index, (_path, content) in enumerate(self._injected_files(self._reader(req))):
             if metadata.content_path(index) == '/content/' + name:
                 return content
         raise exception.NotFound()
 
-    def _password(self, request, instance):
+    def _show_password(self, req, version):
+        return self._openstack(req, version).system_metadata.get('password', '').encode()
+
+    def _store_password(self, req, version):
         """The guest leaves its encrypted password here once; whoever holds the key may read it."""
-        if request.method != 'POST':
-            _only_reads(request)
-            return instance.system_metadata.get('password', '').encode()
-        raw = request.body_file.read(PASSWORD_MAX + 1)        # a body in chunks says no length
-        if len(raw) > PASSWORD_MAX:
-            raise exception.BadRequest(f'The password is longer than {PASSWORD_MAX} bytes.')
+        instance = self._openstack(req, version)
         try:
-            password = raw.decode('ascii')
+            password = bodies.read(req.environ, PASSWORD_MAX).decode('ascii')
+        except exception.TooLarge:
+            raise exception.BadRequest(f'The password is longer than {PASSWORD_MAX} bytes.') from None
         except UnicodeDecodeError:
             raise exception.BadRequest('The password must be text.') from None
 
@@ -213,13 +228,18 @@ class Application:
         return b''
 
 
-def _only_reads(request):
-    if request.method not in ('GET', 'HEAD'):
-        raise exception.MethodNotAllowed()
+class MetadataRequest(Request):
+    """What a handler gets.
+
+    guest   id of the instance that a proxy has signed; None: the address of the request says which one it is
+    """
+
+    __slots__ = ('guest',)
 
 
-def _content_type(path):
-    return 'application/json' if path.endswith('.json') else 'text/plain'
+def Application(conf, api_db, cells) -> application.Application:
+    """A WSGI application; the parameters are those of MetadataApi."""
+    return application.Application(MetadataApi(conf, api_db, cells))
 
 
 def _walk(tree, parts):

@@ -53,12 +53,11 @@ class Tokens:
         return hmac.new(self._key, uuid.encode() + body, hashlib.sha256).digest()[:_MAC]
 
 
-def ttl(headers) -> int:
-    """The seconds that a request for a token asks for.
+def ttl(text: str) -> int:
+    """The seconds that a request for a token gives in the header TTL.
 
     :raises BadRequest: it says none, or too many
     """
-    text = headers.get(TTL, '')
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= MAX_TTL):
         raise exception.BadRequest(f'{TTL} must be 1 to {MAX_TTL}.')
     return int(text)

@@ -1,6 +1,7 @@
 """Networks, subnets and addresses."""
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 import functools
 from typing import Any, TYPE_CHECKING
@@ -67,6 +68,36 @@ def visible(context: nova_context.RequestContext) -> Any:
     if not nova_context.one_project(project_id):
         return sa.true()
     return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
+
+
+def visible_subnets(context: nova_context.RequestContext) -> Any:
+    """Condition on subnets of such networks."""
+    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(visible(context)))
+
+
+def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
+    """``condition(context)`` on rows of the caller's project, all of them for administrators."""
+    def visible_rows(context: nova_context.RequestContext) -> Any:
+        project_id = context.sees
+        return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
+    return visible_rows
+
+
+def seen(conn: sa.Connection, table: sa.Table, condition: Any, ident: str) -> dict[str, Any] | None:
+    """The row of an id that also meets a condition, as a dict, or None."""
+    row = conn.execute(sa.select(table).where(condition, table.c.id == ident)).mappings().first()
+    return None if row is None else dict(row)
+
+
+def ranges(conn: sa.Connection) -> Sequence[str]:
+    """The ranges (CIDR) of all subnets."""
+    return conn.execute(sa.select(t.subnets.c.cidr)).scalars().all()
+
+
+def remove_subnet(conn: sa.Connection, ident: str) -> None:
+    """Remove a subnet and its addresses."""
+    conn.execute(sa.delete(t.addresses).where(t.addresses.c.subnet_id == ident))
+    delete(conn, t.subnets, ident)
 
 
 def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
@@ -165,11 +196,12 @@ def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dic
     return found
 
 
-def used_addresses(conn: sa.Connection, condition: Any) -> int:
-    """How many addresses ports hold in subnets that meet a condition."""
-    return conn.execute(sa.select(sa.func.count()).select_from(
-        t.addresses.join(t.subnets, t.subnets.c.id == t.addresses.c.subnet_id)).where(
-            t.addresses.c.port_id.is_not(None), condition)).scalar()
+def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = None) -> int:
+    """How many addresses ports hold in a subnet; of one address, whether one does."""
+    conditions = [t.addresses.c.subnet_id == subnet_id, t.addresses.c.port_id.is_not(None)]
+    if address is not None:
+        conditions.append(t.addresses.c.address == address)
+    return conn.execute(sa.select(sa.func.count()).select_from(t.addresses).where(*conditions)).scalar()
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:

@@ -7,10 +7,13 @@ from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
+from nova import exception
 from nova import utils
 from nova.db import statements
 from nova.db.networks import networks
 from nova.db.networks import security_groups
+from nova.db.placement import categories
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -20,6 +23,13 @@ if TYPE_CHECKING:
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
     """The ports of a server, in its order, as dicts."""
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
+
+
+def device_at(conn: sa.Connection, address: str) -> str | None:
+    """The server whose port alone has an address; None: no server has it, or several have."""
+    found = conn.execute(sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
+        t.addresses.c.address == address, t.ports.c.device_id != '')).scalars().all()
+    return found[0] if len(found) == 1 else None
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()
@@ -164,5 +174,53 @@ def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
 
 
-def count(conn: sa.Connection, condition: Any) -> int:
-    return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(condition)).scalar()
+def count(conn: sa.Connection, **values: Any) -> int:
+    """How many ports have these values in their columns."""
+    conditions = [t.ports.c[name] == value for name, value in values.items()]
+    return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar()
+
+
+def others_use(conn: sa.Connection, network: Any) -> bool:
+    """Whether other projects than its own have ports in a network."""
+    c = t.ports.c
+    return conn.execute(sa.select(c.id).where(
+        c.network_id == network['id'], c.project_id != network['project_id']).limit(1)).first() is not None
+
+
+# ---- conditions of lists --------------------------------------------------------
+
+def visible(context: nova_context.RequestContext) -> Any:
+    """Ports that the caller may see: one of an administrative server, like the server, is for administrators and
+    services."""
+    own = networks.own(t.ports)(context)
+    if context.is_admin or 'service' in (context.roles or ()):
+        return own
+    return own & sa.not_(categories.is_administrative(t.ports.c.device_id))
+
+
+def by_fixed_ips(values: list[str]) -> Any:
+    """``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…``, ``ip_address_substr``: all hold.
+
+    :raises BadRequest: another attribute
+    """
+    c = t.addresses.c
+    conditions: dict[str, list[str]] = {}
+    for value in values:
+        name, _, wanted = value.partition('=')
+        conditions.setdefault(name, []).append(wanted)
+    columns = {'ip_address': c.address, 'subnet_id': c.subnet_id}
+    clauses = []
+    for name, wanted in conditions.items():
+        if name == 'ip_address_substr':
+            clauses.append(sa.or_(*[c.address.contains(part, autoescape=True) for part in wanted]))
+        elif name in columns:
+            clauses.append(columns[name].in_(wanted))
+        else:
+            raise exception.BadRequest(f"fixed_ips: '{name[:60]}' is invalid attribute for filtering")
+    return t.ports.c.id.in_(sa.select(c.port_id).where(c.port_id.is_not(None), *clauses))
+
+
+def by_groups(values: list[str]) -> Any:
+    """Ports that are in one of these security groups."""
+    c = t.port_security_groups.c
+    return t.ports.c.id.in_(sa.select(c.port_id).where(c.security_group_id.in_(values)))

@@ -161,3 +161,9 @@ def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[Sec
         group = dict(row)
         found.setdefault(group.pop('device_id'), []).append(group)
     return found
+
+
+def defaults_among(conn: sa.Connection, group_ids: Any) -> set[str]:
+    """Those of these groups that are the default one of a project."""
+    group_id = t.default_security_groups.c.security_group_id
+    return set(conn.execute(sa.select(group_id).where(group_id.in_(group_ids))).scalars())

@@ -6,6 +6,7 @@ from typing import Any, TYPE_CHECKING
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db.placement import categories
@@ -110,9 +111,33 @@ def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
-def page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
-         sort: Any = (('created_at', 'desc'), ('id', 'desc')), marker: Any = None, limit: int | None = None,
-         offset: int = 0) -> list[dict[str, Any]]:
+def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *, administrative: bool,
+         marker: str | None = None, **paging: Any) -> list[dict[str, Any]]:
+    """Rows (dicts) of a project.
+
+    :param project_id: ALL_PROJECTS: of any
+    :param equal: {column: value} that the rows have
+    :param administrative: also those of volumes of administrative servers
+    :param marker: the id of the row after which to begin
+    :param paging: sort, limit and offset as ``_page`` takes them
+    :raises InvalidMarker: no such row has the marker
+    """
+    conditions = [table.c[name] == value for name, value in equal.items()]
+    if nova_context.one_project(project_id):
+        conditions.append(table.c.project_id == project_id)
+    if not administrative:
+        conditions.append(sa.not_(is_administrative(table)))
+    row = None
+    if marker:
+        row = next(iter(_page(conn, table, [*conditions, table.c.id == marker], limit=1)), None)
+        if row is None:
+            raise exception.InvalidMarker(marker=marker[:255])
+    return _page(conn, table, conditions, marker=row, **paging)
+
+
+def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
+          sort: Any = (('created_at', 'desc'), ('id', 'desc')), marker: Any = None, limit: int | None = None,
+          offset: int = 0) -> list[dict[str, Any]]:
     """Rows (dicts) that meet the conditions.
 
     :param sort: [(column, 'asc' or 'desc')]; the last one must be unique

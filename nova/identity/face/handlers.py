@@ -7,6 +7,7 @@ from nova.identity.face import operations
 from nova.identity.face import resources
 from nova.identity.face import schemas
 from nova.identity.face import views
+from nova.web.request import Response
 
 Row = operations.Row
 
@@ -14,11 +15,11 @@ Row = operations.Row
 # ---- versions
 
 def versions(req):
-    return {'versions': {'values': [views.version(req.base)]}}
+    return {'versions': {'values': [views.version(req.root_url)]}}
 
 
 def version(req):
-    return {'version': views.version(req.base)}
+    return {'version': views.version(req.root_url)}
 
 
 # ---- tokens
@@ -28,16 +29,16 @@ def _catalog(req, data):
 
 
 def login(req):
-    token, data = req.service.authenticate(req.data['auth'], req.remote_addr or '',
-                                           req.headers.get('Openstack-Auth-Receipt'))
+    token, data = req.service.authenticate(req.body['auth'], req.remote_address,
+                                           req.header('Openstack-Auth-Receipt', None))
     log.asked_by(data)
     log.about(data.user_id)
-    return operations.reply_of(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
+    return Response(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
 
 
 def _subject(req, allow_expired=False):
     """The token that is asked about, and what it stands for: the caller's own, or anyone's for a service."""
-    token = req.headers.get('X-Subject-Token', '')
+    token = req.header('X-Subject-Token')
     trusted = {'admin', 'service'} & set(req.caller.roles)
     try:
         data = req.service.validate(token, allow_expired=bool(allow_expired and trusted))
@@ -50,7 +51,7 @@ def _subject(req, allow_expired=False):
 
 def show_token(req):
     token, data = _subject(req, _truth(req.query.get('allow_expired', '')))
-    return operations.reply_of(views.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
+    return Response(views.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
 
 
 def _truth(word):
@@ -70,13 +71,13 @@ def show_catalog(req):
 
 def token_projects(req):
     rows = req.service.projects_of(req.caller.user_id)
-    return views.collection('projects', [views.project(row, req.base) for row in rows],
+    return views.collection('projects', [views.project(row, req.root_url) for row in rows],
                             operations.url_of(req))
 
 
 def token_domains(req):
     held = req.service.assignments(user_id=req.caller.user_id, target_type='domain')
-    return views.collection('domains', [views.domain(req.base)] if held else [], operations.url_of(req))
+    return views.collection('domains', [views.domain(req.root_url)] if held else [], operations.url_of(req))
 
 
 def token_system(req):
@@ -88,19 +89,19 @@ def token_system(req):
 
 def _services(req):
     return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': '',
-             'links': {'self': f'{req.base}/v3/services/{row["id"]}'}} for row in req.service.catalog(None)]
+             'links': {'self': f'{req.root_url}/v3/services/{row["id"]}'}} for row in req.service.catalog(None)]
 
 
 def _endpoints(req):
     return [{**endpoint, 'service_id': row['id'], 'enabled': True,
-             'links': {'self': f'{req.base}/v3/endpoints/{endpoint["id"]}'}}
+             'links': {'self': f'{req.root_url}/v3/endpoints/{endpoint["id"]}'}}
             for row in req.service.catalog(None) for endpoint in row['endpoints']]
 
 
 def _regions(req):
     names = {endpoint['region_id'] for endpoint in _endpoints(req)} or {catalog.REGION}
     return [{'id': name, 'description': '', 'parent_region_id': None,
-             'links': {'self': f'{req.base}/v3/regions/{name}'}} for name in sorted(names)]
+             'links': {'self': f'{req.root_url}/v3/regions/{name}'}} for name in sorted(names)]
 
 
 CATALOG = {'services': _services, 'endpoints': _endpoints, 'regions': _regions}
@@ -125,7 +126,7 @@ def _one_of(key):
     return handler
 
 
-ROWS = [
+ROUTES = [
     Row('GET', '', versions, 'public', status=300),
     Row('GET', '/v3', version, 'public'),
     Row('POST', '/v3/auth/tokens', login, 'public', body=schemas.Body(schemas.AUTH), hashes=True),
@@ -139,6 +140,6 @@ ROWS = [
       for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
     *(Row('GET', f'/v3/{key}/{{row_id}}', _one_of(key), rule)
       for key, rule in (('services', 'admin'), ('endpoints', 'admin'), ('regions', 'any'))),
-    *resources.ROWS,
-    *credential_resources.ROWS,
+    *resources.ROUTES,
+    *credential_resources.ROUTES,
 ]

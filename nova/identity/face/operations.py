@@ -1,42 +1,37 @@
-"""What an operation of the identity API is made of: its row, its rule, its request and its reply."""
+"""What an operation of the identity API is made of: its row, its rule and its request."""
+import collections.abc
 import dataclasses
 import typing
 import urllib.parse
 
-import orjson
-import webob
+from nova import context
+from nova.web import request
+from nova.web import routes
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """One operation.
+class Row(routes.Route):
+    """One operation; ``policy`` is a key of RULES, ``body`` a schemas.Body.
 
-    path     ``{name}`` for a part that the handler gets as argument
-    handler  ``handler(req, **parts)`` -> a JSON-able dict, None for no body, or a webob.Response
-    rule     key of RULES: who may
-    body     schemas.Body, or None where the body is ignored
-    hashes   True where nobody is known yet and a slow hash says who it is
+    hashes   there is no caller yet, and a slow hash finds out who it is
     """
 
-    method: str
-    path: str
-    handler: typing.Callable
-    rule: str
-    status: int = 200
-    body: object = None
     hashes: bool = False
 
 
-def _is_admin(caller, parts):
+Rule = collections.abc.Callable[[typing.Any, dict[str, str]], bool]
+
+
+def _is_admin(caller: typing.Any, parts: dict[str, str]) -> bool:
     return 'admin' in caller.roles
 
 
-def _is_self(caller, parts):
+def _is_self(caller: typing.Any, parts: dict[str, str]) -> bool:
     return caller.user_id == parts['user_id']
 
 
-# rule: may this caller (TokenData) ask for these path parts? 'public' takes no token at all.
-RULES = {
+# rule: may this caller (TokenData) ask for these parts of the path? 'public' takes no token at all.
+RULES: dict[str, Rule | None] = {
     'public': None,
     'any': lambda caller, parts: True,
     'admin': _is_admin,
@@ -49,29 +44,30 @@ RULES = {
 }
 
 
-class Request(webob.Request):
-    """A request with what the handlers need: the service, the caller, query and checked body."""
+class Request(request.Request):
+    """What a handler gets.
 
-    service = None           # set as webob ad-hoc attributes
-    caller = None
-    data = None
-    query = None
+    service   IdentityService
+    caller    TokenData of the caller; None where the rule is 'public'
+    query     {name: last value}
+    """
+
+    __slots__ = ('service', 'caller')
+
+    def __init__(self, environ: dict[str, typing.Any], service: typing.Any) -> None:
+        super().__init__(environ)
+        self.service, self.caller = service, None
+        # The lines that this thread logs belong to this request, not to the one before it.
+        context.RequestContext(request_id=environ.get('openstack.request_id'), remote_address=self.remote_address,
+                               overwrite=True)
 
     @property
-    def base(self):
-        """Where this face is, as the client reached it."""
-        return self.application_url
+    def remote_address(self) -> str:
+        """Where the request came from."""
+        return self.environ.get('REMOTE_ADDR') or ''
 
 
-def reply_of(body, status, headers=()):
-    reply = webob.Response(status=status, headerlist=list(headers))
-    if body is not None:
-        reply.content_type, reply.charset = 'application/json', None
-        reply.body = orjson.dumps(body)
-    return reply
-
-
-def url_of(req):
+def url_of(req: Request) -> str:
     """The request's own URL, for the self link of a list."""
     query = urllib.parse.urlencode(req.query)
-    return req.path_url + (f'?{query}' if query else '')
+    return req.url + (f'?{query}' if query else '')

@@ -91,14 +91,18 @@ USER_CREDENTIAL_UPDATE = wrapped('credential', obj(**_USER_CREDENTIAL))
 class Body:
     """A schema, compiled."""
 
-    def __init__(self, schema):
-        self._validator = json_schema.Validator(schema)
+    def __init__(self, schema: dict) -> None:
+        self.schema, self._validator = schema, json_schema.Validator(schema)
 
-    def check(self, body):
-        """:raises BadRequest: says where, and never repeats a value: it may be a password"""
+    def validate(self, body: dict, _version: int = 0, _relaxed: bool = False) -> dict:
+        """The body itself.
+
+        :raises BadRequest: says where, and never repeats a value: it may be a password
+        """
         error = next(self._validator.iter_errors(body), None)
         if error is not None:
             where = '.'.join(str(step) for step in error.absolute_path) or 'body'
             missing = re.match(r"'([^']{1,64})' is a required property", error.message)
             reason = f'{missing[1]} is missing' if missing else f'not valid ({error.validator})'
             raise exception.BadRequest(f'Invalid input for {where[:255]}: {reason}.')
+        return body

@@ -1,5 +1,7 @@
 """Errors in the form of the Networking API: ``{"NeutronError": {"type", "message", "detail"}}``."""
 from nova import exception
+from nova.web import faults
+from nova.web.request import Response
 
 # our class -> the type that clients of the Networking API know
 TYPES = {
@@ -54,8 +56,12 @@ class OverQuota(exception.Conflict):
     template = "Quota exceeded for resources: ['%(resource)s']."
 
 
-def body(error):
-    """(code, document) of a domain error."""
+_BY_CODE = {500: 'HTTPInternalServerError', 503: 'ServiceUnavailable'}     # of errors that are not ours
+
+
+def answer(error: Exception, request_id: str | None) -> Response:
+    """The answer to an error."""
+    code, message, _english = faults.explain(error, request_id)
     name = type(error).__name__
-    message = error.message if error.code < 500 or error.code == 503 else exception.NovaException.template
-    return error.code, {'NeutronError': {'type': TYPES.get(name, name), 'message': message, 'detail': ''}}
+    kind = TYPES.get(name, name) if isinstance(error, exception.NovaException) else _BY_CODE[code]
+    return Response({'NeutronError': {'type': kind, 'message': message, 'detail': ''}}, code)

@@ -1,16 +1,14 @@
 """Security groups and their rules."""
 import uuid
 
-import sqlalchemy as sa
-
 from nova import exception
+from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
 from nova.network import security
 from nova.network.face import attributes as a
 from nova.network.face import faults
-from nova.network.face import listing
 from nova.network.face import quotas
 from nova.network.face import resource
 
@@ -74,7 +72,7 @@ GROUPS = resource.Resource(
         'project_id': t.security_groups.c.project_id, 'tenant_id': t.security_groups.c.project_id,
         'description': t.security_groups.c.description, 'created_at': t.security_groups.c.created_at,
     }, {'stateful': True, 'shared': False}),
-    visible=resource.own(t.security_groups), writable=resource.owner, views=group_views, create=create_group,
+    visible=db_networks.own(t.security_groups), writable=resource.owner, views=group_views, create=create_group,
     update=update_group, delete=delete_group, prepare=prepare,
     missing=lambda ident: exception.SecurityGroupNotFound(security_group_id=ident))
 
@@ -88,9 +86,7 @@ def _rule_view(row):
 
 
 def rule_views(conn, context, rows):
-    group_id = t.default_security_groups.c.security_group_id
-    default = set(conn.execute(sa.select(group_id).where(
-        group_id.in_({row['security_group_id'] for row in rows}))).scalars())
+    default = db.defaults_among(conn, {row['security_group_id'] for row in rows})
     return [{**_rule_view(row), 'belongs_to_default_sg': row['security_group_id'] in default} for row in rows]
 
 
@@ -148,7 +144,7 @@ RULES = resource.Resource(
         'id': _C.id, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'description': _C.description,
         'created_at': _C.created_at, **{name: _C[name] for name in RULE_COLUMNS},
     }, {'remote_address_group_id': None}),
-    visible=resource.own(t.security_group_rules), writable=resource.owner, views=rule_views,
+    visible=db_networks.own(t.security_group_rules), writable=resource.owner, views=rule_views,
     create=create_rule,
     update=update_rule, delete=delete_rule, prepare=prepare,
     missing=lambda ident: exception.SecurityGroupRuleNotFound(rule_id=ident))

@@ -3,16 +3,14 @@ addresses that it does not own: projects make them in [network] project_ranges, 
 import ipaddress
 import uuid
 
-import sqlalchemy as sa
-
 from nova import exception
+from nova.db.networks import listing
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network.face import attributes as a
 from nova.network.face import faults
-from nova.network.face import listing
 from nova.network.face import quotas
 from nova.network.face import resource
 
@@ -67,19 +65,17 @@ def update_network(conn, face, context, row, values):
     _allow(face, context, 'update_network')
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared')
               if values.get(name) is not None}
-    if stored.get('shared') is False and row['shared']:
-        c = t.ports.c
-        if db_ports.count(conn, sa.and_(c.network_id == row['id'], c.project_id != row['project_id'])):
-            raise faults.InvalidSharedSetting(network_id=row['id'])
+    if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
+        raise faults.InvalidSharedSetting(network_id=row['id'])
     db.update(conn, t.networks, row['id'], stored)
 
 
 def delete_network(conn, face, context, row):
     _allow(face, context, 'delete_network')
-    if db_ports.count(conn, t.ports.c.network_id == row['id']):
+    if db_ports.count(conn, network_id=row['id']):
         raise exception.NetworkInUse(network_id=row['id'])
     for subnet in db.many(conn, t.subnets, [row['id']], 'network_id'):
-        _drop_subnet(conn, subnet['id'])
+        db.remove_subnet(conn, subnet['id'])
     db.delete(conn, t.networks, row['id'])
 
 
@@ -159,7 +155,7 @@ def update_subnet(conn, face, context, row, values):
             row['allocation_pools'] if row['allocation_pools'] != ipam.default_pools(
                 cidr, row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])) else None))
     if fresh['gateway_ip'] and fresh['gateway_ip'] != row['gateway_ip'] and db.used_addresses(
-            conn, sa.and_(t.subnets.c.id == row['id'], t.addresses.c.address == fresh['gateway_ip'])):
+            conn, row['id'], fresh['gateway_ip']):
         raise exception.FixedIpInUse(address=fresh['gateway_ip'])
     db.update(conn, t.subnets, row['id'], stored)
 
@@ -167,14 +163,9 @@ def update_subnet(conn, face, context, row, values):
 def delete_subnet(conn, face, context, row):
     _allow(face, context, 'delete_subnet')
     db.lock(conn, t.subnets, row['id'])
-    if db.used_addresses(conn, t.subnets.c.id == row['id']):
+    if db.used_addresses(conn, row['id']):
         raise faults.SubnetInUse(subnet_id=row['id'])
-    _drop_subnet(conn, row['id'])
-
-
-def _drop_subnet(conn, ident):
-    conn.execute(sa.delete(t.addresses).where(t.addresses.c.subnet_id == ident))
-    db.delete(conn, t.subnets, ident)
+    db.remove_subnet(conn, row['id'])
 
 
 def _check_range(face, context, cidr):
@@ -184,7 +175,7 @@ def _check_range(face, context, cidr):
 
 
 def _check_overlap(conn, cidr):
-    for other in conn.execute(sa.select(t.subnets.c.cidr)).scalars():
+    for other in db.ranges(conn):
         if cidr.overlaps(ipaddress.ip_network(other)):
             raise exception.InvalidInput(
                 reason=f'Requested subnet with cidr: {cidr} overlaps with another subnet.')
@@ -219,10 +210,6 @@ def _pools(cidr, row, pools):
     return [{'start': str(start), 'end': str(end)} for start, end in spans]
 
 
-def visible_subnets(context):
-    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(db.visible(context)))
-
-
 SUBNETS = resource.Resource(
     singular='subnet', plural='subnets', table=t.subnets,
     attributes={
@@ -247,6 +234,6 @@ SUBNETS = resource.Resource(
         'enable_dhcp': t.subnets.c.enable_dhcp, 'description': t.subnets.c.description,
         'created_at': t.subnets.c.created_at,
     }, SUBNET_CONSTANTS),
-    visible=visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet,
+    visible=db.visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet,
     update=update_subnet,
     delete=delete_subnet, missing=lambda ident: exception.SubnetNotFound(subnet_id=ident))

@@ -1,19 +1,16 @@
 """Ports."""
 import uuid
 
-import sqlalchemy as sa
-
 from nova import context as nova_context
 from nova import exception
+from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db
 from nova.db.networks import security_groups as db_groups
-from nova.db.placement import categories
 from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network.face import attributes as a
 from nova.network.face import faults
-from nova.network.face import listing
 from nova.network.face import quotas
 from nova.network.face import resource
 
@@ -100,7 +97,7 @@ def delete(conn, face, context, row):
 def _check_mac(conn, context, network, mac):
     if not resource.owner(context, network):
         raise exception.PolicyDenied(rule='create_port:mac_address')
-    if db.count(conn, t.ports.c.mac_address == mac):
+    if db.count(conn, mac_address=mac):
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
 
 
@@ -135,37 +132,6 @@ def _groups(conn, project, wanted):
     return list(dict.fromkeys(wanted))
 
 
-def _by_fixed_ips(values):
-    """``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…``, ``ip_address_substr``: all hold."""
-    c, conditions = t.addresses.c, {}
-    for value in values:
-        name, _, wanted = value.partition('=')
-        conditions.setdefault(name, []).append(wanted)
-    columns = {'ip_address': c.address, 'subnet_id': c.subnet_id}
-    clauses = []
-    for name, wanted in conditions.items():
-        if name == 'ip_address_substr':
-            clauses.append(sa.or_(*[c.address.contains(part, autoescape=True) for part in wanted]))
-        elif name in columns:
-            clauses.append(columns[name].in_(wanted))
-        else:
-            raise exception.BadRequest(f"fixed_ips: '{name[:60]}' is invalid attribute for filtering")
-    return t.ports.c.id.in_(sa.select(c.port_id).where(c.port_id.is_not(None), *clauses))
-
-
-def _by_groups(values):
-    c = t.port_security_groups.c
-    return t.ports.c.id.in_(sa.select(c.port_id).where(c.security_group_id.in_(values)))
-
-
-def _visible(context):
-    """A port of an administrative server is there for administrators and services alone, like the server."""
-    own = resource.own(t.ports)(context)
-    if context.is_admin or 'service' in (context.roles or ()):
-        return own
-    return own & sa.not_(categories.is_administrative(t.ports.c.device_id))
-
-
 PORTS = resource.Resource(
     singular='port', plural='ports', table=t.ports,
     attributes={
@@ -195,7 +161,7 @@ PORTS = resource.Resource(
         'mac_address': t.ports.c.mac_address,
         'admin_state_up': t.ports.c.admin_state_up, 'description': t.ports.c.description,
         'binding:host_id': t.ports.c.host, 'created_at': t.ports.c.created_at,
-    }, CONSTANTS, {'fixed_ips': _by_fixed_ips, 'security_groups': _by_groups,
-                   'security_group_id': _by_groups}),
-    visible=_visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
+    }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
+                   'security_group_id': db.by_groups}),
+    visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

@@ -2,8 +2,6 @@
 import dataclasses
 import typing
 
-from nova import context as nova_context
-
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
@@ -34,15 +32,6 @@ class Resource:
     @property
     def path(self):
         return self.plural.replace('_', '-')
-
-
-def own(table):
-    """Condition: rows of the caller's project, all of them for administrators."""
-    def visible(context):
-        project_id = context.sees
-        return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
-
-    return visible
 
 
 def owner(context, row):

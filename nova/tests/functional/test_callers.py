@@ -11,12 +11,12 @@ import pytest
 from nova.api import app as compute_app
 from nova.api import versions
 from nova.identity.face import handlers as identity_handlers
-from nova.image.face import app as image_app
+from nova.image.face import handlers as image_handlers
 from nova.network.face import app as network_app
 from nova.network.face import documents as network_documents
 from nova.tests.contract import samples
 from nova.tests.functional import test_isolation as isolation
-from nova.tests.functional.callers_cloud import *      # noqa: F403
+from nova.tests.functional.callers_cloud import *  # noqa: F403
 from nova.volume.face import handlers as volume_handlers
 
 MISSING, PATCH = isolation.MISSING, isolation.PATCH
@@ -63,34 +63,33 @@ def compute_rows():
 
 
 def image_rows():
-    for method, pattern, handler in image_app.ROUTES:
-        path = pattern.pattern.replace('([^/]+)', '{}')
+    for row in image_handlers.ROUTES:
+        method, path = row.method, re.sub(r'\{\w+\}', '{}', row.path)
         body = {'POST': {'name': 'a', 'member': 'a'}, 'PUT': {'status': 'accepted'}, 'PATCH': [
             {'op': 'replace', 'path': '/name', 'value': 'stolen'}]}.get(method)
-        yield f'{method} {path}', method, '/image' + path, None, body, set(), handler in image_app.OF_NOBODY
+        yield f'{method} {path}', method, '/image' + path, None, body, set(), row.any_scope
 
 
 def network_rows():
     for path, resource in network_app.RESOURCES.items():
+        rows = [row for row in network_app.ROUTES if row.path.split('/')[1] == path]
         fields = {'name': 'stolen', 'network_id': MISSING, 'security_group_id': MISSING, 'direction': 'ingress',
                   'cidr': '10.99.0.0/24'}
-        for parts, methods in network_app.METHODS.items():
-            for method, _code, _handler in methods:
-                given = {name: value for name, value in fields.items() if name in resource.attributes and (
-                    resource.attributes[name].post if method == 'POST' else resource.attributes[name].put)}
-                body = {resource.singular: given} if method in ('POST', 'PUT') else None
-                where = f'/v2.0/{path}' + '/{}' * (parts - 1)
-                yield f'{method} {where}', method, '/network' + where, None, body, set(), False
+        for method, where in ((row.method, '/v2.0' + row.path.replace('{id}', '{}')) for row in rows):
+            given = {name: value for name, value in fields.items() if name in resource.attributes and (
+                resource.attributes[name].post if method == 'POST' else resource.attributes[name].put)}
+            body = {resource.singular: given} if method in ('POST', 'PUT') else None
+            yield f'{method} {where}', method, '/network' + where, None, body, set(), False
     for path in ('extensions', 'availability_zones', *network_documents.EMPTY, 'quotas', 'quotas/{project}',
                  'quotas/{project}/default', 'quotas/{project}/details', 'quotas/tenant'):
         yield (f'GET /v2.0/{path}', 'GET', f'/network/v2.0/{path}', None, None, set(),
-               path.partition('/')[0] in network_documents.OF_NOBODY)
+               path.partition('/')[0] in network_documents.UNSCOPED)
 
 
 def volume_rows():
-    for row in volume_handlers.ROWS:
-        path = '/v3/' + '/'.join(row.path).replace('*', '{}')
-        body = row.body and {row.body[0]: samples.sample(row.body[1])}
+    for row in volume_handlers.ROUTES:
+        path = '/v3' + re.sub(r'\{\w+\}', '{}', row.path)
+        body = row.body and {row.body.key: samples.sample(row.body.content)}
         if row.action:
             body = body or {row.action: {}}
         yield f'{row.method} {path} {row.action or ""}', row.method, '/volume' + path, None, body, set(), False
@@ -254,10 +253,10 @@ def test_identity_answers_everybody(things, missing, owner, others, nowhere):
     """No unexpected error for anybody; nothing of others for who administers nothing."""
     before = owner.get(f'/identity/v3/projects/{things["project"]}').json()
     wrong = {}
-    for row in identity_handlers.ROWS:
-        if row.rule == 'public':
+    for row in identity_handlers.ROUTES:
+        if row.policy == 'public':
             continue                     # logins and changes of passwords: their limits would refuse others
-        body = samples.sample(row.body._validator.schema) if row.body else None
+        body = samples.sample(row.body.schema) if row.body else None
         for who, caller in {**others, **nowhere}.items():
             trusted = {'admin', 'service'} & set(who.split())
             named = missing if trusted else things

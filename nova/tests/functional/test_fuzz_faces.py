@@ -15,7 +15,7 @@ import pytest
 from nova.api import app as compute_app
 from nova.identity.face import handlers as identity_handlers
 from nova.image import fields as image_fields
-from nova.image.face import app as image_app
+from nova.image.face import handlers as image_handlers
 from nova.network.face import app as network_app
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
@@ -78,11 +78,12 @@ def routes():
             found += [(row.method, '/compute/v2.1' + row.path, schema, 'application/json'),
                       (row.method, '/compute/v2' + row.path, row.body and row.body.schema(1, True),
                        'application/json')]
-    for row in identity_handlers.ROWS:
-        found.append((row.method, '/identity' + row.path, row.body and row.body._validator.schema,
+    for row in identity_handlers.ROUTES:
+        found.append((row.method, '/identity' + row.path, row.body and row.body.schema,
                       'application/json'))
-    for method, pattern, _handler in image_app.ROUTES:
-        path = '/image' + pattern.pattern.replace('([^/]+)', '{image}', 1).replace('([^/]+)', '{part}')
+    for row in image_handlers.ROUTES:
+        method, path = row.method, '/image' + row.path.replace('image_id', 'image')
+        path = re.sub(r'\{(?!image\})\w+\}', '{part}', path)
         schema, kind = _object([*image_fields.FIELDS, 'own', 'kernel_id']), 'application/json'
         if method == 'PATCH':
             step = {'type': 'object', 'required': ['op', 'path'], 'properties': {
@@ -94,18 +95,19 @@ def routes():
             schema = _object(['member', 'status'])
         found.append((method, path, schema if method in ('POST', 'PUT', 'PATCH') else None, kind))
     for name, resource in network_app.RESOURCES.items():
-        for length, rows in network_app.METHODS.items():
-            for method, *_rest in rows:
+        for row in network_app.ROUTES:
+            if row.path.split('/')[1] == name:
                 schema = {'type': 'object', 'required': [resource.singular], 'properties': {
-                    resource.singular: _object(resource.attributes)}} if method in ('POST', 'PUT') else None
-                path = f'/network/v2.0/{name}' + ('/{%s}' % resource.singular if length == 2 else '')
-                found.append((method, path, schema, 'application/json'))
-    for row in volume_handlers.ROWS:
-        schema = row.body and {'type': 'object', 'required': [row.body[0]], 'properties': {row.body[0]: row.body[1]}}
+                    resource.singular: _object(resource.attributes)}} if row.body else None
+                path = '/network/v2.0' + row.path.replace('{id}', '{%s}' % resource.singular)
+                found.append((row.method, path, schema, 'application/json'))
+    for row in volume_handlers.ROUTES:
+        schema = row.body and {'type': 'object', 'required': [row.body.key],
+                               'properties': {row.body.key: row.body.content}}
         if row.action and schema is None:
             schema = {'type': 'object', 'required': [row.action], 'properties': {row.action: {}}}
-        path = '/'.join('{%s}' % row.path[0].removesuffix('s') if part == '*' else part for part in row.path)
-        found.append((row.method, '/volume/v3/' + path, schema, 'application/json'))
+        path = re.sub(r'\{\w+\}', '{%s}' % row.path.split('/')[1].removesuffix('s'), row.path)
+        found.append((row.method, '/volume/v3' + path, schema, 'application/json'))
     return found
 
 

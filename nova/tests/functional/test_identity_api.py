@@ -122,11 +122,11 @@ def test_catalog_lists(cloud):
 # ---- who may: every row of the table, as a user who is nobody special
 
 def test_every_operation_needs_a_token_unless_it_is_public(cloud):
-    public = {(row.method, row.path) for row in handlers.ROWS if row.rule == 'public'}
+    public = {(row.method, row.path) for row in handlers.ROUTES if row.policy == 'public'}
     assert public == {('GET', ''), ('GET', '/v3'), ('POST', '/v3/auth/tokens'),
                       ('POST', '/v3/users/{user_id}/password')}
-    for row in handlers.ROWS:
-        if row.rule != 'public':
+    for row in handlers.ROUTES:
+        if row.policy != 'public':
             for token in (None, 'forged'):
                 assert cloud.call(row.method, _filled(row.path), {}, token).status_int == 401, row
 
@@ -141,7 +141,7 @@ def test_changes_are_for_administrators(cloud):
             '/v3/users/{user_id}/application_credentials/{credential_id}', '/v3/users/{user_id}/password',
             '/v3/credentials', '/v3/credentials/{credential_id}'}
     tried = 0
-    for row in handlers.ROWS:
+    for row in handlers.ROUTES:
         if row.method != 'GET' and row.path not in free:
             tried += 1
             # 403 whether the thing exists or not
@@ -177,7 +177,7 @@ BAD_VALUES = [None, 5, [], {}, True, '', ' ', 'a\0b', 'x' * 70000]
 
 def test_bodies_that_are_no_documents(cloud):
     token = cloud.token()
-    for row in handlers.ROWS:
+    for row in handlers.ROUTES:
         if row.body:
             for body in BAD_BODIES:
                 path = _filled(row.path).replace('some', cloud.id_of('user', 'admin'))

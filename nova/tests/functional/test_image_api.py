@@ -35,7 +35,7 @@ def admin(app):
 
 
 def files(app):
-    return sorted(os.listdir(app.store.files.directory))
+    return sorted(os.listdir(app.api.store.files.directory))
 
 
 def url(image, more=''):
@@ -70,16 +70,16 @@ def test_create_upload_download_delete(app, alice):
 def test_files_are_private_and_named_by_the_store(app, alice):
     alice.create(b'x' * 1000, name='../../etc/passwd')
     name, = files(app)
-    path = os.path.join(app.store.files.directory, name)
+    path = os.path.join(app.api.store.files.directory, name)
     assert str(uuid.UUID(name)) == name
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(app.store.files.directory).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(app.api.store.files.directory).st_mode) == 0o700
 
 
 def test_zeros_take_no_room(app, alice):
     image = alice.create(b'\1' + bytes(8 * 2 ** 20))
     name, = files(app)
-    assert os.stat(os.path.join(app.store.files.directory, name)).st_blocks * 512 < 2 ** 20
+    assert os.stat(os.path.join(app.api.store.files.directory, name)).st_blocks * 512 < 2 ** 20
     assert alice('GET', url(image, '/file')).body == b'\1' + bytes(8 * 2 ** 20)
 
 

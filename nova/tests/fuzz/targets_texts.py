@@ -7,7 +7,6 @@ import random
 import re
 
 import orjson
-import webob
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -15,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nova import exception
 from nova import objects
+from nova.api import group_xml
 from nova.api import versions
 from nova.api.flavors import extra_spec_values
-from nova.api import group_xml
 from nova.api.metadata import tokens as metadata_tokens
 from nova.db.audit import records
 from nova.hardware import guest_request
@@ -127,7 +126,7 @@ def _metadata_token(made, rng, text):
             continue
         assert (guest, bad) == ('guest', token), f'{bad!r} is good for {guest} like {token!r}'
     try:
-        seconds = metadata_tokens.ttl(webob.headers.ResponseHeaders({metadata_tokens.TTL: text}))
+        seconds = metadata_tokens.ttl(text)
     except exception.BadRequest:
         return
     assert 1 <= seconds <= metadata_tokens.MAX_TTL

@@ -1,5 +1,4 @@
 """What the operations of the face do: rows and handlers."""
-import dataclasses
 import typing
 
 import jsonschema
@@ -13,31 +12,13 @@ from nova.db.volumes import volumes as db
 from nova.volume.face import listing
 from nova.volume.face import views
 from nova.web import json_schema
+from nova.web.routes import Route
 
 ZONE = {'zoneState': {'available': True}}
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One operation.
-
-    path     below /v3 and the project id; '*' is a part that the handler gets
-    action   key of the body of POST …/action rows
-    body     (key, JSON schema) of what the handler finds in ``request.given``
-    admin    for administrators and services alone: what belongs to a server in use
-    """
-
-    method: str
-    path: tuple
-    handler: typing.Callable
-    status: int = 200
-    action: str | None = None
-    admin: bool = False
-    body: tuple | None = None
-
-    @property
-    def writes(self):
-        return self.method != 'GET'
+# Policy of what belongs to a server in use: administrators and services.
+TRUSTED = 'trusted'
 
 
 # ---- what may come in --------------------------------------------------------
@@ -72,19 +53,30 @@ _DESCRIPTION = _object(name=_NAME, display_name=_NAME, description=_NAME, displa
                        metadata=_METADATA)
 
 
-def given(body, key, schema):
-    """What stands below a key of the body.
+class Given:
+    """What a body must hold below a key; a handler finds it in ``req.body``.
 
-    :raises BadRequest: it is not there, or not of the schema
+    :param schema: JSON Schema
     """
-    value = body.get(key)
-    if value is None:
-        raise exception.BadRequest(f"Invalid input for field/attribute {key}: '{key}' is a required property.")
-    error = jsonschema.exceptions.best_match(json_schema.Validator(schema).iter_errors(value))
-    if error is not None:
-        path = '.'.join(str(part) for part in (key, *error.absolute_path))
-        raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
-    return value
+
+    def __init__(self, key: str, schema: dict) -> None:
+        self.key, self.content = key, schema
+        self._validator = json_schema.Validator(schema)
+
+    def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> typing.Any:
+        """The value below the key.
+
+        :raises BadRequest: it is not there, or not of the schema
+        """
+        value = document.get(self.key)
+        if value is None:
+            raise exception.BadRequest(
+                f"Invalid input for field/attribute {self.key}: '{self.key}' is a required property.")
+        error = jsonschema.exceptions.best_match(self._validator.iter_errors(value))
+        if error is not None:
+            path = '.'.join(str(part) for part in (self.key, *error.absolute_path))
+            raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
+        return value
 
 
 _NO_QUOTA = {'backups': 0, 'backup_gigabytes': 0, 'groups': 0}      # there are none here
@@ -109,7 +101,8 @@ def check_shown(request, row, parts):
 
     :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names one
     """
-    for key, value in (*zip(row.path, parts[:1]), *(request.given or {}).items()):
+    named = request.body.items() if isinstance(request.body, dict) else ()
+    for key, value in (*zip([row.path.split('/')[1]], parts.values()), *named):
         if key in _IDENTS and value:
             with request.store.db.reader() as conn:
                 if db.of_administrative(conn, _IDENTS[key], str(value)[:64]):
@@ -147,7 +140,7 @@ def show_volume(request, ident):
 
 
 def create_volume(request):
-    given = request.given
+    given = request.body
     sources = [given.get(name) for name in ('snapshot_id', 'source_volid')] + [_image(given)]
     if sum(bool(source) for source in sources) > 1:
         raise exception.InvalidInput(reason='May specify only one of snapshot, imageRef or source volume.')
@@ -170,7 +163,7 @@ def _image(given):
 
 
 def update_volume(request, ident):
-    given = request.given
+    given = request.body
     values = _named(given)
     if given.get('metadata') is not None:
         values['metadata'] = given['metadata']
@@ -188,7 +181,7 @@ def show_metadata(request, ident):
 
 
 def add_metadata(request, ident):
-    given = request.given
+    given = request.body
 
     def change(row):
         merged = {**row['metadata'], **given}
@@ -199,7 +192,7 @@ def add_metadata(request, ident):
 
 
 def replace_metadata(request, ident):
-    given = request.given
+    given = request.body
     return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': given})['metadata']}
 
 
@@ -214,29 +207,29 @@ def delete_metadata(request, ident, key):
 # ---- actions on volumes ------------------------------------------------------
 
 def extend(request, ident):
-    request.store.extend(request.context, ident, int(request.given['new_size']))
+    request.store.extend(request.context, ident, int(request.body['new_size']))
 
 
 def set_bootable(request, ident):
-    wanted = listing.true(request.given['bootable'])
+    wanted = listing.true(request.body['bootable'])
     request.store.update(request.context, ident, lambda row: {'bootable': wanted})
 
 
 def reset_status(request, ident):
-    status = request.given['status']
+    status = request.body['status']
     request.store.update(request.context, ident, lambda row: {'status': status})
 
 
 def reimage(request, ident):
     """A volume that a server has reserved is for services and administrators: they rebuild the server."""
     status, allowed = request.store.get(request.context, ident)['status'], ['available', 'error']
-    if listing.true(request.given.get('reimage_reserved', False)):
+    if listing.true(request.body.get('reimage_reserved', False)):
         if not request.trusted:
             raise exception.PolicyDenied(rule='volume:reimage_reserved')
         allowed.append('reserved')
     if status not in allowed:
         raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(allowed)}, but it is {status}.')
-    request.store.reimage(request.context, ident, request.given['image_id'])
+    request.store.reimage(request.context, ident, request.body['image_id'])
 
 
 def begin_detaching(request, ident):
@@ -262,7 +255,7 @@ def show_snapshot(request, ident):
 
 
 def create_snapshot(request):
-    given = request.given
+    given = request.body
     made = request.store.create_snapshot(
         request.context, given['volume_id'], _named(given).get('name'), _named(given).get('description'),
         force=listing.true(given.get('force', False)), metadata=given.get('metadata'))
@@ -270,7 +263,7 @@ def create_snapshot(request):
 
 
 def update_snapshot(request, ident):
-    values = _named(request.given)
+    values = _named(request.body)
     row = request.store.get_snapshot(request.context, ident)
     request.store.db.run(db.update, volume_snapshots, row['id'], values)
     return {'snapshot': views.snapshot({**row, **values}, request)}
@@ -301,7 +294,7 @@ def show_attachment(request, ident):
 
 
 def create_attachment(request):
-    given = request.given
+    given = request.body
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
     if given.get('connector'):
@@ -310,7 +303,7 @@ def create_attachment(request):
 
 
 def update_attachment(request, ident):
-    given = request.given
+    given = request.body
     info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
     return {'attachment': views.attachment(_attachment(request, ident), info)}
 
@@ -376,7 +369,7 @@ def default_quotas(request, project_id):
 
 def update_quotas(request, project_id):
     _check_administrator(request, project_id)
-    wanted = {name: int(limit) for name, limit in request.given.items()}
+    wanted = {name: int(limit) for name, limit in request.body.items()}
     most = request.store.set_limits(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
     return {'quota_set': {**most, **_NO_QUOTA}}
 
@@ -408,50 +401,51 @@ def nothing(key):
 # ---- rows --------------------------------------------------------------------
 
 def _action(noun, name, handler, status=202, admin=False, schema=None):
-    return Row('POST', (noun, '*', 'action'), handler, status, name, admin, schema and (name, schema))
+    return Route('POST', f'/{noun}/{{ident}}/action', handler, TRUSTED if admin else None, status=status, action=name,
+                 body=schema and Given(name, schema))
 
 
-ROWS = (
-    Row('GET', ('volumes',), list_volumes),
-    Row('GET', ('volumes', 'detail'), list_volumes_in_detail),
-    Row('POST', ('volumes',), create_volume, 202, body=('volume', _VOLUME)),
-    Row('GET', ('volumes', '*'), show_volume),
-    Row('PUT', ('volumes', '*'), update_volume, body=('volume', _DESCRIPTION)),
-    Row('DELETE', ('volumes', '*'), delete_volume, 202),
-    Row('GET', ('volumes', '*', 'metadata'), show_metadata),
-    Row('POST', ('volumes', '*', 'metadata'), add_metadata, body=('metadata', _ITEMS)),
-    Row('PUT', ('volumes', '*', 'metadata'), replace_metadata, body=('metadata', _ITEMS)),
-    Row('DELETE', ('volumes', '*', 'metadata', '*'), delete_metadata),
+ROUTES = (
+    Route('GET', '/volumes', list_volumes),
+    Route('GET', '/volumes/detail', list_volumes_in_detail),
+    Route('POST', '/volumes', create_volume, status=202, body=Given('volume', _VOLUME)),
+    Route('GET', '/volumes/{ident}', show_volume),
+    Route('PUT', '/volumes/{ident}', update_volume, body=Given('volume', _DESCRIPTION)),
+    Route('DELETE', '/volumes/{ident}', delete_volume, status=202),
+    Route('GET', '/volumes/{ident}/metadata', show_metadata),
+    Route('POST', '/volumes/{ident}/metadata', add_metadata, body=Given('metadata', _ITEMS)),
+    Route('PUT', '/volumes/{ident}/metadata', replace_metadata, body=Given('metadata', _ITEMS)),
+    Route('DELETE', '/volumes/{ident}/metadata/{key}', delete_metadata),
     _action('volumes', 'os-extend', extend, schema=_EXTEND),
     _action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),
     _action('volumes', 'os-reset_status', reset_status, admin=True, schema=_STATUS),
     _action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
     _action('volumes', 'os-begin_detaching', begin_detaching, admin=True),
     _action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
-    Row('GET', ('snapshots',), list_snapshots),
-    Row('GET', ('snapshots', 'detail'), list_snapshots),
-    Row('POST', ('snapshots',), create_snapshot, 202, body=('snapshot', _SNAPSHOT)),
-    Row('GET', ('snapshots', '*'), show_snapshot),
-    Row('PUT', ('snapshots', '*'), update_snapshot, body=('snapshot', _DESCRIPTION)),
-    Row('DELETE', ('snapshots', '*'), delete_snapshot, 202),
-    Row('GET', ('attachments',), list_attachments),
-    Row('GET', ('attachments', 'detail'), list_attachments),
-    Row('POST', ('attachments',), create_attachment, admin=True, body=('attachment', _ATTACHMENT)),
-    Row('GET', ('attachments', '*'), show_attachment),
-    Row('PUT', ('attachments', '*'), update_attachment, admin=True, body=('attachment', _CONNECTOR)),
-    Row('DELETE', ('attachments', '*'), delete_attachment, admin=True),
+    Route('GET', '/snapshots', list_snapshots),
+    Route('GET', '/snapshots/detail', list_snapshots),
+    Route('POST', '/snapshots', create_snapshot, status=202, body=Given('snapshot', _SNAPSHOT)),
+    Route('GET', '/snapshots/{ident}', show_snapshot),
+    Route('PUT', '/snapshots/{ident}', update_snapshot, body=Given('snapshot', _DESCRIPTION)),
+    Route('DELETE', '/snapshots/{ident}', delete_snapshot, status=202),
+    Route('GET', '/attachments', list_attachments),
+    Route('GET', '/attachments/detail', list_attachments),
+    Route('POST', '/attachments', create_attachment, policy=TRUSTED, body=Given('attachment', _ATTACHMENT)),
+    Route('GET', '/attachments/{ident}', show_attachment),
+    Route('PUT', '/attachments/{ident}', update_attachment, policy=TRUSTED, body=Given('attachment', _CONNECTOR)),
+    Route('DELETE', '/attachments/{ident}', delete_attachment, TRUSTED),
     _action('attachments', 'os-complete', complete_attachment, 204, admin=True),
-    Row('GET', ('types',), list_types),
-    Row('GET', ('types', '*'), show_type),
-    Row('GET', ('types', '*', 'extra_specs'), show_extra_specs),
-    Row('GET', ('limits',), limits),
-    Row('GET', ('os-quota-sets', '*'), quotas),
-    Row('GET', ('os-quota-sets', '*', 'defaults'), default_quotas),
-    Row('PUT', ('os-quota-sets', '*'), update_quotas, admin=True, body=('quota_set', _QUOTAS)),
-    Row('DELETE', ('os-quota-sets', '*'), delete_quotas, admin=True),
-    Row('GET', ('os-availability-zone',), zones),
-    *(Row('GET', path, nothing(key)) for path, key in (
-        (('extensions',), 'extensions'), (('backups',), 'backups'), (('backups', 'detail'), 'backups'),
-        (('os-volume-transfer', 'detail'), 'transfers'), (('volume-transfers', 'detail'), 'transfers'),
-        (('groups', 'detail'), 'groups'), (('qos-specs',), 'qos_specs'), (('os-services',), 'services'))),
+    Route('GET', '/types', list_types),
+    Route('GET', '/types/{ident}', show_type),
+    Route('GET', '/types/{ident}/extra_specs', show_extra_specs),
+    Route('GET', '/limits', limits),
+    Route('GET', '/os-quota-sets/{project_id}', quotas),
+    Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),
+    Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=TRUSTED, body=Given('quota_set', _QUOTAS)),
+    Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, TRUSTED),
+    Route('GET', '/os-availability-zone', zones),
+    *(Route('GET', path, nothing(key)) for path, key in (
+        ('/extensions', 'extensions'), ('/backups', 'backups'), ('/backups/detail', 'backups'),
+        ('/os-volume-transfer/detail', 'transfers'), ('/volume-transfers/detail', 'transfers'),
+        ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'), ('/os-services', 'services'))),
 )

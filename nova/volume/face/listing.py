@@ -1,8 +1,6 @@
 """Pages of lists: filters, order, markers and links of a query string."""
 import urllib.parse
 
-import sqlalchemy as sa
-
 from nova import context as nova_context
 from nova import exception
 from nova.db.volumes import volumes as db
@@ -21,31 +19,19 @@ def page(request, table, key, view, filters):
     What is of volumes of administrative servers is for administrators and services.
     """
     query = request.query
-    conditions = []
     everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
     project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
-    if nova_context.one_project(project_id):
-        conditions.append(table.c.project_id == project_id)
-    if not request.trusted:
-        conditions.append(sa.not_(db.is_administrative(table)))
-    for name in filters:
-        if query.get(name) is not None:
-            conditions.append(table.c[filters[name]] == query[name])
+    equal = {column: query[name] for name, column in filters.items() if query.get(name) is not None}
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     sort = _sort(query)
     with request.store.db.reader() as conn:
-        marker = None
-        if query.get('marker'):
-            marker = next(iter(db.page(conn, table, [*conditions, table.c.id == query['marker']], limit=1)), None)
-            if marker is None:
-                raise exception.InvalidMarker(marker=query['marker'][:255])
-        rows = db.page(conn, table, conditions, sort=sort, marker=marker, limit=limit + 1,
-                       offset=_number(query, 'offset', 0))
+        rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
+                       marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
         shown = view(conn, rows[:limit])
     body = {key: shown}
     if len(rows) > limit > 0:
         following = urllib.parse.urlencode({**query, 'marker': rows[limit - 1]['id']})
-        body[f'{key}_links'] = [{'rel': 'next', 'href': f'{request.path}?{following}'}]
+        body[f'{key}_links'] = [{'rel': 'next', 'href': f'{request.url}?{following}'}]
     if true(query.get('with_count', '')):
         body['count'] = len(shown)
     return body

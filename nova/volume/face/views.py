@@ -45,7 +45,7 @@ def volume(row, request):
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
         'volume_type_id': request.store.check_type(None, row['volume_type'])['id'], 'shared_targets': False,
         'consumes_quota': True, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
-        'links': links(request.url, request.context.project_id, 'volumes', row['id']),
+        'links': links(request.root_url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
     if row['image_metadata']:
         shown['volume_image_metadata'] = row['image_metadata']
@@ -53,12 +53,12 @@ def volume(row, request):
         shown.update({'os-vol-mig-status-attr:migstat': None, 'os-vol-mig-status-attr:name_id': None,
                       'os-vol-host-attr:host': 'nova@embedded#default', 'migration_status': None,
                       'cluster_name': None})
-    return _at(request.version, _VOLUME_SINCE, shown)
+    return _at(request.microversion, _VOLUME_SINCE, shown)
 
 
 def brief(row, request):
     return {'id': row['id'], 'name': row['name'] or '',
-            'links': links(request.url, request.context.project_id, 'volumes', row['id'])}
+            'links': links(request.root_url, request.context.project_id, 'volumes', row['id'])}
 
 
 def held(attachment, row):
@@ -77,7 +77,7 @@ def new_snapshot(row, request):
 
 
 def snapshot(row, request):
-    return _at(request.version, _SNAPSHOT_SINCE, {
+    return _at(request.microversion, _SNAPSHOT_SINCE, {
         'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
         'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
         'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,

@@ -1,6 +1,5 @@
-"""Lists: filters, order, pages and chosen fields of a query string."""
+"""Lists of network resources: the rows that a query string of the Networking API selects, in its order."""
 import dataclasses
-import urllib.parse
 
 import sqlalchemy as sa
 
@@ -103,19 +102,3 @@ def _integer(name, value):
     if value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     raise exception.BadRequest(f"'{value[:40]}' is not an integer for '{name}'")
-
-
-def fields(query, views):
-    """The views with only the fields that the query names, all when it names none."""
-    wanted = {value for name, value in query if name == 'fields' and value}
-    return (
-        [{name: value for name, value in view.items() if name in wanted} for view in views]
-        if wanted
-        else views
-    )
-
-
-def next_link(url, query, last):
-    """The link to the page after the row ``last``."""
-    rest = [(name, value) for name, value in query if name != 'marker']
-    return [{'rel': 'next', 'href': f'{url}?{urllib.parse.urlencode([*rest, ("marker", last["id"])])}'}]
