@@ -47,7 +47,17 @@ class Policy:
         self._answers, self._forget_at = {}, 0
         self._lock = threading.Lock()
         self._seen = files.signature(conf)
+        self._added: dict[str, str] = {}
         self._use(files.rules(conf))
+
+    def add(self, rules: dict[str, str]) -> None:
+        """Take up rules of plugins; what a policy file says of them counts.
+
+        :param rules: {name: default check}
+        :raises InvalidInput: a default is no check
+        """
+        self._added.update(rules)
+        self._use(files.rules(self._conf, self._added))
 
     def allows(self, context: RequestContext, rule: str, target: dict[str, str | None]) -> bool:
         """Whether the caller passes a rule for a resource.
@@ -103,7 +113,7 @@ class Policy:
             if seen == self._seen:
                 return
             self._seen = seen
-            self._use(files.rules(self._conf))
+            self._use(files.rules(self._conf, self._added))
             LOG.info('The policy files have changed; their rules are in force.')
         except (exception.InvalidInput, OSError) as error:
             LOG.error('The policy files are not taken up, the rules of before go on: %s', error)
@@ -113,7 +123,8 @@ class Policy:
         self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
         referred = {name for rule in rules.values() for name in files.references(rule.check)}
         for name, rule in rules.items():
-            if (rule.source != files.DEFAULT and not files.is_asked(name) and name not in referred):
+            asked = files.is_asked(name) or name in self._added or name in referred
+            if rule.source != files.DEFAULT and not asked:
                 LOG.warning('The policy file %s has the rule %s, which nothing asks.', rule.source, name)
 
 

@@ -13,6 +13,7 @@ from nova import exception
 from nova import notify
 from nova.api import admission
 from nova.api import audit as audited
+from nova.api import extensions
 from nova.api import faults
 from nova.api import idempotency
 from nova.api import metrics
@@ -32,6 +33,7 @@ from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
 from nova.web.request import Response
 from nova.web.request import Streams
+from nova.web.request import decoded_path
 from nova.web.routes import Route
 
 __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'public')
@@ -135,10 +137,14 @@ class ComputeApi(application.Api):
     """
 
     def __init__(self, services: Services, routes: collections.abc.Iterable[Route]) -> None:
-        self.services, self.routes = services, list(routes)
+        self._plugins = extensions.load()
+        self.services, self.routes = services, extensions.without_conflicts(list(routes), self._plugins)
         self.mapper = Mapper([row for row in self.routes if row.api])
         self._root = Mapper([row for row in self.routes if not row.api])
         self.max_body = services.conf.api.max_request_body_size
+
+    def path(self, environ: Environ) -> str:
+        return decoded_path(environ)                 # a path that is no text is refused with its reason
 
     def request(self, environ: Environ) -> Request:
         req = Request(environ, self.services)
@@ -230,6 +236,9 @@ class ComputeApi(application.Api):
             raise exception.UnsupportedMediaType()
         return raw
 
+    def check(self, req: Request, row: Route, parts: application.Values) -> None:
+        self._plugins.run(req)
+
     def authorize(self, req: Request, row: Route, parts: application.Values) -> None:
         req.environ[metrics.ROUTE] = row
         _check_scope(req.context, row)
@@ -284,6 +293,8 @@ class Application(application.Application):
         self.services = services
         super().__init__(ComputeApi(services, all_routes() if routes is None else routes))
         self.routes = self.api.routes
+        if extensions.load().rules:
+            services.policy.add(extensions.load().rules)
         services.application = self
         services.streams = Streams(services.conf.api.event_streams)
         services.builds = admission.Builds(services.conf.api.max_waiting_builds)

@@ -67,16 +67,17 @@ def signature(conf):
     return found
 
 
-def rules(conf):
+def rules(conf, added=None):
     """{name: Rule} of all rules in force, those that the files add included.
 
+    :param added: {name: default} of rules beside our own
     :raises InvalidInput: a file is no policy; the sentence says which, where and why
     """
     written = {}
     for path in paths(conf):
         for name, text in _read(path).items():
             written[name] = Rule(text if isinstance(text, str) else str(text), _parse(path, name, text), path)
-    known = {name: text for name, text, *_ in (*policies.BASE_RULES, *policies.RULES)}
+    known = {name: text for name, text, *_ in (*policies.BASE_RULES, *policies.RULES)} | (added or {})
     found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
     _check_references(found)
     return found

@@ -1,7 +1,8 @@
-"""Extensions: a list that has not changed since microversions took their place."""
+"""Extensions: a list that has not changed since microversions took their place, and the plugins of the deployment."""
 import functools
 
 from nova import exception
+from nova.api import extensions
 from nova.web.params import Query
 from nova.web.routes import Route
 
@@ -64,14 +65,28 @@ def _entries():
             for alias, name in sorted(EXTENSIONS.items())}
 
 
+def _entry_of(plugin):
+    return {'alias': plugin.alias, 'name': plugin.name, 'description': (plugin.__doc__ or '').strip(), 'links': [],
+            'namespace': _NAMESPACE, 'updated': _UPDATED}
+
+
+def _is_shown(req, plugin):
+    rule = f'os_compute_api:{plugin.alias}:discoverable'
+    return rule not in extensions.load().rules or req.allows(rule)
+
+
 def index(req):
-    return {'extensions': list(_entries().values())}
+    plugins = [plugin for _alias, plugin in sorted(extensions.load().extensions.items()) if _is_shown(req, plugin)]
+    return {'extensions': [*_entries().values(), *map(_entry_of, plugins)]}
 
 
 def show(req, id):
-    if id not in EXTENSIONS:
+    if id in EXTENSIONS:
+        return {'extension': _entries()[id]}
+    plugin = extensions.find(id)
+    if not _is_shown(req, plugin):
         raise exception.ExtensionNotFound(alias=id)
-    return {'extension': _entries()[id]}
+    return {'extension': _entry_of(plugin)}
 
 
 ROUTES = (

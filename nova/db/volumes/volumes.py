@@ -111,8 +111,8 @@ def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
-def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *, administrative: bool,
-         marker: str | None = None, **paging: Any) -> list[dict[str, Any]]:
+def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *,
+         administrative: bool, marker: str | None = None, **paging: Any) -> list[dict[str, Any]]:
     """Rows (dicts) of a project.
 
     :param project_id: ALL_PROJECTS: of any
