@@ -10,8 +10,8 @@ from nova.api import facts
 from nova.api import faults as api_faults
 from nova.api import idempotency
 from nova.api import versions
-from nova.api.facts import schemas
 from nova.web import faults
+from nova.web import json_types
 
 JSON = 'application/json'
 VERSION = {'$ref': '#/components/parameters/version'}
@@ -195,7 +195,7 @@ def _parameters(row, version):
         else:
             yield {'name': 'others', 'in': 'query', 'style': 'form', 'explode': True,
                    'description': 'Further keys, by what they look like.',
-                   'schema': {'type': 'object', 'patternProperties': {schemas.portable(param.pattern): schema},
+                   'schema': {'type': 'object', 'patternProperties': {json_types.portable(param.pattern): schema},
                               'additionalProperties': False}}
     if not (row.query and row.query.is_closed(version)):
         yield {'name': 'ignored', 'in': 'query', 'style': 'form', 'explode': True,
@@ -253,7 +253,7 @@ def _schema(row, code, version):
         return None
     if facts.media_type(operation_of(row)):
         return {'type': 'string'}
-    return schemas.body(operation_of(row), version)
+    return facts.body(operation_of(row), version)
 
 
 # ---- requests' schemas -------------------------------------------------------
@@ -269,7 +269,7 @@ def published(schema):
     if name is not None:
         found = {**(_bounded(name) or _FORMATS.get(name, {'format': name})), **found}
     if 'pattern' in found:
-        found['pattern'] = schemas.portable(found['pattern'])
+        found['pattern'] = json_types.portable(found['pattern'])
     return found
 
 
@@ -284,7 +284,7 @@ def _bounded(name):
 
 def _published_value(key, value):
     if key in ('properties', 'patternProperties'):
-        return {schemas.portable(name) if key == 'patternProperties' else name: published(inner)
+        return {json_types.portable(name) if key == 'patternProperties' else name: published(inner)
                 for name, inner in value.items()}
     return value if key in ('enum', 'const', 'required') else published(value)
 

@@ -30,6 +30,22 @@ def moment(name):
     return lambda row, view: utils.isotime(row[name])
 
 
+class Shape:
+    """A JSON type with what is below it.
+
+    :param members: (place, words[, since[, until]]): '' is the value itself, '.key' and '[]' are below it. The words
+        are those of nova.web.json_types; since and until bound the place within the versions of its field.
+    """
+
+    def __init__(self, *members: tuple) -> None:
+        self.members = tuple((*member, 1, None)[:4] if len(member) == 2 else (*member, None)[:4] for member in members)
+
+    def at(self, version: int) -> dict[str, str]:
+        """{place: words} at a version."""
+        return {place: words for place, words, since, until in self.members
+                if since <= version and (until is None or version <= until)}
+
+
 @dataclasses.dataclass(frozen=True)
 class Field:
     """One field.
@@ -40,6 +56,8 @@ class Field:
     rule    policy rule that the caller must pass to see it
     optional   ``get`` may answer ABSENT
     columns    columns that a ``get`` function reads, so that a listing selects no others (see Fields.columns)
+    type       JSON type in the words of nova.web.json_types, or a Shape; None where only the description of the answer
+               says it
     """
 
     name: str
@@ -49,6 +67,13 @@ class Field:
     rule: str | None = None
     optional: bool = False
     columns: tuple = ()
+    type: str | Shape | None = None
+
+    def described(self, version: int) -> dict[str, str]:
+        """{place: words} of the value at a version; empty without a type."""
+        if self.type is None:
+            return {}
+        return {'': self.type} if isinstance(self.type, str) else self.type.at(version)
 
     def at(self, version):
         return self.since <= version and (self.until is None or version <= self.until)
@@ -76,6 +101,11 @@ class Fields:
     def allowed(self, req, target=None):
         """The rules of this table that the caller passes, as builders are keyed by."""
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
+
+    def described(self, version: int) -> dict[str, str]:
+        """{place: words} of all fields that may be there at a version."""
+        return {row.name + place: words for row in self.rows if row.at(version)
+                for place, words in row.described(version).items()}
 
     def active(self, version, allowed=frozenset()):
         return [row for row in self.rows if row.at(version) and (row.rule is None or row.rule in allowed)]

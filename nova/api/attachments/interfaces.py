@@ -4,6 +4,7 @@ import uuid
 from nova import actions
 from nova import exception
 from nova.api import casts
+from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.web.fields import Field
@@ -27,8 +28,13 @@ ATTACH = Object(Param('interfaceAttachment', Object(
     Param('tag', _TAG, since=49))))
 
 VIEW = Fields(
-    Field('port_state', 'port_state'), Field('fixed_ips', 'fixed_ips'), Field('port_id', 'port_id'),
-    Field('net_id', 'net_id'), Field('mac_addr', 'mac_addr'), Field('tag', 'tag', since=70))
+    Field('port_state', 'port_state', type='string required'),
+    Field('fixed_ips', 'fixed_ips', type=shapes.FIXED_IPS),
+    Field('port_id', 'port_id', type='string format=uuid required'),
+    Field('net_id', 'net_id', type='string format=uuid required'),
+    Field('mac_addr', 'mac_addr', type='string format=mac-address required'),
+    Field('tag', 'tag', since=70, type='null|string required'),
+)
 
 
 def _of_port(port):

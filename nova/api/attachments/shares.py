@@ -35,8 +35,15 @@ def _status(row, server):
 
 
 # `view` is the server's row
-SUMMARY = Fields(Field('share_id', 'share_id'), Field('status', _status), Field('tag', 'tag'))
-WHOLE = SUMMARY + Fields(Field('uuid', 'uuid'), Field('export_location', 'export_location'))
+SUMMARY = Fields(
+    Field('share_id', 'share_id', type='string format=uuid required'),
+    Field('status', _status, type='string one of active,inactive,attaching,detaching,error required'),
+    Field('tag', 'tag', type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+)
+WHOLE = SUMMARY + Fields(
+    Field('uuid', 'uuid', type='string format=uuid'),
+    Field('export_location', 'export_location', type='string'),
+)
 
 
 def _shown(req, row, server):

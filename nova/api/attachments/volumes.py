@@ -10,6 +10,7 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova.api import notifications
+from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import devices as server_devices
 from nova.api.servers import lookup as server_lookup
@@ -33,14 +34,14 @@ ATTACH, DETACH, SWAP = (actions.ACTIONS[name] for name in ('attach_volume', 'det
 _SHELVED = (states.SHELVED, states.SHELVED_OFFLOADED)
 
 VIEW = Fields(
-    Field('id', 'volume_id', until=88),
-    Field('serverId', 'instance_uuid'),
-    Field('volumeId', 'volume_id'),
-    Field('device', 'device_name'),
-    Field('tag', 'tag', since=70),
-    Field('delete_on_termination', 'delete_on_termination', since=79),
-    Field('attachment_id', 'attachment_id', since=89),
-    Field('bdm_uuid', 'uuid', since=89),
+    Field('id', 'volume_id', until=88, type='string format=uuid required'),
+    Field('serverId', 'instance_uuid', type='string format=uuid required'),
+    Field('volumeId', 'volume_id', type='string format=uuid required'),
+    Field('device', 'device_name', type='string|null pattern (^/dev/x{0,1}[a-z]{0,1}d{0,1})([a-z]+)[0-9]*$'),
+    Field('tag', 'tag', since=70, type=shapes.TAG),
+    Field('delete_on_termination', 'delete_on_termination', since=79, type=shapes.DELETE_ON_TERMINATION),
+    Field('attachment_id', 'attachment_id', since=89, type='string format=uuid required'),
+    Field('bdm_uuid', 'uuid', since=89, type='string format=uuid required'),
 )
 
 _DEVICE = {'type': ['string', 'null'], 'pattern': r'(^/dev/x{0,1}[a-z]{0,1}d{0,1})([a-z]+)[0-9]*$', 'maxLength': 255}

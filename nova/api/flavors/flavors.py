@@ -6,6 +6,7 @@ from oslo_utils import strutils
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import shapes
 from nova.db.audit import log
 from nova.db.projects import flavors
 from nova.web import paging
@@ -27,22 +28,22 @@ def _links(row, req):
 
 
 SUMMARY = Fields(
-    Field('id', 'flavor_id'),
-    Field('name', 'name'),
-    Field('links', _links),
-    Field('description', 'description', since=55),
+    Field('id', 'flavor_id', type='string required'),
+    Field('name', 'name', type='string required'),
+    Field('links', _links, type=shapes.LINKS),
+    Field('description', 'description', since=55, type='string|null required'),
 )
 VIEW = SUMMARY + Fields(
-    Field('ram', 'memory_mb'),
-    Field('disk', 'root_gb'),
-    Field('vcpus', 'vcpus'),
-    Field('swap', lambda row, req: row['swap'] or '', until=74),
-    Field('swap', 'swap', since=75),
-    Field('OS-FLV-EXT-DATA:ephemeral', 'ephemeral_gb'),
-    Field('OS-FLV-DISABLED:disabled', 'disabled', until=101),
-    Field('rxtx_factor', 'rxtx_factor', until=101),
-    Field('os-flavor-access:is_public', 'is_public'),
-    Field('extra_specs', 'extra_specs', since=61, rule=EXTRA_SPECS),
+    Field('ram', 'memory_mb', type='integer required'),
+    Field('disk', 'root_gb', type='integer required'),
+    Field('vcpus', 'vcpus', type='integer required'),
+    Field('swap', lambda row, req: row['swap'] or '', until=74, type='anyOf(integer / const=) required'),
+    Field('swap', 'swap', since=75, type='integer required'),
+    Field('OS-FLV-EXT-DATA:ephemeral', 'ephemeral_gb', type='integer required'),
+    Field('OS-FLV-DISABLED:disabled', 'disabled', until=101, type='boolean required'),
+    Field('rxtx_factor', 'rxtx_factor', until=101, type=' required'),
+    Field('os-flavor-access:is_public', 'is_public', type=' required'),
+    Field('extra_specs', 'extra_specs', since=61, rule=EXTRA_SPECS, type=shapes.EXTRA_SPECS),
 )
 
 # ---- what may come in --------------------------------------------------------

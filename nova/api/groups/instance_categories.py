@@ -4,6 +4,7 @@ A category is named by its id or by its name; no name looks like an id.
 """
 from nova import context as nova_context
 from nova import exception
+from nova.api import shapes
 from nova.db.audit import log
 from nova.db.placement import categories
 from nova.db.projects import flavors
@@ -30,16 +31,16 @@ _COLUMNS = {'name': 'name', 'description': 'description', 'default_image': 'imag
 
 
 VIEW = Fields(
-    Field('id', 'uuid'),
-    Field('name', 'name'),
-    Field('description', 'description'),
-    Field('default_image', 'image_id'),
-    Field('default_flavor', 'flavor_id'),
-    Field('requirements', 'requirements'),
-    Field('created_at', moment('created_at')),
-    Field('updated_at', moment('updated_at')),
-    Field('deleted', lambda row, req: bool(row['deleted'])),
-    Field('deleted_at', moment('deleted_at')),
+    Field('id', 'uuid', type='string format=uuid required'),
+    Field('name', 'name', type='string minLength=1 maxLength=255 required'),
+    Field('description', 'description', type='string|null required'),
+    Field('default_image', 'image_id', type='string|null format=uuid required'),
+    Field('default_flavor', 'flavor_id', type='string|null required'),
+    Field('requirements', 'requirements', type=shapes.REQUIREMENTS),
+    Field('created_at', moment('created_at'), type='string format=date-time required'),
+    Field('updated_at', moment('updated_at'), type='string|null format=date-time required'),
+    Field('deleted', lambda row, req: bool(row['deleted']), type='boolean required'),
+    Field('deleted_at', moment('deleted_at'), type='string|null format=date-time required'),
 )
 
 # ---- what may come in --------------------------------------------------------

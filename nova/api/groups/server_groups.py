@@ -6,6 +6,7 @@ clients of this resource expect; ``nova:policies`` has all of them where they ar
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import shapes
 from nova.api.servers import category as server_category
 from nova.db.audit import log
 from nova.db.placement import server_groups
@@ -33,16 +34,18 @@ _OLD = [ANTI_AFFINITY, server_groups.AFFINITY]
 _POLICIES = [*_OLD, server_groups.SOFT_ANTI_AFFINITY, server_groups.SOFT_AFFINITY]
 
 VIEW = Fields(
-    Field('id', 'uuid'),
-    Field('name', 'name'),
-    Field('policies', lambda row, req: row['policies'][:1], until=63),
-    Field('policy', lambda row, req: row['policies'][0] if row['policies'] else '', since=64),
-    Field('rules', 'rules', since=64),
-    Field('members', server_category.seen_members),
-    Field('metadata', lambda row, req: {}, until=63),
-    Field('project_id', 'project_id', since=13),
-    Field('user_id', 'user_id', since=13),
-    Field('nova:policies', lambda row, req: row['policies'] if len(row['policies']) != 1 else ABSENT, optional=True),
+    Field('id', 'uuid', type='string format=uuid required'),
+    Field('name', 'name', type='string required'),
+    Field('policies', lambda row, req: row['policies'][:1], until=63, type='array minItems=0 maxItems=1 required'),
+    Field('policy', lambda row, req: row['policies'][0] if row['policies'] else '', since=64, type=shapes.POLICY),
+    Field('rules', 'rules', since=64, type=shapes.RULES),
+    Field('members', server_category.seen_members, type=shapes.MEMBERS),
+    Field('metadata', lambda row, req: {}, until=63, type='object required'),
+    Field('project_id', 'project_id', since=13,
+          type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('user_id', 'user_id', since=13, type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('nova:policies', lambda row, req: row['policies'] if len(row['policies']) != 1 else ABSENT, optional=True,
+          type=shapes.POLICIES),
 )
 
 

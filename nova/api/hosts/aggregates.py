@@ -3,6 +3,7 @@ from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
 from nova.api import notifications
+from nova.api import shapes
 from nova.db.audit import log
 from nova.db.placement import aggregates
 from nova.db.placement import compute_nodes
@@ -33,16 +34,21 @@ def _metadata(row, req):
 
 
 _BASE = Fields(
-    Field('id', 'id'),
-    Field('uuid', 'uuid', since=41),
-    Field('name', 'name'),
+    Field('id', 'id', type='integer required'),
+    Field('uuid', 'uuid', since=41, type='string format=uuid required'),
+    Field('name', 'name', type='string required'),
     Field(ZONE, ZONE),
-    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds')),
-    Field('updated_at', lambda row, req: row['updated_at'] and row['updated_at'].isoformat(timespec='microseconds')),
-    Field('deleted', lambda row, req: False),
-    Field('deleted_at', lambda row, req: None),
+    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds'),
+          type='string format=date-time required'),
+    Field('updated_at', lambda row, req: row['updated_at'] and row['updated_at'].isoformat(timespec='microseconds'),
+          type='string|null format=date-time required'),
+    Field('deleted', lambda row, req: False, type='boolean required'),
+    Field('deleted_at', lambda row, req: None, type='string|null format=date-time required'),
 )
-VIEW = _BASE + Fields(Field('hosts', 'hosts'), Field('metadata', _metadata))
+VIEW = _BASE + Fields(
+    Field('hosts', 'hosts', type=shapes.HOSTS),
+    Field('metadata', _metadata, type='null|object required'),
+)
 
 # ---- what may come in --------------------------------------------------------
 

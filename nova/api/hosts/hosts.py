@@ -19,7 +19,11 @@ _RULE = 'os_compute_api:os-hosts:'
 CONTROL = 'host_control'         # the driver feature behind maintenance and power actions
 UNTIL = 42
 
-VIEW = Fields(Field('host_name', 'host'), Field('service', 'topic'), Field('zone', 'availability_zone'))
+VIEW = Fields(
+    Field('host_name', 'host', type='string required'),
+    Field('service', 'topic', type='string required'),
+    Field('zone', 'availability_zone', type='string required'),
+)
 RESOURCE = Fields(
     Field('host', lambda row, host: host), Field('project', 'project_id'), Field('cpu', 'vcpus'),
     Field('memory_mb', 'memory_mb'), Field('disk_gb', 'local_gb'))

@@ -4,6 +4,7 @@ import uuid
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
+from nova.api import shapes
 from nova.api.hosts import services as services_api
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
@@ -38,34 +39,39 @@ def _servers(row, view):
 BASE = Fields(
     Field('id', 'id', until=UUID_SINCE - 1),
     Field('id', 'uuid', since=UUID_SINCE),
-    Field('hypervisor_hostname', 'node'),
-    Field('state', lambda row, view: services_api.state(row['service'], view.req)),
-    Field('status', lambda row, view: services_api.status(row['service'], view.req)),
+    Field('hypervisor_hostname', 'node', type='string required'),
+    Field('state', lambda row, view: services_api.state(row['service'], view.req), type='one of up,down required'),
+    Field('status', lambda row, view: services_api.status(row['service'], view.req),
+          type='one of enabled,disabled required'),
 )
-SUMMARY = BASE + Fields(Field('servers', _servers, optional=True))
-UPTIME = SUMMARY + Fields(Field('uptime', 'uptime'))
+SUMMARY = BASE + Fields(Field('servers', _servers, optional=True, type=shapes.SERVERS))
+UPTIME = SUMMARY + Fields(Field('uptime', 'uptime', type='string|null required'))
 VIEW = SUMMARY + Fields(
-    Field('hypervisor_type', 'hypervisor_type'),
-    Field('hypervisor_version', 'hypervisor_version'),
-    Field('host_ip', 'host_ip'),
-    Field('service', _service),
-    Field('disk_available_least', 'disk_available_least', until=87),
-    Field('vcpus', 'vcpus', until=87),
-    Field('vcpus_used', 'vcpus_used', until=87),
-    Field('memory_mb', 'memory_mb', until=87),
-    Field('memory_mb_used', 'memory_mb_used', until=87),
-    Field('free_ram_mb', lambda row, view: row['memory_mb'] - row['memory_mb_used'], until=87),
-    Field('local_gb', 'local_gb', until=87),
-    Field('local_gb_used', 'local_gb_used', until=87),
-    Field('free_disk_gb', lambda row, view: row['local_gb'] - row['local_gb_used'], until=87),
-    Field('running_vms', 'running_vms', until=87),
-    Field('current_workload', lambda row, view: view.workloads.get(row['node'], 0), until=87),
-    Field('cpu_info', lambda row, view: utils.dump_json(row['cpu_info'] or {}), until=27),
-    Field('cpu_info', lambda row, view: row['cpu_info'] or {}, since=28, until=87),
-    Field('uptime', 'uptime', since=88),
+    Field('hypervisor_type', 'hypervisor_type', type='string required'),
+    Field('hypervisor_version', 'hypervisor_version', type='string|integer required'),
+    Field('host_ip', 'host_ip', type='null|string required'),
+    Field('service', _service, type=shapes.SERVICE),
+    Field('disk_available_least', 'disk_available_least', until=87, type='null|integer'),
+    Field('vcpus', 'vcpus', until=87, type='integer required'),
+    Field('vcpus_used', 'vcpus_used', until=87, type='integer required'),
+    Field('memory_mb', 'memory_mb', until=87, type='integer required'),
+    Field('memory_mb_used', 'memory_mb_used', until=87, type='integer required'),
+    Field('free_ram_mb', lambda row, view: row['memory_mb'] - row['memory_mb_used'], until=87,
+          type='null|integer required'),
+    Field('local_gb', 'local_gb', until=87, type='integer required'),
+    Field('local_gb_used', 'local_gb_used', until=87, type='integer required'),
+    Field('free_disk_gb', lambda row, view: row['local_gb'] - row['local_gb_used'], until=87,
+          type='null|integer required'),
+    Field('running_vms', 'running_vms', until=87, type='null|integer required'),
+    Field('current_workload', lambda row, view: view.workloads.get(row['node'], 0), until=87,
+          type='null|integer required'),
+    Field('cpu_info', lambda row, view: utils.dump_json(row['cpu_info'] or {}), until=27, type='string required'),
+    Field('cpu_info', lambda row, view: row['cpu_info'] or {}, since=28, until=87, type='object required'),
+    Field('uptime', 'uptime', since=88, type='string|null required'),
 )
+_UNKNOWN = ('running_vms', 'disk_available_least', 'free_ram_mb', 'free_disk_gb', 'current_workload')     # may be null
 STATISTICS = Fields(*(
-    Field(name, name) for name in (
+    Field(name, name, type='null|integer required' if name in _UNKNOWN else 'integer required') for name in (
         'count', 'vcpus', 'vcpus_used', 'memory_mb', 'memory_mb_used', 'local_gb', 'local_gb_used', 'running_vms',
         'disk_available_least', 'free_ram_mb', 'free_disk_gb', 'current_workload')))
 

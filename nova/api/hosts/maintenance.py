@@ -1,6 +1,7 @@
 """Maintenance of hosts of an aggregate, an addition of this system: conductor/moves/maintenance.py does it."""
 from nova import exception
 from nova.api import cell_queries
+from nova.api import shapes
 from nova.api.hosts import aggregates as aggregates_api
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
@@ -19,15 +20,15 @@ _RULE = 'nova:os-aggregates:maintenance'
 
 
 VIEW = Fields(
-    Field('id', 'uuid'),
-    Field('host', 'host'),
-    Field('aggregate_id', 'aggregate_id'),
-    Field('status', 'status'),
-    Field('message', 'message'),
-    Field('created_at', moment('created_at')),
-    Field('updated_at', moment('updated_at')),
-    Field('stopped_at', moment('stopped_at')),
-    Field('counts', 'counts'),
+    Field('id', 'uuid', type='string format=uuid required'),
+    Field('host', 'host', type='string required'),
+    Field('aggregate_id', 'aggregate_id', type='integer minimum=1 required'),
+    Field('status', 'status', type='string required'),
+    Field('message', 'message', type='string|null required'),
+    Field('created_at', moment('created_at'), type='string format=date-time required'),
+    Field('updated_at', moment('updated_at'), type='string format=date-time required'),
+    Field('stopped_at', moment('stopped_at'), type='string|null format=date-time required'),
+    Field('counts', 'counts', type=shapes.COUNTS),
 )
 SERVER = Fields(
     Field('id', 'instance_uuid'),

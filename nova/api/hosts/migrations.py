@@ -2,6 +2,7 @@
 from nova import context as nova_context
 from nova import exception
 from nova.api import cell_queries
+from nova.api import shapes
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.moves import migrations as server_migrations
@@ -42,21 +43,31 @@ def _links(row, req):
 
 
 _COMMON = (
-    Field('id', 'id'), *(Field(name, name) for name in _PLACES), Field('status', 'status'),
-    Field('created_at', _time('created_at')), Field('updated_at', _time('updated_at')),
-    Field('uuid', 'uuid', since=59), Field('project_id', 'project_id', since=80),
-    Field('user_id', 'user_id', since=80))
+    Field('id', 'id', type='integer required'),
+    *(Field(name, name, type='string|null required') for name in _PLACES),
+    Field('status', 'status', type='string required'),
+    Field('created_at', _time('created_at'), type='string format=date-time required'),
+    Field('updated_at', _time('updated_at'), type=shapes.UPDATED_AT),
+    Field('uuid', 'uuid', since=59, type='string format=uuid required'),
+    Field('project_id', 'project_id', since=80,
+          type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('user_id', 'user_id', since=80, type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+)
 
 MIGRATION = fields.Fields(
-    *_COMMON, Field('instance_uuid', 'instance_uuid'),
-    Field('old_instance_type_id', lambda row, req: row['old_flavor'].get('id')),
-    Field('new_instance_type_id', lambda row, req: row['new_flavor'].get('id')),
-    Field('migration_type', 'migration_type', since=23), Field('links', _links, since=23, optional=True))
+    *_COMMON,
+    Field('instance_uuid', 'instance_uuid', type='string format=uuid required'),
+    Field('old_instance_type_id', lambda row, req: row['old_flavor'].get('id'), type='integer|null required'),
+    Field('new_instance_type_id', lambda row, req: row['new_flavor'].get('id'), type='integer|null required'),
+    Field('migration_type', 'migration_type', since=23,
+          type='string one of migration,resize,live-migration,evacuation required'),
+    Field('links', _links, since=23, optional=True, type=shapes.MIGRATIONS_LINKS),
+)
 
 SERVER_MIGRATION = fields.Fields(
-    *_COMMON, Field('server_uuid', 'instance_uuid'),
-    *(Field(name, name) for name in (f'{what}_{part}_bytes' for what in ('memory', 'disk')
-                                     for part in ('total', 'processed', 'remaining'))))
+    *_COMMON, Field('server_uuid', 'instance_uuid', type='string format=uuid required'),
+    *(Field(f'{what}_{part}_bytes', f'{what}_{part}_bytes', type='integer|null minimum=0 required')
+      for what in ('memory', 'disk') for part in ('total', 'processed', 'remaining')))
 
 LIST = Query(
     *(Param(name, STRING) for name in ('hidden', 'host', 'instance_uuid', 'source_compute', 'status',

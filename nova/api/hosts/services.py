@@ -6,6 +6,7 @@ from nova import utils
 from nova.api import cell_queries
 from nova.api import down_cells
 from nova.api import notifications
+from nova.api import shapes
 from nova.db.cells import rows as cell_rows
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
@@ -39,16 +40,16 @@ def seen(row, req):
 
 
 VIEW = Fields(
-    Field('id', 'id', until=52),
-    Field('id', 'uuid', since=53),
-    Field('binary', 'binary'),
-    Field('host', 'host'),
-    Field('zone', 'availability_zone'),
-    Field('status', status),
-    Field('state', state),
-    Field('updated_at', seen),
-    Field('disabled_reason', 'disabled_reason'),
-    Field('forced_down', 'forced_down', since=11),
+    Field('id', 'id', until=52, type='integer required'),
+    Field('id', 'uuid', since=53, type=shapes.ID),
+    Field('binary', 'binary', type='string required'),
+    Field('host', 'host', type='string required'),
+    Field('zone', 'availability_zone', type=shapes.ZONE),
+    Field('status', status, type=shapes.STATUS),
+    Field('state', state, type=shapes.STATE),
+    Field('updated_at', seen, type=shapes.SERVICES_UPDATED_AT),
+    Field('disabled_reason', 'disabled_reason', type=shapes.DISABLED_REASON),
+    Field('forced_down', 'forced_down', since=11, type=shapes.FORCED_DOWN),
 )
 
 LIST = Query(Param('host', params.STRING), Param('binary', params.STRING), closed=75)

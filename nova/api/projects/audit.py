@@ -1,6 +1,7 @@
 """GET /os-audit, an addition of this product: who did what, from where, with what result."""
 from nova import exception
 from nova.api import cell_queries
+from nova.api import shapes
 from nova.db.audit import records
 from nova.web import fields
 from nova.web import paging
@@ -18,13 +19,18 @@ _FILTERS = {'user_id': 'user_id', 'project_id': 'project_id', 'action': 'action'
 Field = fields.Field
 
 RECORD = fields.Fields(
-    Field('id', 'uuid'),
-    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds') + 'Z'),
-    *(Field(name, name) for name in (
-        'request_id', 'user_id', 'project_id', 'domain_id', 'credential_id', 'service_user_id', 'remote_address',
-        'method', 'route', 'action', 'target_type', 'target_id', 'target_part', 'outcome', 'code', 'reason')),
-    Field('roles', lambda row, req: row['roles'].split(',') if row['roles'] else []),
-    Field('sealed', lambda row, req: row['seq'] is not None))
+    Field('id', 'uuid', type='string format=uuid required'),
+    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds') + 'Z',
+          type='string format=date-time required'),
+    *(Field(name, name, type='string|null required') for name in (
+        'request_id', 'user_id', 'project_id', 'domain_id', 'credential_id', 'service_user_id', 'remote_address')),
+    *(Field(name, name, type='string required') for name in ('method', 'route', 'action')),
+    *(Field(name, name, type='string|null required') for name in ('target_type', 'target_id', 'target_part')),
+    Field('outcome', 'outcome', type='string required'),
+    Field('code', 'code', type='integer|null required'),
+    Field('reason', 'reason', type='string|null required'),
+    Field('roles', lambda row, req: row['roles'].split(',') if row['roles'] else [], type=shapes.ROLES),
+    Field('sealed', lambda row, req: row['seq'] is not None, type='boolean required'))
 
 LIST = Query(
     *(Param(name, params.STRING) for name in _FILTERS if name != 'outcome'),

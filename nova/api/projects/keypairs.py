@@ -1,5 +1,6 @@
 """Key pairs: a user's own, and those of others for administrators."""
 from nova.api import notifications
+from nova.api import shapes
 from nova.db.audit import log
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
@@ -20,18 +21,18 @@ _RULE = 'os_compute_api:os-keypairs:'
 GENERATOR = keypair.Generator()           # of this process: its cores are what is short
 
 SUMMARY = Fields(
-    Field('name', 'name'),
-    Field('public_key', 'public_key'),
-    Field('fingerprint', 'fingerprint'),
-    Field('type', 'type', since=2),
+    Field('name', 'name', type=shapes.NAME),
+    Field('public_key', 'public_key', type='string required'),
+    Field('fingerprint', 'fingerprint', type='string required'),
+    Field('type', 'type', since=2, type='string one of ssh,x509 required'),
 )
-CREATED = SUMMARY + Fields(Field('user_id', 'user_id'))
+CREATED = SUMMARY + Fields(Field('user_id', 'user_id', type='string required'))
 VIEW = CREATED + Fields(
-    Field('id', 'id'),
-    Field('created_at', moment('created_at')),
-    Field('updated_at', lambda row, req: None),            # a key pair never changes
-    Field('deleted', lambda row, req: False),
-    Field('deleted_at', lambda row, req: None),
+    Field('id', 'id', type='integer required'),
+    Field('created_at', moment('created_at'), type='string format=date-time required'),
+    Field('updated_at', lambda row, req: None, type='null required'),            # a key pair never changes
+    Field('deleted', lambda row, req: False, type='boolean const=False required'),
+    Field('deleted_at', lambda row, req: None, type='null required'),
 )
 
 

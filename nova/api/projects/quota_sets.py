@@ -41,9 +41,11 @@ def _limit_of(key, resource):
     return lambda limits, req: limits[resource]
 
 
-LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until) for key, (resource, until, _) in KEYS.items()))
+_NUMBER = 'integer minimum=-1 required'
+LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until, type=_NUMBER)
+                  for key, (resource, until, _) in KEYS.items()))
 CLASS_LIMITS = Fields(*(Field(key, lambda limits, req, name=resource or key: limits[name],
-                              since=_CLASS_SINCE.get(key, 1), until=until)
+                              since=_CLASS_SINCE.get(key, 1), until=until, type=_NUMBER)
                         for key, (resource, _, until) in KEYS.items()))
 CLASS_RESOURCES = tuple(resource or key for key, (resource, _, _) in KEYS.items())
 

@@ -2,6 +2,7 @@
 import functools
 
 from nova import utils
+from nova.api import shapes
 from nova.api.servers import category as server_category
 from nova.web import fields
 from nova.web import paging
@@ -42,21 +43,22 @@ def _disk_config(image, req):
 
 
 SUMMARY = Fields(
-    Field('id', 'id'),
-    Field('name', 'name'),
-    Field('links', _links),
+    Field('id', 'id', type='string format=uuid required'),
+    Field('name', 'name', type='string|null required'),
+    Field('links', _links, type='array minItems=3 maxItems=3 required'),
 )
 VIEW = SUMMARY + Fields(
-    Field('created', lambda image, req: utils.isotime(image['created_at'])),
-    Field('updated', lambda image, req: utils.isotime(image['updated_at'])),
-    Field('status', _status),
-    Field('progress', lambda image, req: _PROGRESS.get(image['status'], 0)),
-    Field('minDisk', lambda image, req: image['min_disk'] or 0),
-    Field('minRam', lambda image, req: image['min_ram'] or 0),
-    Field('metadata', 'properties'),
-    Field('OS-EXT-IMG-SIZE:size', lambda image, req: image['size'] or 0),
-    Field('server', _server, optional=True),
-    Field('OS-DCF:diskConfig', _disk_config, optional=True),
+    Field('created', lambda image, req: utils.isotime(image['created_at']), type='string format=date-time required'),
+    Field('updated', lambda image, req: utils.isotime(image['updated_at']),
+          type='string|null format=date-time required'),
+    Field('status', _status, type='string one of ACTIVE,SAVING,DELETED,ERROR,UNKNOWN required'),
+    Field('progress', lambda image, req: _PROGRESS.get(image['status'], 0), type='integer one of 0,25,50,100 required'),
+    Field('minDisk', lambda image, req: image['min_disk'] or 0, type='integer minimum=0 required'),
+    Field('minRam', lambda image, req: image['min_ram'] or 0, type='integer minimum=0 required'),
+    Field('metadata', 'properties', type=shapes.METADATA),
+    Field('OS-EXT-IMG-SIZE:size', lambda image, req: image['size'] or 0, type='integer required'),
+    Field('server', _server, optional=True, type=shapes.SERVER),
+    Field('OS-DCF:diskConfig', _disk_config, optional=True, type='string one of AUTO,MANUAL'),
 )
 
 _ANY = Type({})

@@ -35,11 +35,16 @@ _PUBLIC = ('id', 'label', 'cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 
            'dns2')
 _ADMIN = ('bridge', 'mtu', 'project_id', 'created_at', 'updated_at', 'dhcp_server', 'dhcp_start', 'enable_dhcp',
           *_NOTHING)
-VIEW = fields.Fields(*(Field(name, name) for name in _PUBLIC))
-ADMIN_VIEW = fields.Fields(*(Field(name, name) for name in (*_PUBLIC, *_ADMIN)))
+_TYPES = {'id': 'string format=string required', 'label': 'string required', 'mtu': 'integer|null',
+          'vpn_public_port': 'integer|null'}
+VIEW = fields.Fields(*(Field(name, name, type=_TYPES.get(name, 'string|null required')) for name in _PUBLIC))
+ADMIN_VIEW = VIEW + [Field(name, name, type=_TYPES.get(name, 'string|null')) for name in _ADMIN]
 # a network without a subnet has the word None here, as the documents say
 TENANT_VIEW = fields.Fields(
-    Field('id', 'id'), Field('label', 'label'), Field('cidr', lambda view, req: view['cidr'] or 'None'))
+    Field('id', 'id', type='string format=uuid required'),
+    Field('label', 'label', type='string required'),
+    Field('cidr', lambda view, req: view['cidr'] or 'None', type='oneOf(const=None / string format=cidr) required'),
+)
 
 
 def _table(req, tenant):

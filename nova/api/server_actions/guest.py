@@ -2,6 +2,7 @@
 the encrypted password that it left, its topology.
 """
 from nova import actions
+from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -93,13 +94,13 @@ def _clear(conn, req, server_id):
 # ---- topology ----------------------------------------------------------------
 
 NODE = fields.Fields(
-    fields.Field('vcpu_set', 'vcpu_set'),
-    fields.Field('siblings', 'siblings'),
-    fields.Field('memory_mb', 'memory_mb'),
+    fields.Field('vcpu_set', 'vcpu_set', type=shapes.VCPU_SET),
+    fields.Field('siblings', 'siblings', type=shapes.SIBLINGS),
+    fields.Field('memory_mb', 'memory_mb', type='integer required'),
     fields.Field('host_node', lambda node, view: node.get('host_node', fields.ABSENT), optional=True,
-                 rule=TOPOLOGY_OF_HOST),
+                 rule=TOPOLOGY_OF_HOST, type='integer'),
     fields.Field('cpu_pinning', lambda node, view: node.get('cpu_pinning', fields.ABSENT), optional=True,
-                 rule=TOPOLOGY_OF_HOST),
+                 rule=TOPOLOGY_OF_HOST, type=shapes.CPU_PINNING),
 )
 
 

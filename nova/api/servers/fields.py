@@ -3,6 +3,7 @@ import dataclasses
 
 from nova import states
 from nova import utils
+from nova.api import shapes
 from nova.api import versions
 from nova.api.servers import schemas as server_schemas
 from nova.db.placement.categories import REGULAR
@@ -179,71 +180,84 @@ def _attribute(name, get, columns=(), **more):
 
 # What update and rebuild have shown since 2.1 (the newest version of each field; see _answer).
 _CORE = (
-    Field('id', 'uuid'),
-    Field('name', 'display_name'),
-    Field('status', lambda row, view: status(row), columns=('vm_state', 'task_state')),
-    Field('tenant_id', 'project_id'),
-    Field('user_id', 'user_id'),
-    Field('metadata', 'metadata'),
+    Field('id', 'uuid', type='string format=uuid required'),
+    Field('name', 'display_name', type='string|null required'),
+    Field('status', lambda row, view: status(row), columns=('vm_state', 'task_state'), type=shapes.FIELDS_STATUS),
+    Field('tenant_id', 'project_id', type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('user_id', 'user_id', type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('metadata', 'metadata', type=shapes.FIELDS_METADATA),
     Field('hostId', lambda row, view: view.host_id(row['host'], row['project_id']),
-          columns=('host', 'project_id')),
-    Field('image', _image, until=97, columns=('image_id',)),
-    Field('image', _image_with_properties, since=98, columns=('image_id', 'image_properties')),
-    Field('flavor', _flavor_link, until=46, columns=('flavor_id',)),
-    Field('flavor', _flavor, since=47, columns=('flavor',)),
-    Field('created', lambda row, view: time(row['created_at']), columns=('created_at',)),
-    Field('updated', lambda row, view: time(row['updated_at']), columns=('updated_at',)),
-    Field('accessIPv4', lambda row, view: row['access_ip_v4'] or '', columns=('access_ip_v4',)),
-    Field('accessIPv6', lambda row, view: row['access_ip_v6'] or '', columns=('access_ip_v6',)),
-    Field('links', links, columns=('uuid',)),
-    Field('OS-DCF:diskConfig', 'disk_config'),
-    Field('fault', _fault, optional=True, columns=('fault', 'vm_state')),
-    Field('locked', 'locked', since=9),
-    Field('description', 'description', since=19),
-    Field('tags', tags, since=26, columns=('tags',)),
-    Field('trusted_image_certificates', 'trusted_certs', since=63),
-    Field('locked_reason', 'locked_reason', since=73),
-    Field('pinned_availability_zone', 'pinned_availability_zone', since=96),
+          columns=('host', 'project_id'), type='string required'),
+    Field('image', _image, until=97, columns=('image_id',), type=shapes.IMAGE),
+    Field('image', _image_with_properties, since=98, columns=('image_id', 'image_properties'),
+          type=shapes.FIELDS_IMAGE),
+    Field('flavor', _flavor_link, until=46, columns=('flavor_id',), type=shapes.FLAVOR),
+    Field('flavor', _flavor, since=47, columns=('flavor',), type=shapes.FIELDS_FLAVOR),
+    Field('created', lambda row, view: time(row['created_at']), columns=('created_at',),
+          type='string format=date-time required'),
+    Field('updated', lambda row, view: time(row['updated_at']), columns=('updated_at',),
+          type='string format=date-time required'),
+    Field('accessIPv4', lambda row, view: row['access_ip_v4'] or '', columns=('access_ip_v4',),
+          type='string oneOf(format=ipv4 / const=) required'),
+    Field('accessIPv6', lambda row, view: row['access_ip_v6'] or '', columns=('access_ip_v6',),
+          type='string oneOf(format=ipv6 / const=) required'),
+    Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
+    Field('OS-DCF:diskConfig', 'disk_config', type='string required'),
+    Field('fault', _fault, optional=True, columns=('fault', 'vm_state'), type=shapes.FAULT),
+    Field('locked', 'locked', since=9, type='boolean required'),
+    Field('description', 'description', since=19, type='string|null required'),
+    Field('tags', tags, since=26, columns=('tags',), type=shapes.TAGS),
+    Field('trusted_image_certificates', 'trusted_certs', since=63, type=shapes.HOSTS),
+    Field('locked_reason', 'locked_reason', since=73, type='null|string required'),
+    Field('pinned_availability_zone', 'pinned_availability_zone', since=96, type='string|null required'),
     Field('scheduler_hints', lambda row, view: row['scheduler_hints'] or {}, since=100,
-          columns=('scheduler_hints',)),
+          columns=('scheduler_hints',), type=shapes.SCHEDULER_HINTS),
 )
 
-_PROGRESS = Field('progress', _progress, optional=True, columns=('progress', 'vm_state', 'task_state'))
-_ADDRESSES = Field('addresses', addresses, columns=('network_info',))
-_KEY_NAME = Field('key_name', 'key_name')
+_PROGRESS = Field('progress', _progress, optional=True, columns=('progress', 'vm_state', 'task_state'),
+                  type='null|number')
+_ADDRESSES = Field('addresses', addresses, columns=('network_info',), type=shapes.ADDRESSES)
+_KEY_NAME = Field('key_name', 'key_name', type='null|string required')
 
 # What update and rebuild show since 2.75 only.
 _MORE = (
-    Field('config_drive', lambda row, view: 'True' if row['config_drive'] else '', columns=('config_drive',)),
-    Field('security_groups', _security_groups, optional=True, columns=('security_groups',)),
-    Field('os-extended-volumes:volumes_attached', _volume_ids, until=2, columns=('volumes',)),
-    Field('os-extended-volumes:volumes_attached', _volumes, since=3, columns=('volumes',)),
+    Field('config_drive', lambda row, view: 'True' if row['config_drive'] else '', columns=('config_drive',),
+          type='string|null one of ,True,False,None required'),
+    Field('security_groups', _security_groups, optional=True, columns=('security_groups',),
+          type=shapes.SECURITY_GROUPS),
+    Field('os-extended-volumes:volumes_attached', _volume_ids, until=2, columns=('volumes',),
+          type=shapes.VOLUMES_ATTACHED),
+    Field('os-extended-volumes:volumes_attached', _volumes, since=3, columns=('volumes',),
+          type=shapes.FIELDS_VOLUMES_ATTACHED),
     Field('OS-EXT-AZ:availability_zone', lambda row, view: row['availability_zone'] or '',
-          columns=('availability_zone',)),
-    Field('OS-EXT-STS:power_state', 'power_state'),
-    Field('OS-EXT-STS:task_state', 'task_state'),
-    Field('OS-EXT-STS:vm_state', 'vm_state'),
+          columns=('availability_zone',), type='string required'),
+    Field('OS-EXT-STS:power_state', 'power_state', type='integer|null one of 0,1,3,4,6,7,None required'),
+    Field('OS-EXT-STS:task_state', 'task_state', type='string|null required'),
+    Field('OS-EXT-STS:vm_state', 'vm_state', type='string|null required'),
     Field('OS-SRV-USG:launched_at', lambda row, view: _usage_time(row['launched_at']),
-          columns=('launched_at',)),
+          columns=('launched_at',), type='string|null format=date-time required'),
     Field('OS-SRV-USG:terminated_at', lambda row, view: _usage_time(row['terminated_at']),
-          columns=('terminated_at',)),
-    _attribute('host', 'host'),
-    _attribute('hypervisor_hostname', 'node'),
-    _attribute('instance_name', lambda row, view: 'instance-' + row['uuid'], columns=('uuid',)),
-    _attribute('hostname', 'hostname', since=3, until=89),
-    _attribute('hostname', 'hostname', since=90, rule=None),
-    _attribute('kernel_id', lambda row, view: row['kernel_id'] or '', columns=('kernel_id',), since=3),
-    _attribute('ramdisk_id', lambda row, view: row['ramdisk_id'] or '', columns=('ramdisk_id',), since=3),
-    _attribute('launch_index', 'launch_index', since=3),
-    _attribute('reservation_id', 'reservation_id', since=3),
-    _attribute('root_device_name', 'root_device_name', since=3),
+          columns=('terminated_at',), type='string|null format=date-time required'),
+    _attribute('host', 'host', type='string|null'),
+    _attribute('hypervisor_hostname', 'node', type='string|null'),
+    _attribute('instance_name', lambda row, view: 'instance-' + row['uuid'], columns=('uuid',), type='string'),
+    _attribute('hostname', 'hostname', since=3, until=89, type='string'),
+    _attribute('hostname', 'hostname', since=90, rule=None, type='string required'),
+    _attribute('kernel_id', lambda row, view: row['kernel_id'] or '', columns=('kernel_id',), since=3,
+               type='string|null'),
+    _attribute('ramdisk_id', lambda row, view: row['ramdisk_id'] or '', columns=('ramdisk_id',), since=3,
+               type='string|null'),
+    _attribute('launch_index', 'launch_index', since=3, type='integer|null'),
+    _attribute('reservation_id', 'reservation_id', since=3, type='string|null'),
+    _attribute('root_device_name', 'root_device_name', since=3, type='string|null'),
 )
-_USER_DATA = _attribute('user_data', 'user_data', since=3)
-_HOST_STATUS = Field('host_status', host_status, since=16, rule=HOST_STATUS, columns=('host',))
+_USER_DATA = _attribute('user_data', 'user_data', since=3, type='string|null format=base64 maxLength=65535')
+_HOST_STATUS = Field('host_status', host_status, since=16, rule=HOST_STATUS, columns=('host',),
+                     type='string one of UP,DOWN,MAINTENANCE,UNKNOWN,')
 _HOST_UNKNOWN = Field('host_status', _host_unknown, since=16, rule=HOST_UNKNOWN, optional=True,
-                      columns=('host',))
-_CATEGORY = Field(server_schemas.CATEGORY, _category, optional=True, columns=('category',))
-_SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_group_id',))
+                      columns=('host',), type='string one of UP,DOWN,MAINTENANCE,UNKNOWN,')
+_CATEGORY = Field(server_schemas.CATEGORY, _category, optional=True, columns=('category',), type='string')
+_SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_group_id',), type=shapes.SERVER_GROUPS)
 
 
 def _answer(since, *more):
@@ -256,8 +270,11 @@ def _answer(since, *more):
         dataclasses.replace(_ADDRESSES, since=since), _SERVER_GROUPS, *late, *more, _CATEGORY)
 
 
-INDEX = fields.Fields(Field('id', 'uuid'), Field('name', 'display_name'),
-                      Field('links', links, columns=('uuid',)))
+INDEX = fields.Fields(
+    Field('id', 'uuid', type='string format=uuid required'),
+    Field('name', 'display_name', type='string required'),
+    Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
+)
 # The field of the wider rule stands last: of two rows of one name the last one counts.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
@@ -266,7 +283,7 @@ SINCE_FULL = versions.SINCE['strict_keys']
 UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),
                  dataclasses.replace(_USER_DATA, since=SINCE_FULL))
 REBUILD = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=54),
-                  Field('user_data', 'user_data', since=57))
+                  Field('user_data', 'user_data', since=57, type='string|null format=base64 maxLength=65535 required'))
 
 
 def shows_host_status(table, req):

@@ -20,9 +20,15 @@ def _time(column):
 
 
 ACTION = fields.Fields(
-    Field('action', 'action'), Field('instance_uuid', 'instance_uuid'), Field('request_id', 'request_id'),
-    Field('user_id', 'user_id'), Field('project_id', 'project_id'), Field('start_time', _time('started_at')),
-    Field('message', 'message'), Field('updated_at', _time('updated_at'), since=58))
+    Field('action', 'action', type='string required'),
+    Field('instance_uuid', 'instance_uuid', type='string format=uuid required'),
+    Field('request_id', 'request_id', type='string required'),
+    Field('user_id', 'user_id', type='null|string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('project_id', 'project_id', type='null|string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
+    Field('start_time', _time('started_at'), type='string format=date-time required'),
+    Field('message', 'message', type='null|string required'),
+    Field('updated_at', _time('updated_at'), since=58, type='null|string format=date-time required'),
+)
 
 EVENT = fields.Fields(
     Field('event', 'event'), Field('start_time', _time('started_at')),

@@ -2,6 +2,7 @@
 import http.client
 import typing
 
+from nova import context
 from nova import exception
 from nova.db.audit import log
 from nova.identity import auth

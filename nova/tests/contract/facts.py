@@ -1,8 +1,9 @@
 """The public facts of the compute API, and how schemas and answers compare with them.
 
-Those of answers belong to the product (nova/api/facts); those that only tests need stand in data/*.tsv: operations
-with their codes, fields of requests, rules with their defaults. ``additions.tsv`` has what this product takes beside
-them; of two rows of a field its row counts.
+They stand in data/*.tsv: operations with their codes, fields of requests and answers, rules with their defaults.
+``additions.tsv`` has what this product takes in requests beside them; of two rows of a field its row counts. Of answers
+``own.tsv`` has the operations that only this product has, and ``amended.tsv`` the fields where the public facts merge
+several forms into one or this product shows more: its rows take the place of all rows of their field.
 """
 import csv
 import functools
@@ -29,9 +30,28 @@ def routes():
 
 
 @functools.cache
+def responses():
+    """{operation: [row]} of answers."""
+    found = {}
+    amended = {(nameless(row['operation']), row['field']) for row in _rows('amended')}
+    for name in ('responses', 'amended', 'own'):
+        for row in _rows(name):
+            operation = nameless(row['operation'])
+            if name != 'responses' or (operation, row['field']) not in amended:
+                found.setdefault(operation, []).append(row)
+    return found
+
+
+@functools.cache
+def own():
+    """The operations that only this product has."""
+    return {nameless(row['operation']) for row in _rows('own')}
+
+
+@functools.cache
 def fields():
     """{(operation, part): [row]}; 2.0 rows (/v2) are left out."""
-    found = {(operation, 'response'): rows for operation, rows in answers.responses().items()}
+    found = {(operation, 'response'): rows for operation, rows in responses().items()}
     for row in (*_rows('requests'), *_rows('additions')):
         if row['max'] != '2.0':
             found.setdefault((nameless(row['operation']), row['part']), []).append(row)

@@ -81,6 +81,18 @@ def test_every_answer_with_a_body_is_compared_with_the_facts():
     assert not missing
 
 
+def test_the_description_of_answers_says_what_the_facts_say():
+    """Types of Field rows, and nova/api/facts/rest.tsv where they say nothing, against data/responses.tsv."""
+    wrong = []
+    for operation in facts.responses().keys() & SERVED.keys():
+        for minor in range(versions.MIN_VERSION, versions.MAX_VERSION + 1):
+            expected, described = facts.fields_at(operation, 'response', minor), answers.at(operation, minor)
+            wrong += [(operation, minor, field) for field in expected.keys() | described.keys()
+                      if expected.get(field) != described.get(field)]
+    assert not wrong
+    assert answers.own() == facts.own()
+
+
 def test_the_lists_name_operations_that_are_served():
     assert not _compared() - SERVED.keys()
 

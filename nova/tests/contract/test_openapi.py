@@ -10,9 +10,9 @@ from nova.api import app
 from nova.api import facts
 from nova.api import openapi
 from nova.api import versions
-from nova.api.facts import schemas
 from nova.cmd.manage import main as manage
 from nova.tests.functional import base
+from nova.web import json_types
 
 VERSIONS = (1, 26, 53, 75, 104)
 ROWS = app.all_routes()
@@ -78,7 +78,7 @@ def test_faults_have_the_key_of_their_code():
 @pytest.mark.parametrize('operation', sorted(facts.responses()))
 def test_every_schema_of_an_answer_is_one(operation):
     for minor in VERSIONS:
-        schema = schemas.body(operation, minor)
+        schema = facts.body(operation, minor)
         if schema is not None:
             validators.Draft202012Validator.check_schema(schema)
 
@@ -94,7 +94,7 @@ def test_every_schema_of_an_answer_is_one(operation):
     ('const=IRONIC MANAGED required', {'const': 'IRONIC MANAGED'}),
 ])
 def test_types_in_words(text, schema):
-    assert schemas.typed(text) == schema
+    assert json_types.typed(text) == schema
 
 
 # ---- over HTTP ---------------------------------------------------------------

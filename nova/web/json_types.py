@@ -1,11 +1,10 @@
-"""JSON Schemas of answers, made of the rows of the facts: what the OpenAPI document says of a body.
+"""JSON Schemas of types in a few words: what the OpenAPI document says of the body of an answer.
 
 A type is a few words: 'string|null maxLength=255 required', 'string one of UP,DOWN', 'oneOf(string / null)'.
 """
 import dataclasses
 import re
-
-from nova.api import facts
+import typing
 
 # What the public documents call date-time: ISO 8601, often without a zone, which is UTC then.
 DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
@@ -25,20 +24,25 @@ _TYPES = ('string', 'integer', 'number', 'boolean', 'object', 'array', 'null')
 _PATH = re.compile(r'<(?P<pattern>.*?)>(?=\.|\[|$)|(?P<item>\[\])|(?P<key>[^.\[\]<]+)')
 
 
-def body(operation, version):
-    """The JSON Schema of an operation's answer at a version; None when the facts describe none."""
-    fields = facts.at(operation, version)
-    if not any(name[0] != '(' for name in fields):
+Schema = dict[str, typing.Any]
+
+
+def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str, str]] | None = None) -> Schema | None:
+    """The JSON Schema of a body; None where it has no fields.
+
+    :param fields: {place: type in words}: 'servers[].links[].href', '<regular expression>' for keys that are not fixed
+    :param closed: there are no other keys than these
+    :param forms: {place: {'keys', 'only', 'when'}} of objects that may have another form
+    """
+    if not fields:
         return None
     root = _Node()
     for name, text in fields.items():
-        if name[0] != '(':
-            root.add(_segments(name), text)
-    forms = {row['field']: row for row in facts.forms(operation, version)}
-    return root.schema(facts.CLOSED in fields, forms)
+        root.add(_segments(name), text)
+    return root.schema(closed, forms or {})
 
 
-def typed(text):
+def typed(text: str) -> Schema:
     """The JSON Schema of a type in words, without 'required'."""
     combined = _COMBINED.search(text)
     head, *words = _WORD.split(_COMBINED.sub('', text))
@@ -52,7 +56,7 @@ def typed(text):
     return schema
 
 
-def is_required(text):
+def is_required(text: str) -> bool:
     return text.endswith('required')
 
 
@@ -75,7 +79,7 @@ def _apply(schema, word, names):
         schema['uniqueItems'] = value == 'True'
 
 
-def portable(pattern):
+def portable(pattern: str) -> str:
     """A regular expression as other languages read it, too: they know no needless escapes, and no \\Z."""
     return re.sub(r'\\([@_ ])', r'\1', pattern).replace(r'\Z', '$')
 
@@ -118,7 +122,7 @@ class _Node:
     def schema(self, closed, forms, path=''):
         """
         :param closed: no other keys than these
-        :param forms: {path: row of forms.tsv}
+        :param forms: {path: another form}
         """
         schema = typed(self.text)
         if self.items is not None:
