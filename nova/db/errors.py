@@ -26,6 +26,11 @@ NOBODY = r'(?s).*connection to server .*(failed|closed)'
 REFUSED = r'(?s).*\((1040|1044|1045|1129|1130|1203|1226|1698), '
 
 
+# What says that a database does not answer, for now.
+UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, sa.exc.OperationalError,
+               sa.exc.TimeoutError)
+
+
 @exc_filters.filters('sqlite', sa.exc.OperationalError, r'.*database (table )?is locked')
 @exc_filters.filters('postgresql', sa.exc.OperationalError,
                      r'(?s).*(canceling statement due to lock timeout|could not serialize access)')

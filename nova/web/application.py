@@ -148,12 +148,12 @@ class Application:
                 if not api.serves_again(req):
                     raise
                 response = self._serve(req)
+            body = _encoded(response.body)
         except Exception as error:
             refused, response = error, api.fault(req, error)
-        code, body = response.status or 200, response.body
+            body = _encoded(response.body)
+        code = response.status or 200
         headers = [*response.headers, *api.finish(req, code, response.headers, refused)]
-        if not isinstance(body, (bytes, Stream)):
-            body = b'' if body is None else orjson.dumps(body)
         headers += _content_headers(api, code, body, headers)
         start_response(_STATUS.get(code) or f'{code} Unknown', headers)
         if environ['REQUEST_METHOD'] == 'HEAD':
@@ -190,6 +190,12 @@ class Application:
             req.body = row.body.validate(api.parse(raw) if document is None else document, req.version, req.relaxed)
         api.check(req, row, parts)
         return api.perform(req, raw, functools.partial(row.handler, req, **parts))
+
+
+def _encoded(body: typing.Any) -> bytes | Stream:
+    if isinstance(body, (bytes, Stream)):
+        return body
+    return b'' if body is None else orjson.dumps(body)
 
 
 def _content_headers(api: Api, code: int, body: bytes | Stream, headers: Headers) -> Headers:

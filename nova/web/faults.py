@@ -8,18 +8,15 @@ import logging
 import typing
 
 import oslo_messaging
-import sqlalchemy.exc
-from oslo_db import exception as db_exc
 
 from nova import exception
+from nova.db import errors
 
 LOG = logging.getLogger(__name__)
 
 # What means "another part of the system does not answer", in any library.
 UNAVAILABLE = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure,
-               oslo_messaging.MessageUndeliverable, db_exc.DBConnectionError,
-               db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, sqlalchemy.exc.OperationalError,
-               sqlalchemy.exc.TimeoutError)
+               oslo_messaging.MessageUndeliverable, *errors.UNAVAILABLE)
 
 BODY_KEYS = {
     400: 'badRequest', 401: 'unauthorized', 403: 'forbidden', 404: 'itemNotFound', 405: 'badMethod',

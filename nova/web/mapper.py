@@ -45,16 +45,17 @@ class Mapper:
 
         Of several paths that fit, one that has the method: a server may have the name of a fixed segment.
         """
-        first, path = segments[0] if segments else '', '/' + '/'.join(segments)
+        # The $ of an expression matches before a line's end, too; no path has a NUL character.
+        first, path = segments[0] if segments else '', '/' + '/'.join(segments).replace('\n', '\0')
         mappers = [self._mappers[key] for key in dict.fromkeys(((first, len(segments)), ('', len(segments))))
                    if key in self._mappers]
         for environ in ({'REQUEST_METHOD': method}, None):
             for mapper in mappers:
                 found = mapper.match(path, environ)
-                # the $ of an expression matches before the end of a line, too
-                if found and (found['shape'].endswith(_PART) or not path.endswith('\n')):
+                if found:
                     shape = found.pop('shape')
-                    return self._paths[shape], [found[f'part{number}'] for number in range(len(found))]
+                    return self._paths[shape], [found[f'part{number}'].replace('\0', '\n')
+                                                for number in range(len(found))]
         return None, []
 
 
