@@ -14,6 +14,7 @@ from nova.web.routes import Route
 Named = tuple[Route, tuple[str, ...]]          # a row and the names of the parts of its path
 Methods = dict[str, list[Named]]
 _PART = '{}'
+_PARTS = tuple(f'part{number}' for number in range(16))      # names of the parts of a path for Routes
 
 
 class Mapper:
@@ -45,17 +46,20 @@ class Mapper:
 
         Of several paths that fit, one that has the method: a server may have the name of a fixed segment.
         """
-        # The $ of an expression matches before a line's end, too; no path has a NUL character.
-        first, path = segments[0] if segments else '', '/' + '/'.join(segments).replace('\n', '\0')
-        mappers = [self._mappers[key] for key in dict.fromkeys(((first, len(segments)), ('', len(segments))))
-                   if key in self._mappers]
+        first, path = segments[0] if segments else '', '/' + '/'.join(segments)
+        if '\n' in path:                         # $ matches before a line's end, too; no path has a NUL character
+            path = path.replace('\n', '\0')
+        keys = (first, len(segments)), ('', len(segments))
         for environ in ({'REQUEST_METHOD': method}, None):
-            for mapper in mappers:
-                found = mapper.match(path, environ)
+            for key in keys:
+                mapper = self._mappers.get(key)
+                found = mapper.match(path, environ) if mapper is not None else None
                 if found:
                     shape = found.pop('shape')
-                    return self._paths[shape], [found[f'part{number}'].replace('\0', '\n')
-                                                for number in range(len(found))]
+                    values = [found[name] for name in _PARTS[:len(found)]]
+                    if '\0' in path:
+                        values = [value.replace('\0', '\n') for value in values]
+                    return self._paths[shape], values
         return None, []
 
 
@@ -85,7 +89,7 @@ def _template(shape: str) -> str:
     segments, number = [], 0
     for segment in _segments(shape):
         if segment == _PART:
-            segment, number = f'{{part{number}:[^/]+}}', number + 1
+            segment, number = f'{{{_PARTS[number]}:[^/]+}}', number + 1
         segments.append(segment)
     return '/' + '/'.join(segments)
 
