@@ -2,7 +2,6 @@
 import functools
 import uuid
 
-import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
@@ -14,10 +13,10 @@ from nova.api.servers import schemas as server_schemas
 from nova.api.servers import servers
 from nova.api.servers import spec as server_spec
 from nova.db.moves import migrations as server_migrations
+from nova.db.placement import compute_nodes
 from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
-from nova.db.tables import cell as tables_cell
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -51,9 +50,7 @@ def check_capability(req, conn, row, action):
 
 def capable(conn, row, feature):
     """Whether the driver of the server's host has a feature; True while nothing is known of the host."""
-    nodes = tables_cell.compute_nodes
-    capabilities = conn.execute(sa.select(nodes.c.capabilities).where(
-        nodes.c.host == row['host'], nodes.c.node == row['node'])).scalar()
+    capabilities = compute_nodes.capabilities_of(conn, row['host'], row['node'])
     return capabilities is None or bool(capabilities.get(feature))
 
 

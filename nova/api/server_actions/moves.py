@@ -1,7 +1,6 @@
 """The actions resize, migrate, confirmResize and revertResize: what conductor/moves/cold.py goes on with."""
 import functools
 
-import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
@@ -12,11 +11,11 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db.moves import migrations as server_migrations
+from nova.db.placement import compute_nodes
 from nova.db.projects import flavors as flavors_db
 from nova.db.projects import quotas
 from nova.db.servers import request_specs
 from nova.db.servers import tasks
-from nova.db.tables import cell as tables_cell
 from nova.web.params import HOST
 from nova.web.params import Object
 from nova.web.params import Param
@@ -140,9 +139,8 @@ def migrate(req, id):
 
 def _check_host(cell, row, host):
     """:raises BadRequest: no compute host has the name, or it is the server's own"""
-    nodes = tables_cell.compute_nodes
     with cell.db.reader() as conn:
-        known = conn.execute(sa.select(nodes.c.id).where(nodes.c.host == host).limit(1)).first()
+        known = compute_nodes.exists(conn, host)
     if not known:
         raise exception.BadRequest(exception.ComputeHostNotFound.template % {'host': host})
     if host == row['host']:

@@ -1,5 +1,4 @@
 """The actions shelve, shelveOffload and unshelve."""
-import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
@@ -9,12 +8,12 @@ from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db.placement import zones
 from nova.db.servers import request_specs
-from nova.db.tables.cell import services
 from nova.web.params import NAME
-from nova.web.params import STRING
 from nova.web.params import Object
 from nova.web.params import Param
+from nova.web.params import STRING
 from nova.web.params import nullable
 from nova.web.routes import Route
 
@@ -77,8 +76,7 @@ def _check_place(req, cell, named, zone, host):
     server_create.check_place(req, {'availability_zone': named}, place, cell)
     if host and zone:
         with cell.db.reader() as conn:
-            found = conn.execute(sa.select(services.c.availability_zone).where(
-                services.c.host == host, services.c.topic == 'compute')).scalar()
+            found = zones.of(conn, [host]).get(host)
         if found != zone:
             raise exception.Conflict(f'Host {host[:80]} is not in availability zone {zone[:80]}.')
 

@@ -99,6 +99,22 @@ def capabilities(conn: sa.Connection, hosts: list[str]) -> list[Any]:
         compute_nodes.c.host.in_(hosts))).all()
 
 
+def capabilities_of(conn: sa.Connection, host: str, node: str) -> dict[str, bool] | None:
+    """{feature: whether the node's driver has it}; None: the node is not known, or reports nothing."""
+    return conn.execute(sa.select(compute_nodes.c.capabilities).where(
+        compute_nodes.c.host == host, compute_nodes.c.node == node)).scalar()
+
+
+def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bool:
+    """Whether there is a node of this host, and of this name.
+
+    :param host, node: None: any; not both
+    """
+    conditions = [column == name for name, column in ((host, compute_nodes.c.host), (node, compute_nodes.c.node))
+                  if name]
+    return conn.execute(sa.select(compute_nodes.c.id).where(*conditions).limit(1)).first() is not None
+
+
 def list(conn: sa.Connection, *, limit: int | None = None, after_id: int | None = None, node_like: str | None = None,
          with_service: bool = False) -> list[ComputeNodesRow]:
     """Nodes in the order of their numbers.

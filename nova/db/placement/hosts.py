@@ -1,11 +1,22 @@
-"""What runs on hosts, for the administrators' views."""
+"""What runs on hosts: for the administrators' views, and for filters of the scheduler."""
 from __future__ import annotations
 
+import collections.abc
 from typing import Any
 
 import sqlalchemy as sa
 
+from nova import states
 from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+
+# tasks that keep a host's disks and network busy; a server that waits for its compute has a host, and will be
+BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, states.SPAWNING, states.RESIZE_PREP,
+        states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH, states.IMAGE_SNAPSHOT_PENDING,
+        states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING, states.IMAGE_BACKUP,
+        states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING, states.MIGRATING,
+        states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING, states.UNSHELVING,
+        states.RESCUING, states.UNRESCUING)
 
 
 def servers(conn: sa.Connection, nodes: list[str]) -> dict[str, list[dict[str, str]]]:
@@ -41,3 +52,43 @@ def usage_by_project(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
                  .where(c.host == host).group_by(c.project_id).order_by(c.project_id))
     return [{'project_id': row.project_id, 'vcpus': int(row.vcpus), 'memory_mb': int(row.memory_mb),
              'local_gb': int(row.local_gb)} for row in conn.execute(statement)]
+
+
+# ---- facts for filters ----------------------------------------------------------
+
+def busy_servers(conn: sa.Connection) -> dict[tuple[str, str], int]:
+    """{(host, node): servers in a task of BUSY}, of the nodes that have any; one indexed query."""
+    c = instances.c
+    statement = sa.select(c.host, c.node, sa.func.count()).where(
+        c.task_state.in_(BUSY), c.host.is_not(None)).group_by(c.host, c.node)
+    return {(host, node): number for host, node, number in conn.execute(statement)}
+
+
+def with_flavor(conn: sa.Connection, flavor_id: str) -> frozenset[str]:
+    """Names of the hosts that have a server of a flavor.
+
+    :param flavor_id: the flavor's id as users know it
+    """
+    c = instances.c
+    return frozenset(conn.execute(sa.select(c.host).where(
+        c.flavor_id == flavor_id, c.host.is_not(None)).distinct()).scalars())
+
+
+def of_servers(conn: sa.Connection, project_id: str, uuids: collections.abc.Iterable[object]) -> frozenset[str]:
+    """Names of the hosts where a project's servers are, or are moving to.
+
+    :param uuids: of the servers, as users wrote them; what is no text names none
+    """
+    uuids = [uuid for uuid in uuids if isinstance(uuid, str)]
+    placed = sa.select(instances.c.host).where(instances.c.uuid.in_(uuids), instances.c.project_id == project_id,
+                                               instances.c.host.is_not(None))
+    moving = sa.select(migrations.c.held_host).join(instances, instances.c.uuid == migrations.c.instance_uuid).where(
+        instances.c.uuid.in_(uuids), instances.c.project_id == project_id, migrations.c.held_host.is_not(None))
+    return frozenset(conn.execute(sa.union(placed, moving)).scalars())
+
+
+def placed_servers(conn: sa.Connection) -> frozenset[tuple[str, str, str]]:
+    """(host, node, uuid) of every server that has a host."""
+    c = instances.c
+    return frozenset(tuple(row) for row in conn.execute(sa.select(c.host, c.node, c.uuid).where(
+        c.host.is_not(None))))

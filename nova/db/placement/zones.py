@@ -4,6 +4,7 @@ The schedulers follow these rows by change number, so that both reach them witho
 """
 from __future__ import annotations
 
+import collections.abc
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,12 @@ def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
     :param hosts: only of these; None: of all
     """
     return {host: zone for host, zone, _ in rows(conn, hosts)}
+
+
+def existing(conn: sa.Connection, names: collections.abc.Iterable[str]) -> set[str]:
+    """Those of these names that are zones of compute services."""
+    return set(conn.execute(sa.select(services.c.availability_zone).where(
+        services.c.availability_zone.in_(set(names)), _COMPUTE).distinct()).scalars())
 
 
 def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:

@@ -1,0 +1,126 @@
+"""What the schedulers' tables of hosts read: nodes with their services, and which of them have changed.
+
+Every statement is made once: a scheduler runs one of them for each request.
+"""
+import collections.abc
+import typing
+
+import sqlalchemy as sa
+
+from nova.db import statements
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import services
+
+NODE_COLUMNS = ('id', 'host', 'node', 'changed', 'vcpus', 'memory_mb', 'local_gb', 'reserved_memory_mb',
+                'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio',
+                'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms', 'capabilities', 'hypervisor_type',
+                'hypervisor_version', 'host_ip', 'cpu_info', 'supported_instances', 'traits', 'metrics',
+                'failed_builds', 'pci_stats')
+SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at', 'aggregates')
+USAGE = ('used_changed', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')     # what claims write
+
+CHUNK = 1000                 # rows of one SELECT
+MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of change numbers do not
+
+_c = compute_nodes.c
+
+
+def _since(*usage: sa.Column) -> sa.CompoundSelect:
+    """Rows of (node, changed, used_changed, …): those whose other columns have changed, without these, and those whose
+    usage has, with them.
+    """
+    numbers = _c.id, _c.changed, _c.used_changed
+    return sa.union_all(
+        sa.select(*numbers, *(sa.null().label(column.name) for column in usage)).where(
+            _c.changed >= sa.bindparam('since')),
+        sa.select(*numbers, *usage).where(_c.used_changed >= sa.bindparam('since')))
+
+
+def _sums(*columns: sa.Column) -> sa.CompoundSelect:
+    """Of each column how many and what they add up to, where they are in [since, until): shows in one row whether
+    thousands are what they were.
+    """
+    return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
+        column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
+
+
+# the usage at once, or, where many rows are read of which most are known, the numbers alone
+_WITH_USAGE, _NUMBERS_SINCE = _since(*[_c[name] for name in USAGE[1:]]), _since()
+_NUMBERS = sa.select(_c.id, _c.changed, _c.used_changed)
+_SUMS = _sums(_c.changed, _c.used_changed)
+_USAGE = sa.select(_c.id, *[_c[name] for name in USAGE]).where(_c.id.in_(sa.bindparam('ids', expanding=True)))
+_NODES = sa.select(*[_c[name] for name in dict.fromkeys([*NODE_COLUMNS, *USAGE])],
+                   *[services.c[name] for name in SERVICE_COLUMNS]).select_from(
+    compute_nodes.outerjoin(services, sa.and_(services.c.host == _c.host, services.c.topic == 'compute')))
+_SOME_NODES = _NODES.where(_c.id.in_(sa.bindparam('ids', expanding=True)))
+_SEEN = sa.select(services.c.id, services.c.host, services.c.last_seen_at).where(
+    services.c.topic == 'compute', services.c.id > sa.bindparam('after')).order_by(services.c.id).limit(CHUNK)
+_TOPOLOGIES = sa.select(*[_c[name] for name in ('id', 'host', 'node', 'numa_changed', 'numa_topology',
+                                                'cpu_allocation_ratio', 'ram_allocation_ratio')])
+_SOME_TOPOLOGIES = _TOPOLOGIES.where(_c.id.in_(sa.bindparam('ids', expanding=True)))
+_TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_changed).where(_c.numa_changed >= sa.bindparam('since'))
+
+Ids = collections.abc.Iterable[int]
+Row = dict[str, typing.Any]
+
+
+def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:
+    """Rows of NODE_COLUMNS, USAGE and, of the compute service of the node's host, SERVICE_COLUMNS.
+
+    :param ids: of these nodes; None: of all
+    """
+    if ids is None:
+        yield from statements.dicts(conn.execute(_NODES))
+        return
+    for part in _chunks(ids):
+        yield from statements.dicts(conn.execute(_SOME_NODES, {'ids': part}))
+
+
+def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
+    """Rows of ``id`` and USAGE of these nodes."""
+    for part in _chunks(ids):
+        yield from statements.dicts(conn.execute(_USAGE, {'ids': part}))
+
+
+def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[sa.Row]:
+    """(node, changed, used_changed) of the nodes one of whose numbers is ``since`` or later; None: of all."""
+    statement = _NUMBERS if since is None else _NUMBERS_SINCE
+    return conn.execute(statement, {} if since is None else {'since': since}).all()
+
+
+def numbers_and_usage(conn: sa.Connection, since: int) -> collections.abc.Sequence[sa.Row]:
+    """``numbers`` with the columns of USAGE after the first, which are None where it is not the usage that changed."""
+    return conn.execute(_WITH_USAGE, {'since': since}).all()
+
+
+def number_sums(conn: sa.Connection, since: int, until: int) -> list[tuple[int, int]]:
+    """(how many, the sum of their remainders by MODULUS) of ``changed`` and of ``used_changed`` in [since, until)."""
+    return [(count, int(total or 0)) for count, total in conn.execute(_SUMS, {'since': since, 'until': until})]
+
+
+def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[sa.Row]:
+    """(number of the service, host, when it was last seen) of up to CHUNK compute services, in their order.
+
+    :param after: number of the last service of the part before
+    """
+    return conn.execute(_SEEN, {'after': after}).all()
+
+
+def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
+    """Rows of id, host, node, numa_changed, numa_topology and the ratios of vCPUs and memory.
+
+    :param ids: of these nodes; None: of all
+    """
+    if ids is None:
+        return statements.dicts(conn.execute(_TOPOLOGIES))
+    return [row for part in _chunks(ids) for row in statements.dicts(conn.execute(_SOME_TOPOLOGIES, {'ids': part}))]
+
+
+def topology_numbers(conn: sa.Connection, since: int) -> collections.abc.Sequence[sa.Row]:
+    """(node, numa_changed) of the nodes whose topology, or what is taken of it, changed then or later."""
+    return conn.execute(_TOPOLOGY_NUMBERS, {'since': since}).all()
+
+
+def _chunks(ids: Ids) -> collections.abc.Iterator[list[int]]:
+    ordered = sorted(ids)
+    return (ordered[begin:begin + CHUNK] for begin in range(0, len(ordered), CHUNK))
