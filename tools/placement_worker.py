@@ -77,7 +77,7 @@ class Copied:
 
     def __getattr__(self, name):
         def call(ctx, server=None, **arguments):
-            found = getattr(self._manager, name)(ctx, **_copy(arguments))
+            found = getattr(getattr(self._manager, 'methods', self._manager), name)(ctx, **_copy(arguments))
             return _copy(found)
         return call
 

@@ -156,10 +156,11 @@ def conductor(conf, bus, host, api_db, cells, images):
 def scheduler(conf, bus, host, api_db, cells):
     from nova.scheduler import driver as scheduler_driver
     from nova.scheduler import interface
-    from nova.scheduler import notices
+    from nova.scheduler import notifications
 
-    manager = scheduler_driver.load(conf, api_db, cells)
-    notices.tell_with(manager, notify.new(conf, 'nova-scheduler'))
+    manager, notifier = scheduler_driver.load(conf, api_db, cells), notify.new(conf, 'nova-scheduler')
+    if notifier.on:
+        manager = notifications.NotifyingManager(manager, notifier)
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 

@@ -1,32 +1,37 @@
 """Numbers in the metadata of aggregates, which override options for the hosts in them."""
+import collections.abc
 import logging
 import math
 
 import numpy as np
 
+from nova.scheduler import host_view
+
 LOG = logging.getLogger(__name__)
 
 
-def smallest(hosts, key, kind=float, least=0):
+def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = float, least: float = 0
+             ) -> np.ndarray | None:
     """Of each host the smallest number that the metadata of its aggregates give for a key, NaN where they give none;
     None when no aggregate gives one.
 
     :param kind: int or float; values that are none, or below ``least``, do not count
     """
-    def make():
+    def make() -> tuple[np.ndarray | None]:
         found = np.array([_smallest(merged.get(key, ()), key, kind, least) for merged in hosts.aggregate_sets],
                          dtype=float)
         return (None if np.isnan(found).all() else found[hosts.aggregate_set],)
     return hosts.once(('smallest', key), make)[0]
 
 
-def overridden(hosts, key, value, kind=float, least=0):
+def overridden(hosts: host_view.Hosts, key: str, value: float | np.ndarray, kind: type[int] | type[float] = float,
+               least: float = 0) -> float | np.ndarray:
     """A value, or an array of values of the hosts, as ``smallest`` overrides it."""
     given = smallest(hosts, key, kind, least)
     return value if given is None else np.where(np.isnan(given), value, given)
 
 
-def _smallest(values, key, kind, least):
+def _smallest(values: collections.abc.Iterable[str], key: str, kind: type[int] | type[float], least: float) -> float:
     numbers = []
     for value in values:
         try:

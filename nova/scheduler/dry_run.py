@@ -1,40 +1,53 @@
 """A placement that changes nothing: every filter's and every weigher's part in a decision, and the choice."""
+import collections.abc
+import typing
+
 import numpy as np
 
+from nova import context as nova_context
 from nova import exception
+from nova import objects
+from nova.db.cells import cells as db_cells
 from nova.db.placement import claims
 from nova.db.servers import instances
+from nova.scheduler import decision
 from nova.scheduler import explain
+from nova.scheduler import host_view
+from nova.scheduler import hosts as host_table
 from nova.scheduler import numa_request
 from nova.scheduler import pci
 from nova.scheduler import pipeline
+from nova.scheduler import request_reader
 from nova.scheduler import weights
+from nova.scheduler.filters import base
+
+Document = dict[str, typing.Any]
 
 
 class DryRun:
-    """The part of the scheduler's manager that explains; mixed into it.
+    """The RPC method explain."""
 
-    Needs ``self._request``, ``self._place``, ``self._filters``, ``self._weighers``, ``self._order``,
-    ``self._cells`` and ``self._hosts``.
-    """
+    def __init__(self, requests: request_reader.RequestReader, cells: db_cells.Cells, table: host_table.HostTable,
+                 rules: decision.Rules) -> None:
+        self._requests, self._cells, self._table, self._rules = requests, cells, table, rules
 
-    def explain(self, ctx, spec, seeds, instance_uuid, limit, offset):
+    def explain(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, seeds: list[str],
+                instance_uuid: str | None, limit: int, offset: int) -> Document:
         """How servers would be placed now; see interface.py."""
-        hosts = self._hosts(whole=True)
+        hosts = self._table.hosts(whole=True)
         if instance_uuid is None:
-            request = self._request(spec)
+            request = self._requests.of_new(spec)
         else:
             cell = self._cells.of_server(instance_uuid)
             with cell.db.reader() as conn:
                 row = instances.get(conn, instance_uuid)
                 hosts = numa_request.given_back(conn, pci.given_back(conn, hosts, row), row)
-            request = self._place(cell, spec, row, [], None, False)
+            request = self._requests.of_existing(cell, spec, row)
             hosts = without(hosts, row)
-        return report(hosts, request, self._filters, self._weighers, self._order, seeds,
-                      slice(offset, offset + limit))
+        return report(hosts, request, self._rules, seeds, slice(offset, offset + limit))
 
 
-def without(hosts, row):
+def without(hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts on which the server of this instances row takes nothing."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])
@@ -44,37 +57,38 @@ def without(hosts, row):
     return hosts
 
 
-def report(hosts, request, filters, weighers, order, seeds, page):
-    """What a dry run tells, as JSON; see interface.py for its form.
+def report(hosts: host_view.Hosts, request: pipeline.Request, rules: decision.Rules, seeds: list[str],
+           page: slice) -> Document:
+    """The answer of a dry run, as JSON; see interface.py for its form.
 
-    :param order: a pipeline.Order
     :param seeds: a uuid for each server
-    :param page: slice of the hosts that each list names
+    :param page: of the hosts that each list names
     """
     view = pipeline.joined(hosts, request)
-    left, told = _filters(view, request, filters, page)
+    left, reports = _filters(view, request, rules.filters, page)
     choices, reason = [], None
     try:
-        rankings = pipeline.choose(hosts, request, filters, weighers, seeds, order)
+        rankings = pipeline.choose(hosts, request, rules.filters, rules.weighers, seeds, rules.order)
     except exception.NoValidHost as error:
         reason = error.kwargs['reason']
     else:
         choices = [_place_of(hosts, ranking[0]) for ranking in rankings]
-    near = explain.nearest(view, request, filters, left)
+    near = explain.nearest(view, request, rules.filters, left)
     return {
-        'seed': seeds[0], 'asked': {name: int(amount) for name, amount in request.asked.items()},
-        'hosts': len(hosts), 'filters': told, 'remaining': len(left),
-        'weighers': {each.name: each.multiplier for each in weighers},
-        'ranking': _ranking(view, left, weighers, order, seeds[0], page), 'choices': choices, 'reason': reason,
+        'seed': seeds[0], 'asked': {name: int(amount) for name, amount in request.resources.items()},
+        'hosts': len(hosts), 'filters': reports, 'remaining': len(left),
+        'weighers': {each.name: each.multiplier for each in rules.weighers},
+        'ranking': _ranking(view, left, rules, seeds[0], page), 'choices': choices, 'reason': reason,
         'nearest': [{'host': miss.host, 'node': miss.node,
                      'lacks': [{'filter': name, 'reason': text} for name, text in miss.lacks]} for miss in near]}
 
 
-def _filters(hosts, request, filters, page):
+def _filters(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Iterable[base.Filter],
+             page: slice) -> tuple[np.ndarray, list[Document]]:
     """(positions of the hosts that pass all, what each filter did to those that the ones before it had left)."""
-    left, told = np.arange(len(hosts)), []
+    left, reports = np.arange(len(hosts)), []
     for each in filters:
-        found = {'name': each.name, 'asked': explain.asks(each, request), 'reason': None, 'hosts': []}
+        found: Document = {'name': each.name, 'asked': each.applies(request), 'reason': None, 'hosts': []}
         # a filter by itself: those that it lets through do not depend on the others
         passing = np.isin(left, pipeline.narrow(hosts, request, [each])[0])
         removed, left = left[~passing], left[passing]
@@ -82,21 +96,22 @@ def _filters(hosts, request, filters, page):
             found |= {'reason': explain.removal(each, hosts, request, removed).reason,
                       'hosts': [{'host': hosts.host[position], 'node': hosts.node[position],
                                  'reason': each.lacks(hosts, request, position)} for position in removed[page]]}
-        told.append({**found, 'passed': len(left), 'removed': len(removed)})
-    return left, told
+        reports.append({**found, 'passed': len(left), 'removed': len(removed)})
+    return left, reports
 
 
-def _ranking(hosts, left, weighers, order, seed, page):
+def _ranking(hosts: host_view.Hosts, left: np.ndarray, rules: decision.Rules, seed: str, page: slice) -> list[Document]:
     """The hosts that are left, best first, each with its weight and what every weigher gives to it."""
     if not len(left):
         return []
-    ranked = pipeline.rank(hosts, left, weighers, seed, order)
-    total = dict(zip(left.tolist(), weights.weigh(hosts, left, weighers), strict=True))
-    parts = {each.name: dict(zip(left.tolist(), weights.weigh(hosts, left, [each]), strict=True)) for each in weighers}
+    ranked = pipeline.rank(hosts, left, rules.weighers, seed, rules.order)
+    total = dict(zip(left.tolist(), weights.weigh(hosts, left, rules.weighers), strict=True))
+    parts = {each.name: dict(zip(left.tolist(), weights.weigh(hosts, left, [each]), strict=True))
+             for each in rules.weighers}
     return [{**_place_of(hosts, position), 'weight': round(float(total[position]), 9),
              'weights': {name: round(float(found[position]), 9) for name, found in parts.items()}}
             for position in ranked[page].tolist()]
 
 
-def _place_of(hosts, position):
+def _place_of(hosts: host_view.Hosts, position: int) -> Document:
     return {'host': hosts.host[position], 'node': hosts.node[position], 'availability_zone': hosts.zone[position]}

@@ -1,13 +1,20 @@
 """Server groups in placement: where the members are, and which host their policies allow one more.
 
-What the table of hosts says is a guess; ``Companions`` decides, in the claim's transaction.
+What the table of hosts says is a guess; ``LockedMembers`` decides, in the claim's transaction.
 """
+from __future__ import annotations
+
 import collections
+import collections.abc
 import dataclasses
 import functools
+import typing
+
 
 from nova import context as nova_context
 from nova import exception
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.placement import server_groups
 from nova.db.placement.server_groups import AFFINITY
 from nova.db.placement.server_groups import ANTI_AFFINITY
@@ -16,8 +23,12 @@ from nova.db.placement.server_groups import PROXIMITY
 from nova.db.placement.server_groups import SOFT_AFFINITY
 from nova.db.placement.server_groups import SOFT_ANTI_AFFINITY
 
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
+
 __all__ = ('AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY', 'TOGETHER',
-           'Companions', 'Group', 'again', 'find', 'places', 'shared', 'torn')
+           'Group', 'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
 
 # What one member's host decides about the others': judged again in the claim's transaction.
 MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
@@ -40,18 +51,19 @@ class Group:
     """
 
     uuid: str
-    policies: frozenset
+    policies: frozenset[str]
     most: int
     moving: str | None
-    members: dict
-    capabilities: dict = dataclasses.field(default_factory=dict)
+    members: collections.abc.Mapping[str, int]
+    capabilities: dict[str, str] = dataclasses.field(default_factory=dict)
     within: str | None = None
     between: bool = False
-    places: dict = dataclasses.field(default_factory=dict)
-    unknown: tuple = ()
+    places: dict[str, set[tuple[str, str]]] = dataclasses.field(default_factory=dict)
+    unknown: tuple[db_cells.Cell, ...] = ()
 
 
-def find(api_db, cells, group_id, project_id, moving=None):
+def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_id: str,
+         moving: str | None = None) -> Group | None:
     """The Group of an id, None when there is none (any more); see there for ``moving``.
 
     :param cells: db.cells.Cells
@@ -63,9 +75,9 @@ def find(api_db, cells, group_id, project_id, moving=None):
     if row is None or not nova_context.covers(project_id, row['project_id']):
         return None
     policies = frozenset(row['policies'])
-    wanted = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
+    needed = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
     most = row['rules'].get(server_groups.MOST, 1)
-    group = again(cells, Group(row['uuid'], policies, most, moving, {}, wanted))
+    group = refreshed(cells, Group(row['uuid'], policies, most, moving, {}, needed))
     if group.unknown and policies & TOGETHER:
         with api_db.reader() as conn:
             unknown = server_groups.member_cells(conn, group.uuid) & {cell.uuid for cell in group.unknown}
@@ -74,17 +86,17 @@ def find(api_db, cells, group_id, project_id, moving=None):
     return group
 
 
-def again(cells, group):
+def refreshed(cells: db_cells.Cells, group: Group) -> Group:
     """The same group with its members where they are now."""
-    def ask(cell):
+    def read(cell: db_cells.Cell) -> set[tuple[str, str]]:
         with cell.db.reader() as conn:
             return server_groups.places(conn, group.uuid, group.moving)
-    found, down = cells.scatter(ask)
+    found, down = cells.scatter(read)
     places = {cell.uuid: part for cell, part in found}
     return dataclasses.replace(group, places=places, unknown=tuple(down), **_members(set().union(*places.values())))
 
 
-def torn(group, hosts):
+def split(group: Group, hosts: host_view.Hosts) -> bool:
     """Whether members that must stand together are in cells, each of which allowed its own, and do not.
 
     :param hosts: a view of the hosts
@@ -96,19 +108,20 @@ def torn(group, hosts):
     return not shared(_locality(hosts.rows[position]) for host in group.members for position in hosts.positions(host))
 
 
-def _members(places):
+def _members(places: set[tuple[str, str]]) -> dict[str, typing.Any]:
     """What a Group says of {(member, host)}."""
     return {'members': collections.Counter(host for _, host in places),
             'between': len(places) > len({uuid for uuid, _ in places})}
 
 
-def shared(localities):
+def shared(localities: collections.abc.Iterable[frozenset[str]]) -> frozenset[str] | None:
     """What is in all of these sets; None when there are no sets."""
     localities = list(localities)
     return functools.reduce(frozenset.intersection, localities) if localities else None
 
 
-def places(request, hosts, positions):
+def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
+           ) -> collections.abc.Iterator[pipeline.Request]:
     """The requests for one place each in which servers that must stand together could all find room.
 
     :param positions: of the hosts that would do for one of them, best first
@@ -117,29 +130,32 @@ def places(request, hosts, positions):
         for position in positions:
             yield dataclasses.replace(request, host=hosts.host[position])
         return
-    tried = set()
+    tried: set[str] = set()
     for position in positions:
         for name in sorted(_locality(hosts.rows[position]) - tried):
             tried.add(name)
             yield dataclasses.replace(request, group=dataclasses.replace(request.group, within=name))
 
 
-def _locality(row):
+def _locality(row: dict[str, typing.Any]) -> frozenset[str]:
     """The network localities of a row of the table of hosts, a frozenset."""
     return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 
 
-class Companions:
-    """The members of a group while claims are made: nobody else places one until the transaction ends.
+class LockedMembers:
+    """The members of a group while claims are made: no other scheduler places one until the transaction ends.
 
     :param group: Group; one without a mutual policy allows everything
-    :param table: the view of the hosts that are asked about
+    :param table: the view of the hosts that claims are for
     :param cell_uuid: of the cell of the connection; members in others are where the group says
     """
 
-    def __init__(self, conn, group, table, cell_uuid=None):
+    def __init__(self, conn: engine.Connection, group: Group, table: host_view.Hosts,
+                 cell_uuid: str | None = None) -> None:
         self._conn, self._group, self._table = conn, group, table
-        self._members, self._localities, self._between = {}, {}, False
+        self._members: dict[str, int] = {}
+        self._localities: dict[str, frozenset[str]] = {}
+        self._between = False
         if group.policies & MUTUAL:
             server_groups.lock(conn, group.uuid)
             elsewhere = [part for cell, part in group.places.items() if cell_uuid not in (None, cell)]
@@ -151,7 +167,7 @@ class Companions:
                    for position in table.positions(host)},
                 **server_groups.localities(conn, list(self._members))}
 
-    def allow(self, host):
+    def allow(self, host: str) -> bool:
         """Whether the policies allow one more member on this host."""
         policies = self._group.policies
         if AFFINITY in policies and self._members and (self._between or host not in self._members):
@@ -160,7 +176,7 @@ class Companions:
             return False
         return PROXIMITY not in policies or bool(self._within_reach(host))
 
-    def _within_reach(self, host):
+    def _within_reach(self, host: str) -> frozenset[str] | None:
         """The localities that all members would share with one here; those of a host that is gone are unknown."""
         others = [self._localities[each] for each in self._members if each in self._localities]
         if host not in self._localities:
@@ -170,11 +186,11 @@ class Companions:
             self._localities.update(server_groups.localities(self._conn, [host]))
         return shared([*others, self._localities.get(host, frozenset())])
 
-    def add(self, host):
+    def add(self, host: str) -> None:
         """A member has been placed there."""
         self._members[host] = self._members.get(host, 0) + 1
 
-    def remove(self, host):
+    def remove(self, host: str) -> None:
         """It turned out to need no place."""
         self._members[host] -= 1
         if not self._members[host]:

@@ -1,24 +1,31 @@
 """The hosts at one moment: a struct of arrays, one entry a compute node."""
+from __future__ import annotations
+
 import collections
+import collections.abc
+import datetime
 import types
+import typing
 
 import numpy as np
 
+from nova.objects import numa as topologies
 from nova.scheduler import pci
 
-NODE_COLUMNS = ('id', 'host', 'node', 'changed', 'vcpus', 'memory_mb', 'local_gb', 'reserved_memory_mb',
-                'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio',
-                'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms', 'capabilities', 'hypervisor_type',
-                'hypervisor_version', 'host_ip', 'cpu_info', 'supported_instances', 'traits', 'metrics',
-                'failed_builds', 'pci_stats')
-SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at', 'aggregates')
+if typing.TYPE_CHECKING:
+    from nova.scheduler import groups
+    from nova.scheduler import pipeline
+
+Row = dict[str, typing.Any]
+T = typing.TypeVar('T')
+
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-# what changes often, and of single hosts, beside the usage of RESOURCES; io_ops is no column: see hosts.HostTable
+# what changes often, and of single hosts, besides the usage of RESOURCES; io_ops is no column: see hosts.HostTable
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
 # columns that a view takes over without forgetting what it has remembered
 USAGE = frozenset(('changed', 'used_changed', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
                    *(name + '_used' for name in RESOURCES)))
-REMEMBERED = 512             # masks and tables that a view keeps of what is asked of it again and again
+REMEMBERED = 512             # masks and tables that a view keeps of what is needed again and again
 
 
 class Hosts:
@@ -31,7 +38,7 @@ class Hosts:
     io_ops                  servers on the node in a task that keeps its disks and network busy
     failed_builds           builds that have failed on the node since the last that succeeded
     metrics                 {name: value} that its monitors measured, or None
-    numa                    {position: HostTopology} of hosts whose cells servers of the same request have taken of, or
+    numa                    {position: HostTopology} of hosts of whose cells servers of the same request have taken, or
                             a server is thought to have given back
     everything              True for each; a filter's mask that is this object removes nothing
     request                 the pipeline.Request that is placed; placed: positions of its servers that have a place
@@ -39,12 +46,17 @@ class Hosts:
     group, members          the scheduler.groups.Group that is placed, and how many of it are on each host
     """
 
-    group = members = request = None
-    placed = ()
-    numa = types.MappingProxyType({})
+    request: pipeline.Request | None = None
+    group: groups.Group | None = None
+    members: np.ndarray | None = None
+    placed: tuple[int, ...] = ()
+    numa: collections.abc.Mapping[int, topologies.HostTopology | None] = types.MappingProxyType({})
+    running_vms: np.ndarray
+    io_ops: np.ndarray
+    failed_builds: np.ndarray
 
-    def __init__(self, rows):
-        def column(name, dtype=object):
+    def __init__(self, rows: list[Row]) -> None:
+        def column(name: str, dtype: typing.Any = object) -> np.ndarray:
             array = np.empty(len(rows), dtype=dtype)
             array[:] = [row[name] for row in rows]
             return array
@@ -62,7 +74,7 @@ class Hosts:
         self.pci = pci.Free([row.get('pci_stats') for row in rows])
         self.everything = np.ones(len(rows), dtype=bool)
         self.everything.flags.writeable = False
-        self._remembered = {}
+        self._remembered: dict[collections.abc.Hashable, typing.Any] = {}
         self.total = {name: column(name, np.int64) for name in RESOURCES}
         self.capacity = {
             'vcpus': self.total['vcpus'] * column('cpu_allocation_ratio', float),
@@ -71,26 +83,27 @@ class Hosts:
             'local_gb': ((self.total['local_gb'] - column('reserved_disk_gb', np.int64))
                          * column('disk_allocation_ratio', float))}
         self.used = {name: column(name + '_used', np.int64) for name in RESOURCES}
-        self._free, self._left = {}, {}
+        self._free: dict[str, np.ndarray] = {}
+        self._left: dict[str, np.ndarray] = {}
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
-    def free(self, resource):
+    def free(self, resource: str) -> np.ndarray:
         """What one more server could get on each: what is left of the capacity, at most what the node has."""
         found = self._free.get(resource)
         if found is None:
             found = self._free[resource] = np.minimum(self.left(resource), self.total[resource])
         return found
 
-    def left(self, resource):
+    def left(self, resource: str) -> np.ndarray:
         """What is left of the capacity on each; negative where it has shrunk below what is used."""
         found = self._left.get(resource)
         if found is None:
             found = self._left[resource] = self.capacity[resource] - self.used[resource]
         return found
 
-    def copy(self):
+    def copy(self) -> Hosts:
         """A view whose usage may be changed."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
@@ -100,7 +113,7 @@ class Hosts:
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
-    def of(self, request):
+    def of(self, request: pipeline.Request) -> Hosts:
         """The same view for one request; its arrays are those of this one."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
@@ -111,7 +124,7 @@ class Hosts:
                 twin.members[self.positions(host)] = number
         return twin
 
-    def with_usage(self, rows):
+    def with_usage(self, rows: dict[int, Row]) -> Hosts:
         """A view in which these rows, of hosts that it has, have other usage: {position: row}."""
         twin = self.copy()
         twin.rows, twin.metrics = list(self.rows), self.metrics.copy()
@@ -130,7 +143,7 @@ class Hosts:
             getattr(twin, name)[positions] = [row.get(name) or 0 for row in found]
         return twin
 
-    def with_rows(self, rows):
+    def with_rows(self, rows: dict[int, Row]) -> Hosts:
         """A view in which these rows, of hosts that it has, are others in whatever column: {position: row}."""
         twin, part, positions = self.with_usage(rows), Hosts(list(rows.values())), list(rows)
         for name, found in vars(part).items():
@@ -144,16 +157,17 @@ class Hosts:
         twin._remembered = {}
         return twin
 
-    def with_seen(self, moments):
+    def with_seen(self, moments: dict[int, datetime.datetime | None]) -> Hosts:
         """A view in which these hosts' heartbeats are others: {position: moment}."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
         twin.seen = _written(self.seen, list(moments), np.array(list(moments.values()), dtype='datetime64[us]'))
         return twin
 
-    def consume(self, position, asked):
+    def consume(self, position: int, resources: dict[str, int]) -> None:
+        """Let a server have this much of a host."""
         for name in RESOURCES:
-            self.used[name][position] += asked[name]
+            self.used[name][position] += resources[name]
             if name in self._left:
                 self._left[name][position] = self.capacity[name][position] - self.used[name][position]
             if name in self._free:
@@ -166,7 +180,7 @@ class Hosts:
 
     # ---- what depends on no usage: found out once, for this view and those that differ from it in usage alone --------
 
-    def once(self, key, make):
+    def once(self, key: collections.abc.Hashable, make: collections.abc.Callable[[], T]) -> T:
         """What ``make()`` gave for this key; it must not look at usage, counters or metrics, and may not be changed."""
         found = self._remembered.get(key)
         if found is None:
@@ -176,20 +190,20 @@ class Hosts:
             self._remembered[key] = found
         return found
 
-    def values(self, name):
+    def values(self, name: str) -> np.ndarray:
         """A column as an array of objects."""
-        def make():
+        def make() -> np.ndarray:
             array = np.empty(len(self.rows), dtype=object)
             array[:] = [row.get(name) for row in self.rows]
             return array
         return self.once(('values', name), make)
 
-    def distinct(self, name):
+    def distinct(self, name: str) -> tuple[list[typing.Any], np.ndarray]:
         """(distinct values of a column, for each host its position among them).
 
         Documents of the type db.types.Shared are one object when they are equal, and are told apart as that.
         """
-        def make():
+        def make() -> tuple[list[typing.Any], np.ndarray]:
             numbers, found, codes = {}, [], np.empty(len(self.rows), dtype=np.int64)
             for position, row in enumerate(self.rows):
                 value = row.get(name)
@@ -202,25 +216,25 @@ class Hosts:
             return found, codes
         return self.once(('distinct', name), make)
 
-    def each(self, name, judge):
-        """An array of booleans, ``judge(value)`` of a column; asked once for each distinct value."""
+    def each(self, name: str, judge: collections.abc.Callable[[typing.Any], typing.Any]) -> np.ndarray:
+        """An array of booleans, ``judge(value)`` of a column; called once for each distinct value."""
         values, codes = self.distinct(name)
         return np.array([bool(judge(value)) for value in values], dtype=bool)[codes]
 
-    def numbers(self, name):
+    def numbers(self, name: str) -> np.ndarray:
         """A column of integers, 0 for none."""
         return self.once(('numbers', name), lambda: np.array([row.get(name) or 0 for row in self.rows], dtype=np.int64))
 
-    def positions(self, host):
+    def positions(self, host: str) -> list[int]:
         """Positions of the nodes of a host, [] for one that is not known."""
-        def make():
+        def make() -> dict[str, list[int]]:
             found = collections.defaultdict(list)
             for position, row in enumerate(self.rows):
                 found[row['host']].append(position)
             return dict(found)
         return self.once('positions', make).get(host, [])
 
-    def on(self, names):
+    def on(self, names: collections.abc.Iterable[str]) -> np.ndarray:
         """True for the nodes of these hosts."""
         mask = np.zeros(len(self.rows), dtype=bool)
         for name in names:
@@ -228,26 +242,26 @@ class Hosts:
         return mask
 
     @property
-    def aggregates(self):
+    def aggregates(self) -> np.ndarray:
         """Of each node's host: [{'id', 'uuid', 'name', 'metadata'}]."""
-        def make():
+        def make() -> np.ndarray:
             array = np.empty(len(self.rows), dtype=object)
             array[:] = [row.get('aggregates') or [] for row in self.rows]
             return array
         return self.once('aggregates', make)
 
     @property
-    def aggregate_sets(self):
+    def aggregate_sets(self) -> list[dict[str, frozenset[str]]]:
         """[{key: frozenset of the values}] of the metadata of all aggregates of a host, each distinct one once."""
         return self._merged()[0]
 
     @property
-    def aggregate_set(self):
+    def aggregate_set(self) -> np.ndarray:
         """For each node its position in ``aggregate_sets``."""
         return self._merged()[1]
 
-    def _merged(self):
-        def make():
+    def _merged(self) -> tuple[list[dict[str, frozenset[str]]], np.ndarray]:
+        def make() -> tuple[list[dict[str, frozenset[str]]], np.ndarray]:
             lists, codes = self.distinct('aggregates')
             numbers, found, of_list = {}, [], []
             for listed in lists:
@@ -264,17 +278,17 @@ class Hosts:
             return found, np.array(of_list, dtype=np.int64)[codes]
         return self.once('aggregate_sets', make)
 
-    def by_aggregates(self, judge):
-        """An array of what ``judge({key: frozenset of values})`` gives; asked once for each of ``aggregate_sets``."""
+    def by_aggregates(self, judge: collections.abc.Callable[[dict[str, frozenset[str]]], typing.Any]) -> np.ndarray:
+        """An array of what ``judge({key: frozenset of values})`` gives; called once for each of ``aggregate_sets``."""
         return np.array([judge(merged) for merged in self.aggregate_sets])[self.aggregate_set]
 
 
-def _written(array, positions, values):
+def _written(array: np.ndarray, positions: list[int], values: np.ndarray) -> np.ndarray:
     array = array.copy()
     array[positions] = values
     return array
 
 
-def _metrics(row):
+def _metrics(row: Row) -> dict[str, float] | None:
     listed = row.get('metrics')
     return {each['name']: each['value'] for each in listed} if listed else None

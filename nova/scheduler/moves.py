@@ -1,36 +1,54 @@
 """Places for servers that exist: destinations of moves, and a new home for an offloaded server."""
+import collections.abc
 import dataclasses
 import logging
+import typing
 
+
+from nova import context as nova_context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.moves import migrations as server_migrations
-from nova.db.placement import claims
 from nova.db.placement import compute_nodes
 from nova.db.placement import zones
 from nova.db.servers import instances
-from nova.scheduler import claiming
-from nova.scheduler import measured
-from nova.scheduler import numa_request
+from nova.scheduler import claimer
+from nova.scheduler import decision
+from nova.scheduler import host_view
+from nova.scheduler import hosts as host_table
+from nova.scheduler import node_claims
 from nova.scheduler import pipeline
+from nova.scheduler import placement
+from nova.scheduler import placement_metrics
+from nova.scheduler import request_reader
 
 LOG = logging.getLogger(__name__)
 
 # a move that looks for its destination is in one of these
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
+Row = dict[str, typing.Any]
+Selections = list[objects.Selection]
+# writes where a server goes, in the transaction that claimed it: (conn, the claim, the view) -> {'availability_zone'};
+# None: the server does not wait for a host any more
+Write = collections.abc.Callable[[engine.Connection, node_claims.Claim, host_view.Hosts], Row | None]
+
 
 class Moves:
-    """The part of the scheduler's manager that places servers that exist; mixed into it.
+    """The RPC methods that place servers that exist; see interface.py."""
 
-    Needs ``self._choose``, ``self._group``, ``self._filters``, ``self._cells``, ``self._conf``,
-    ``self._table`` and ``self._hosts``.
-    """
+    def __init__(self, requests: request_reader.RequestReader, rounds: placement.Rounds, cells: db_cells.Cells,
+                 table: host_table.HostTable, rules: decision.Rules) -> None:
+        self._requests, self._rounds, self._cells = requests, rounds, cells
+        self._table, self._rules = table, rules
 
-    @measured.measured
-    def select_move(self, ctx, spec, migration_id, ignore, target, force):
-        """Choose and claim the destination of a move; see interface.py."""
+    @placement_metrics.measured
+    def select_move(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, migration_id: int,
+                    ignore: list[str], target: str | None, force: bool) -> Selections:
+        """Choose and claim the destination of a move."""
         cell = self._cells.of_server(spec.instance_uuid)
         with cell.db.reader() as conn:
             migration = server_migrations.get(conn, migration_id)
@@ -38,24 +56,22 @@ class Moves:
             hypervisor = _hypervisor(conn, migration)
         flavor = migration['new_flavor']
         spec = objects.RequestSpec(**{**spec.as_dict(), 'flavor': flavor})
-        request = self._place(cell, spec, {**row, **server_migrations.flavor_values(flavor)}, ignore, target, force)
+        request = self._requests.of_existing(
+            cell, spec, {**row, **server_migrations.flavor_values(flavor)}, ignore=ignore, target=target, force=force)
         request = dataclasses.replace(request, hypervisor=hypervisor,
                                       aggregate=migration['arguments'].get('aggregate'))
 
-        def claim(conn, hosts, ranking):
-            taker = claiming.Taker(conn, hosts, request, cell.uuid)
-            _, claim = taker.first(ranking, row['uuid'], migration_id)
+        def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
             node = compute_nodes.get(conn, claim.node_id)
             zone = _zone(conn, node, request)
-            if server_migrations.hold(conn, migration_id, node, request.asked, LOOKING):
-                if claim.values:
-                    server_migrations.update(conn, migration_id, claim.values)
-                return claim.position, zone
-            taker.give_back(claim)
-            LOG.info('Move %s does not look for a host any more.', migration_id)
-            return None
+            if not server_migrations.hold(conn, migration_id, node, request.resources, LOOKING):
+                LOG.info('Move %s does not look for a host any more.', migration_id)
+                return None
+            if claim.values:
+                server_migrations.update(conn, migration_id, claim.values)
+            return {'availability_zone': zone}
         try:
-            return self._select_one(cell, row['uuid'], request, claim)
+            return self._place(cell, row['uuid'], request, write, migration_id)
         except exception.NoValidHost:
             # a message that came twice: the room that is missing may be what the first one took for this very move
             with cell.db.reader() as conn:
@@ -64,71 +80,90 @@ class Moves:
                 raise
             return []
 
-    @measured.measured
-    def select_unshelve(self, ctx, spec, instance_uuid, target):
-        """Choose and claim a host for an offloaded server that is unshelved; see interface.py."""
+    @placement_metrics.measured
+    def select_unshelve(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, instance_uuid: str,
+                        target: str | None) -> Selections:
+        """Choose and claim a host for an offloaded server that is unshelved."""
         cell = self._cells.of_server(instance_uuid)
         with cell.db.reader() as conn:
             row = instances.get(conn, instance_uuid)
-        request = self._place(cell, spec, row, [], target, False)
+        request = self._requests.of_existing(cell, spec, row, target=target)
         waiting = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING, 'host': None}
 
-        def claim(conn, hosts, ranking):
-            taker = claiming.Taker(conn, hosts, request, cell.uuid)
-            _, claim = taker.first(ranking, instance_uuid)
+        def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
             node = hosts.rows[claim.position]
             place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
             # what it had where it was is not what it has now
-            if instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting):
-                return claim.position, place['availability_zone']
-            taker.give_back(claim)
-            return None
-        return self._select_one(cell, instance_uuid, request, claim)
+            found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
+            return place if found else None
+        return self._place(cell, instance_uuid, request, write)
 
-    def check_host(self, ctx, spec, host, node):
-        """Whether a server may stay where it is with another image; see interface.py."""
-        hosts = self._hosts(whole=True)
-        asked = dict.fromkeys(claims.RESOURCES, 0)       # it has its room already
-        request = self._request(spec, cell=self._cells.of_server(spec.instance_uuid))
-        request = dataclasses.replace(request, asked=asked, host=host, node=node, forced=False, tried=(),
-                                      group=None, extras=())
-        asking = [each for each in self._filters if each.rebuild]
-        pipeline.choose(hosts, request, asking, self._weighers, [spec.instance_uuid])
+    def check_host(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, host: str, node: str) -> None:
+        """Whether a server may stay where it is with another image.
 
-    def _place(self, cell, spec, row, ignore, target, force):
-        """The Request of a server that exists: where its build was wanted, or failed, does not count any more."""
-        request = self._request(spec, row['category'], cell)
-        asked = numa_request.shared(claims.resources({**row, 'numa_topology': None}), request.extras)
-        return dataclasses.replace(
-            request, asked=asked, host=target, node=None, forced=force, tried=(),
-            zone=None if force else spec.availability_zone, ignored=tuple(ignore),
-            group=None if force else self._group(spec, spec.instance_uuid))
+        :raises NoValidHost: it may not
+        """
+        hosts = self._table.hosts(whole=True)
+        request = self._requests.of_rebuild(self._cells.of_server(spec.instance_uuid), spec, host, node)
+        rules = dataclasses.replace(self._rules, filters=tuple(each for each in self._rules.filters if each.rebuild))
+        found, = decision.decide(hosts, [decision.Demand(request, [spec.instance_uuid])], rules)
+        decision.rankings_of(found)
 
-    def _select_one(self, cell, uuid, request, claim):
-        def write(conn, hosts, rankings):
-            found = claim(conn, hosts, rankings[0])
-            if found is None:
-                return []
-            row = hosts.rows[found[0]]
-            return [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],
-                                      availability_zone=found[1])]
-        found = self._choose(cell, request, [uuid], write)
+    def _place(self, cell: db_cells.Cell, uuid: str, request: pipeline.Request, write: Write,
+               migration_id: int | None = None) -> Selections:
+        found = self._rounds.run(request, [uuid], _MoveAttempt(cell, write, migration_id))
         self._table.touched(cell)
+        return found[uuid]
+
+
+class _MoveAttempt:
+    """Claims for a server in the cell in which it stays; a claimer.Attempt."""
+
+    def __init__(self, cell: db_cells.Cell, write: Write, migration_id: int | None) -> None:
+        self._cell, self._write, self._migration_id = cell, write, migration_id
+        self._chosen: dict[str, Selections] = {}
+
+    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: claimer.Rankings) -> set[str]:
+        try:
+            self._chosen = self._cell.db.run(self._claim, hosts, request, rankings)
+        except exception.ClaimFailed:
+            return set(rankings)
+        return set()
+
+    def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request,
+               rankings: claimer.Rankings) -> dict[str, Selections]:
+        claims, found = node_claims.NodeClaims(conn, hosts, request, self._cell.uuid), {}
+        for uuid, ranking in rankings.items():
+            _, claim = claims.first(ranking, uuid, self._migration_id)
+            place = self._write(conn, claim, hosts)
+            if place is None:
+                claims.give_back(claim)
+                found[uuid] = []
+                continue
+            row = hosts.rows[claim.position]
+            found[uuid] = [objects.Selection(cell_uuid=self._cell.uuid, host=row['host'], node=row['node'],
+                                             availability_zone=place['availability_zone'])]
         return found
 
+    def finish(self) -> dict[str, Selections]:
+        return self._chosen
 
-def _hypervisor(conn, migration):
-    """The type of the hypervisor of a guest that moves; None: it is gone, or is made anew."""
+    def give_up(self) -> None:
+        pass                             # the transaction has ended
+
+
+def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
+    """The type of the hypervisor of a guest that moves; None: it is gone, or is made again."""
     if migration['migration_type'] == server_migrations.EVACUATION:
         return None
     nodes = compute_nodes.by_host(conn, migration['source_compute'])
     return next((node['hypervisor_type'] for node in nodes if node['node'] == migration['source_node']), None)
 
 
-def _zone(conn, node, request):
+def _zone(conn: engine.Connection, node: Row, request: pipeline.Request) -> str | None:
     """The zone of a node that was just claimed, which it keeps until the transaction ends (zones.move).
 
-    :raises ClaimFailed: it is not the one that is asked for any more
+    :raises ClaimFailed: it is not the requested one any more
     """
     zone = zones.of(conn, [node['host']]).get(node['host'])
     if request.zone is not None and zone not in request.zones:

@@ -1,9 +1,13 @@
 """NUMA cells of many hosts as arrays: which hosts may take a guest, before one of them is looked at closely.
 
-The mask lets through every host that ``hardware.fit`` would place the guest on, and few others; what it lets through
+The mask lets through every host that ``hardware.fit`` would pin the guest to, and few others; what it lets through
 is fitted one by one, the best weighed first, until one takes the guest.
 """
+from __future__ import annotations
+
+import collections.abc
 import functools
+import typing
 
 import numpy as np
 
@@ -11,6 +15,10 @@ from nova.hardware import fit
 from nova.objects import numa
 
 # of each cell; whatever is free counts what the ratios allow
+# a topology as an object, as its stored text, or none
+Topology = numa.HostTopology | str | None
+Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), free), …
+
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
 
 
@@ -20,16 +28,17 @@ class Cells:
     :param limits: [fit.Limits], as many
     """
 
-    def __init__(self, topologies, limits):
+    def __init__(self, topologies: collections.abc.Iterable[Topology], limits: collections.abc.Sequence[fit.Limits]
+                 ) -> None:
         self._length, self._width = len(limits), 0
         self._facts = {name: self._empty() for name in FACTS}
-        self._pages = {}
+        self._pages: dict[tuple[str, int], np.ndarray] = {}
         self._write(range(self._length), zip(topologies, limits))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length
 
-    def changed(self, hosts):
+    def changed(self, hosts: dict[int, tuple[Topology, fit.Limits]]) -> Cells:
         """Cells in which these hosts are others: {position: (as in the constructor, fit.Limits)}."""
         twin = object.__new__(Cells)
         twin.__dict__.update(self.__dict__)
@@ -42,11 +51,12 @@ class Cells:
         twin._write(positions, hosts.values())
         return twin
 
-    def mask(self, guest):
-        """True for the hosts that may take the guest (GuestTopology, not yet placed)."""
+    def mask(self, guest: numa.GuestTopology) -> np.ndarray:
+        """True for the hosts that may take the guest, which is not yet pinned."""
         if not self._width:
             return np.zeros(self._length, dtype=bool)
-        needs, some = {}, np.zeros((self._length, self._width), dtype=bool)
+        needs: dict[tuple, int] = {}
+        some = np.zeros((self._length, self._width), dtype=bool)
         for part in guest.cells:
             key = (len(part.shared), len(part.pcpuset), part.memory, part.pagesize)
             needs[key] = needs.get(key, 0) + 1
@@ -57,7 +67,7 @@ class Cells:
             some |= able
         return found & (some.sum(axis=1) >= len(guest.cells))
 
-    def _able(self, need, policy):
+    def _able(self, need: tuple, policy: str | None) -> np.ndarray:
         """[host, cell]: whether the cell has what one cell of the guest needs."""
         shared, pinned, memory, pagesize = need
         facts = self._facts
@@ -81,19 +91,21 @@ class Cells:
                 enough |= free >= memory * 1024 // size
         return able & enough
 
-    def _empty(self):
+    def _empty(self) -> np.ndarray:
         return np.full((self._length, self._width), -1, dtype=np.int64)
 
-    def _widen(self, width):
+    def _widen(self, width: int) -> None:
         more = ((0, 0), (0, width - self._width))
         for arrays in (self._facts, self._pages):
             for key, array in arrays.items():
                 arrays[key] = np.pad(array, more, constant_values=-1)
         self._width = width
 
-    def _write(self, positions, hosts):
+    def _write(self, positions: collections.abc.Iterable[int],
+               hosts: collections.abc.Iterable[tuple[Topology, fit.Limits]]) -> None:
         """:param hosts: (topology, limits) for each of the positions, where all of the arrays is -1"""
-        rows, columns, facts, paged = [], [], [], {}
+        rows, columns, facts = [], [], []
+        paged: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
         for position, (topology, limits_) in zip(positions, hosts):
             for column, (values, pages) in enumerate(_entry(topology, limits_)):
                 rows.append(position)
@@ -115,7 +127,7 @@ class Cells:
             self._pages[key][rows, columns] = free
 
 
-def _entry(topology, limits):
+def _entry(topology: Topology, limits: fit.Limits) -> collections.abc.Sequence[tuple[tuple[int, ...], Pages]]:
     """((facts, ((key of the pages' size, free), …)), …) of the cells of a host."""
     if topology is None:
         return ()
@@ -124,7 +136,7 @@ def _entry(topology, limits):
     return [_of_cell(cell, limits) for cell in topology.cells]
 
 
-def _of_cell(cell, limits):
+def _of_cell(cell: numa.HostCell, limits: fit.Limits) -> tuple[tuple[int, ...], Pages]:
     smallest = min((pages.size_kb for pages in cell.mempages), default=0)
     pages = []
     for each in cell.mempages:
@@ -136,18 +148,18 @@ def _of_cell(cell, limits):
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def _of_text(text, limits):
+def _of_text(text: str, limits: fit.Limits) -> tuple[tuple[int, ...], Pages]:
     """The same, once for all cells with the same hardware and the same usage."""
     return _of_cell(numa.load_cell(text), limits)
 
 
 @functools.lru_cache
-def _grouped(siblings):
-    """The CPUs of cores with several threads: most hosts of a cloud are alike."""
+def _grouped(siblings: tuple[frozenset[int], ...]) -> frozenset[int]:
+    """The CPUs of cores with several threads: most hosts of a cloud have the same."""
     return frozenset().union(*siblings)
 
 
-def _facts(cell, limits):
+def _facts(cell: numa.HostCell, limits: fit.Limits) -> tuple[int, ...]:
     """The values of FACTS."""
     pinnable = fit.free_pinnable(cell)
     free = cell.pinnable - cell.pinned_cpus if pinnable else frozenset()
@@ -157,23 +169,6 @@ def _facts(cell, limits):
             alone + whole, len(free) - alone, int(cell.pcpuset is not None))
 
 
-def limits(row):
+def limits(row: dict[str, typing.Any]) -> fit.Limits:
     """The fit.Limits of a compute node's row."""
     return fit.Limits(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])
-
-
-def placed(hosts, guest, devices=None, pack=False):
-    """Look closely at hosts, one after another, until one takes the guest.
-
-    :param hosts: (position, HostTopology or None, fit.Limits) of those that the masks let through, the best first
-    :param devices: {position: (pools, requests)} where a guest asks for PCI devices
-    :returns: (position, the placed GuestTopology, reasons) or (None, None, reasons), reasons being
-              {position: what stands against it} of the hosts that were looked at in vain
-    """
-    reasons = {}
-    for position, host, limits_ in hosts:
-        found = fit.fit(host, guest, limits_, (devices or {}).get(position), pack)
-        if found.topology is not None:
-            return position, found.topology, reasons
-        reasons[position] = found.reason
-    return None, None, reasons

@@ -1,51 +1,61 @@
-"""What a request takes of NUMA cells: an extra of claiming.py."""
+"""What a request takes of NUMA cells: one of the special resources."""
+from __future__ import annotations
+
+import collections.abc
 import contextlib
 import dataclasses
+import typing
 
 import numpy as np
+from oslo_config import cfg
 
+from nova import objects
+from nova.db import engine
 from nova.db.placement import numa_claims
 from nova.hardware import fit
-from nova.hardware import guest_request as hardware
+from nova.hardware import guest_request
 from nova.hardware import usage
 from nova.objects import numa as topologies
 from nova.objects import pci
-from nova.scheduler import extras
+from nova.scheduler import host_view
 from nova.scheduler import numa
+from nova.scheduler import numa_table
+from nova.scheduler import special_resources
 
-PLACED = 'numa'              # in Claim.taken: (HostTopology as it was, placed GuestTopology)
+if typing.TYPE_CHECKING:
+    from nova.scheduler import node_claims
+    from nova.scheduler import pipeline
 
-
-class Numa(extras.Extra):
+class Numa(special_resources.SpecialResource):
     """CPUs, memory and pages of NUMA cells.
 
-    guest     the GuestTopology that is asked for, not yet placed
+    guest     the GuestTopology that is requested, not yet pinned
     requests  pci.Request of the devices that must be near it
     pack      on the cells that are used most
     source    numa_table.Topologies, once the filter has looked there
     """
 
-    def __init__(self, guest, requests, pack):
+    def __init__(self, guest: topologies.GuestTopology, requests: tuple[pci.Request, ...], pack: bool) -> None:
         self.guest, self.requests, self.pack = guest, requests, pack
-        self.source = None
+        self.source: numa_table.Topologies | None = None
 
-    def mask(self, hosts):
+    def mask(self, hosts: host_view.Hosts) -> np.ndarray:
         """True for the hosts of a view that may have it; those in ``hosts.numa`` are looked at closely."""
         found = self.source.mask(hosts, self.guest)
         for position in hosts.numa:
-            found[position] = self.placed(hosts, position).topology is not None
+            found[position] = self.fit(hosts, position).topology is not None
         return found
 
-    def placed(self, hosts, position):
+    def fit(self, hosts: host_view.Hosts, position: int) -> fit.Fit:
         """The fit.Fit on a host of a view."""
         host, limits = self._host(hosts, position)
         return fit.fit(host, self.guest, limits, pack=self.pack)
 
-    def _host(self, hosts, position):
+    def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Limits]:
         host, limits = self.source.host(hosts, position)
         return hosts.numa.get(position, host), limits
 
-    def closely(self, hosts):
+    def verified(self, hosts: host_view.Hosts) -> host_view.Hosts:
         if self.source is None:
             return hosts
         twin = hosts.copy()
@@ -53,16 +63,16 @@ class Numa(extras.Extra):
                                       for position in map(int, np.flatnonzero(self.mask(hosts)))}}
         return twin
 
-    def consume(self, hosts, position):
+    def consume(self, hosts: host_view.Hosts, position: int) -> None:
         if self.source is None:
             return
         position = int(position)
-        found = self.placed(hosts, position).topology
+        found = self.fit(hosts, position).topology
         if found is not None:
             host, limits = self._host(hosts, position)
             hosts.numa = {**hosts.numa, position: usage.claim(host, found, limits)}
 
-    def take(self, conn, node, claim):
+    def take(self, conn: engine.Connection, node: dict[str, typing.Any], claim: node_claims.Claim) -> bool:
         text, limits = node['numa_topology'], numa.limits(node)
         host = None if text is None else numa_claims.load_host(text)
         devices = (pci.load_pools(node['pci_stats'] or ()), self.requests) if self.requests else None
@@ -73,38 +83,39 @@ class Numa(extras.Extra):
         numa_claims.take(conn, node['id'], usage.claim(host, placed, limits))
         column = 'numa_topology' if claim.migration_id is None else 'held_numa_topology'
         claim.values[column] = topologies.text_of_guest(placed)
-        claim.taken[PLACED] = (host, placed)
+        claim.taken[special_resources.PINNED] = (host, placed)
         return True
 
 
-def wanted(conf, spec):
+def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Numa | None:
     """The Numa of a request, None when it asks for no topology."""
-    guest = asked(spec.flavor, spec.image)
+    guest = topology(spec.flavor, spec.image)
     if guest is None:
         return None
     return Numa(guest, pci.asked(spec.flavor), conf.compute.packing_host_numa_cells_allocation_strategy)
 
 
-def shared(asked, extras):
-    """What a request asks of the node's numbers: vCPUs with a CPU each to themselves are no part of those.
+def without_pinned(resources: dict[str, int],
+                   special: collections.abc.Iterable[special_resources.SpecialResource]) -> dict[str, int]:
+    """What a request takes of the node's counted resources: pinned vCPUs are not counted there.
 
-    :param asked: claims.resources() of all its vCPUs
+    :param resources: claims.resources() of all its vCPUs
     """
-    guest = next((extra.guest for extra in extras if isinstance(extra, Numa)), None)
+    guest = next((each.guest for each in special if isinstance(each, Numa)), None)
     if guest is None:
-        return asked
-    return {**asked, 'vcpus': asked['vcpus'] - sum(len(cell.pcpuset) for cell in guest.cells)}
+        return resources
+    return {**resources, 'vcpus': resources['vcpus'] - sum(len(cell.pcpuset) for cell in guest.cells)}
 
 
-def asked(flavor, image):
+def topology(flavor: dict[str, typing.Any], image: dict[str, typing.Any] | None) -> topologies.GuestTopology | None:
     """The GuestTopology that a flavor and an image ask for, None when they ask for none."""
     properties = (image or {}).get('properties') or {}
-    if not hardware.concerns(flavor, properties):
+    if not guest_request.concerns(flavor, properties):
         return None
-    return hardware.topology({**flavor, 'extra_specs': flavor.get('extra_specs')}, properties)
+    return guest_request.topology({**flavor, 'extra_specs': flavor.get('extra_specs')}, properties)
 
 
-def given_back(conn, hosts, row):
+def given_back(conn: engine.Connection, hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts in which the server of this instances row has nothing of its node's cells."""
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])
@@ -118,6 +129,6 @@ def given_back(conn, hosts, row):
     return twin
 
 
-def of(request):
+def of(request: pipeline.Request) -> Numa | None:
     """The Numa of a pipeline.Request; None without one."""
-    return next((extra for extra in request.extras if isinstance(extra, Numa)), None)
+    return next((each for each in request.special if isinstance(each, Numa)), None)

@@ -1,27 +1,29 @@
-"""The NUMA topologies of the hosts, for requests that ask for one: a table that follows the database while it is asked.
+"""The NUMA topologies of the hosts, for requests that need one: a table that is kept in step while it is used.
 
-Servers without such wishes never come here, so that it costs nothing where there are none. As in the table of hosts,
+Servers without a topology never come here, so that it costs nothing where there are none. As in the table of hosts,
 what it says may be a moment old: the claim decides.
 """
+from __future__ import annotations
+
 import threading
 import time
+import typing
 
 import numpy as np
-import sqlalchemy as sa
 
 from nova import exception
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.db.placement import host_changes
 from nova.db.placement import numa_claims
-from nova.db.tables.cell import compute_nodes
+from nova.hardware import fit
+from nova.objects import numa as topologies
+from nova.scheduler import host_view
 from nova.scheduler import hosts as host_table
 from nova.scheduler import numa
 
-MANY = 500               # rows that one query names
-
-_c = compute_nodes.c
-_COLUMNS = ('id', 'host', 'node', 'numa_changed', 'numa_topology', 'cpu_allocation_ratio', 'ram_allocation_ratio')
-_ALL = sa.select(*[_c[name] for name in _COLUMNS])
-_SOME = _ALL.where(_c.id.in_(sa.bindparam('ids', expanding=True)))
-_CHANGED = sa.select(_c.id, _c.numa_changed).where(_c.numa_changed >= sa.bindparam('since'))
+Place = tuple[str, str]                                      # host, node
+Row = dict[str, typing.Any]
 
 
 class Topologies:
@@ -29,40 +31,40 @@ class Topologies:
     :param cells: db.cells.Cells
     """
 
-    def __init__(self, cells):
+    def __init__(self, cells: db_cells.Cells) -> None:
         self._databases, self._lock = cells, threading.Lock()
-        self._known = {}                   # (host, node): (position, text, limits)
+        self._known: dict[Place, tuple[int, str | None, fit.Limits]] = {}        # position, text, limits
         self._cells = numa.Cells([], [])
-        self._marks = {}                   # cell's uuid: the newest change number
-        self._numbers = {}                 # (cell's uuid, node's id): the change number of what is known
+        self._marks: dict[str, int] = {}                 # cell's uuid: the newest change number
+        self._numbers: dict[tuple[str, int], int] = {}   # (cell's uuid, node's id): the change number of what is known
         self._looked = self._read_all = float('-inf')
-        self._index = (None, None, None)   # a view's ids, the cells, the position in them of each host
+        # a view's ids, what was known then, the position in the cells of each host
+        self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
-    def mask(self, hosts, guest):
-        """True for the hosts of a view that may take the guest (GuestTopology, not yet placed)."""
+    def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
+        """True for the hosts of a view that may take the guest (GuestTopology, not yet pinned)."""
         with self._lock:
             self._look()
             index, cells = self._of(hosts), self._cells
         found = np.append(cells.mask(guest), False)        # the last one is of hosts that are not known here
         return found[index]
 
-    def host(self, hosts, position):
+    def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Limits]:
         """(HostTopology or None, fit.Limits) of one host of a view, as of the last mask."""
         row = hosts.rows[position]
         _, text, limits = self._known.get((row['host'], row['node']), (None, None, numa.limits(row)))
         return (None if text is None else numa_claims.load_host(text)), limits
 
-    def _of(self, hosts):
+    def _of(self, hosts: host_view.Hosts) -> np.ndarray:
         """The position in the cells of each host of a view; -1: not known."""
         ids, known, index = self._index
         if ids is not hosts.ids or known is not self._known:
-            nobody = (-1,)
-            places = zip(hosts.host, hosts.node)
-            index = np.array([self._known.get(place, nobody)[0] for place in places], dtype=np.intp)
+            index = np.array([self._known[place][0] if place in self._known else -1
+                              for place in zip(hosts.host, hosts.node)], dtype=np.intp)
             self._index = (hosts.ids, self._known, index)
         return index
 
-    def _look(self):
+    def _look(self) -> None:
         now = time.monotonic()
         if now - self._read_all > host_table.WHOLE_S:
             self._read(whole=True)
@@ -71,14 +73,14 @@ class Topologies:
             self._read()
             self._looked = time.monotonic()
 
-    def _read(self, whole=False):
-        def ask(cell):
+    def _read(self, whole: bool = False) -> None:
+        def read(cell: db_cells.Cell) -> list[Row]:
             with cell.db.reader() as conn:
-                return conn.execute(_ALL).mappings().all() if whole else self._fresh(conn, cell.uuid)
-        answers, down = self._databases.scatter(ask)         # of a cell that is down there are no hosts
+                return host_changes.topologies(conn) if whole else self._fresh(conn, cell.uuid)
+        answers, down = self._databases.scatter(read)        # of a cell that is down there are no hosts
         if self._databases.default in down:
             raise exception.ServiceUnavailable(service='database')
-        rows = []
+        rows: list[tuple[Place, str | None, fit.Limits]] = []
         for cell, fresh in answers:
             self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0), *(row['numa_changed'] or 0 for row in fresh)])
             self._numbers.update({(cell.uuid, row['id']): row['numa_changed'] for row in fresh})
@@ -92,15 +94,14 @@ class Topologies:
             return
         self._change(rows)
 
-    def _fresh(self, conn, cell):
+    def _fresh(self, conn: engine.Connection, cell: str) -> list[Row]:
         """Rows whose change number is not the one that is known; commits come late, so that some are seen again."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
-        ids = [row.id for row in conn.execute(_CHANGED, {'since': since})
-               if self._numbers.get((cell, row.id)) != row.numa_changed]
-        return [row for first in range(0, len(ids), MANY)
-                for row in conn.execute(_SOME, {'ids': ids[first:first + MANY]}).mappings()]
+        ids = [node for node, changed in host_changes.topology_numbers(conn, since)
+               if self._numbers.get((cell, node)) != changed]
+        return host_changes.topologies(conn, ids) if ids else []
 
-    def _change(self, rows):
+    def _change(self, rows: list[tuple[Place, str | None, fit.Limits]]) -> None:
         different = {}
         for place, text, limits in rows:
             number, *known = self._known[place]

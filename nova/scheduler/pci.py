@@ -3,39 +3,53 @@
 What the table says is a guess by pools (compute_nodes.pci_stats); which devices a server gets, and whether, is decided
 in the claim's transaction (db/placement/pci_devices.py).
 """
+from __future__ import annotations
+
+import collections.abc
 import functools
 import threading
+import typing
 
 import numpy as np
+from oslo_config import cfg
 
+from nova import objects
+from nova.db import engine
 from nova.db.placement import pci_devices
 from nova.hardware import pci_pools
 from nova.objects import pci
-from nova.scheduler import extras
+from nova.scheduler import special_resources
 
-NUMA = 'numa'            # in Claim.taken: (HostTopology, placed GuestTopology) of who was asked before
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import node_claims
+    from nova.scheduler import pipeline
+
+Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
+Requests = collections.abc.Sequence[pci.Request]
+
 MOST = 4                 # kinds of pools that are remembered, as a multiple of the hosts
 
 
 class Free:
-    """The free devices of many hosts. Hosts whose pools are alike are judged once.
+    """The free devices of many hosts. Hosts with equal pools are judged once.
 
     :param stats: compute_nodes.pci_stats of each host; equal ones are best the same object (db.types.Shared)
     """
 
-    def __init__(self, stats):
+    def __init__(self, stats: collections.abc.Iterable[Stats]) -> None:
         self._known = _Known()
         self._codes = np.array([self._known.number(each) for each in stats], dtype=np.int64)
         self._counts = np.array([each.count for each in self._known.pools], dtype=np.int64)[self._codes]
-        self._own = {}
+        self._own: dict[int, _Pools] = {}
 
     @property
-    def counts(self):
+    def counts(self) -> np.ndarray | None:
         """Free devices of each host; None when no host has any."""
         return self._counts if self._counts.any() else None
 
-    def mask(self, requests):
-        """True for the hosts whose pools have all that is asked for."""
+    def mask(self, requests: Requests) -> np.ndarray:
+        """True for the hosts whose pools have all that is requested."""
         kinds = np.zeros(int(self._codes.max(initial=-1)) + 1, dtype=bool)
         for number in np.flatnonzero(np.bincount(self._codes)):
             kinds[number] = self._known.pools[number].have(requests)
@@ -44,11 +58,11 @@ class Free:
             found[position] = each.have(requests)
         return found
 
-    def pools(self, position):
+    def pools(self, position: int) -> list[pci.Pool]:
         """[pci.Pool] of one host."""
         return (self._own.get(position) or self._known.pools[self._codes[position]]).pools
 
-    def changed(self, stats):
+    def changed(self, stats: dict[int, Stats]) -> Free:
         """A Free in which these hosts have other pools: {position: pci_stats}."""
         if len(self._known.pools) > MOST * (len(self._codes) + 1):       # most are of no host any more
             listed = [self._known.pools[code].stats for code in self._codes]
@@ -61,8 +75,8 @@ class Free:
             twin._own.pop(position, None)
         return twin
 
-    def without(self, position, requests):
-        """A Free in which one host has given what is asked for, as far as pools tell."""
+    def without(self, position: int, requests: Requests) -> Free:
+        """A Free in which one host has given what is requested, as far as pools show."""
         position = int(position)
         left = pci_pools.taken(self.pools(position), requests)
         if left is None:
@@ -72,7 +86,7 @@ class Free:
         twin._counts[position] = own.count
         return twin
 
-    def _twin(self):
+    def _twin(self) -> Free:
         twin = object.__new__(Free)
         twin._known, twin._codes = self._known, self._codes
         twin._counts, twin._own = self._counts.copy(), dict(self._own)
@@ -82,10 +96,12 @@ class Free:
 class _Known:
     """Pools that hosts have, or have had; shared by a Free and those that were made of it."""
 
-    def __init__(self):
-        self.pools, self._numbers, self._lock = [], {}, threading.Lock()
+    def __init__(self) -> None:
+        self.pools: list[_Pools] = []
+        self._numbers: dict[int, int] = {}
+        self._lock = threading.Lock()
 
-    def number(self, stats):
+    def number(self, stats: Stats) -> int:
         """The place among ``pools`` of this pci_stats."""
         number = self._numbers.get(id(stats))
         if number is None:
@@ -97,37 +113,37 @@ class _Known:
 
 
 class _Pools:
-    """The pools of a host; of most of them nobody wants to know more than the number."""
+    """The pools of a host; of most of them no more than the number is ever needed."""
 
-    def __init__(self, stats):
+    def __init__(self, stats: Stats) -> None:
         self.stats = stats
         self.count = sum(pool['count'] for pool in stats or ())
 
     @functools.cached_property
-    def pools(self):
+    def pools(self) -> list[pci.Pool]:
         return pci.load_pools(self.stats or ())
 
-    def have(self, requests):
+    def have(self, requests: Requests) -> bool:
         return self.count >= sum(each.count for each in requests) and pci_pools.supports(self.pools, requests)
 
 
-class Devices(extras.Extra):
+class Devices(special_resources.SpecialResource):
     """The PCI devices of a request."""
 
-    def __init__(self, requests):
+    def __init__(self, requests: tuple[pci.Request, ...]) -> None:
         self.requests = requests
 
-    def take(self, conn, node, claim):
-        host, guest = claim.taken.get(NUMA, (None, None))
+    def take(self, conn: engine.Connection, node: dict[str, typing.Any], claim: node_claims.Claim) -> bool:
+        host, guest = claim.taken.get(special_resources.PINNED, (None, None))
         cells = guest and [cell.id for cell in guest.cells]
         return pci_devices.claim(conn, node['host'], node['node'], self.requests, claim.instance_uuid,
                                  held=claim.migration_id is not None, topology=host, cells=cells)
 
-    def consume(self, hosts, position):
+    def consume(self, hosts: host_view.Hosts, position: int) -> None:
         hosts.pci = hosts.pci.without(position, self.requests)
 
 
-def given_back(conn, hosts, row):
+def given_back(conn: engine.Connection, hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts in which the devices are free that the server of this instances row has."""
     if row['host'] is None or not pci.asked(row['flavor']):
         return hosts
@@ -138,12 +154,12 @@ def given_back(conn, hosts, row):
     return hosts
 
 
-def wanted(conf, spec):
+def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Devices | None:
     """The Devices of a request, None when its flavor asks for none."""
     requests = pci.asked(spec.flavor)
     return Devices(requests) if requests else None
 
 
-def asked(request):
-    """The (pci.Request, …) of a pipeline.Request."""
-    return next((extra.requests for extra in request.extras if isinstance(extra, Devices)), ())
+def requests_of(request: pipeline.Request) -> tuple[pci.Request, ...]:
+    """The devices that a request needs."""
+    return next((each.requests for each in request.special if isinstance(each, Devices)), ())

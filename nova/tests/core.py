@@ -288,6 +288,11 @@ class Cloud:
         compute.start()
         return compute
 
+    def restart_scheduler(self):
+        """A new scheduler process, whose table of hosts is its own."""
+        self.scheduler = scheduler_manager.SchedulerManager(self.conf, self.api_db, self.cells)
+        self.bus.managers['scheduler', None] = self.scheduler
+
     def force_down(self, *hosts, down=True):
         """As an administrator does it; the scheduler sees it at its next look."""
         with self.db.reader() as conn:

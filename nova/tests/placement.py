@@ -56,7 +56,7 @@ def request(asked=None, facts=None, **values):
     """A pipeline.Request; what it does not know is of its spec."""
     names = pipeline.Request.__dataclass_fields__
     own = {name: values.pop(name) for name in list(values) if name in names}
-    return pipeline.Request(asked={**SMALL, **(asked or {})}, facts=facts or {},
+    return pipeline.Request(resources={**SMALL, **(asked or {})}, facts=facts or {},
                             **{'spec': spec(**values), **own})
 
 

@@ -46,7 +46,7 @@ def place(cloud, uuids, refusal=''):
 
         def select():
             try:
-                selections, = scheduler.select_destinations(cloud.ctx, spec, [uuid])
+                selections, = scheduler.methods.select_destinations(cloud.ctx, spec, [uuid])
             except exception.NoValidHost as error:
                 assert re.search(refusal, error.message)
                 return None

@@ -238,7 +238,7 @@ def _memory(args):
         before = _resident()
         scheduler = made.scheduler()
         for server in made.servers(100):
-            scheduler.select_destinations(None, spec(server), [server])
+            scheduler.methods.select_destinations(None, spec(server), [server])
         return before, _resident()
 
 
@@ -283,7 +283,7 @@ def run(scheduler, servers, callers, rate=None):
             while (turn := next(turns)) < len(servers):
                 due = begin + turn / rate if rate else time.perf_counter()
                 time.sleep(max(0, due - time.perf_counter()))
-                chosen, = scheduler.select_destinations(None, specs[turn], [servers[turn]])
+                chosen, = scheduler.methods.select_destinations(None, specs[turn], [servers[turn]])
                 assert chosen
                 times[turn] = (time.perf_counter() - due) * 1000
         except Exception as error:

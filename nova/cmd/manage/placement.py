@@ -59,11 +59,13 @@ class _Here:
     """What an RPC client of the scheduler gives, of a manager in this process."""
 
     def __init__(self, manager):
-        self._manager = manager
+        from nova.rpc import interface
+        from nova.scheduler import interface as scheduler_interface
+        self._explain = interface.methods_of(scheduler_interface.INTERFACE, manager)['explain']
 
     def explain(self, ctx, **arguments):
         from nova.rpc import serializer
-        return serializer.to_primitive(self._manager.explain(ctx, **arguments))
+        return serializer.to_primitive(self._explain(ctx, **arguments))
 
 
 def _application(conf, api_db, cells):

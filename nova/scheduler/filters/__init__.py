@@ -3,20 +3,28 @@
 A filter has ``mask(hosts, request)``: an array of booleans, True for the hosts that it lets through; and
 ``reason(hosts, request, removed)``: what it has against the hosts at the positions ``removed``, as the end of a
 sentence that begins with their number, its verb as ``singular|plural``, safe to be read by users. ``room`` marks
-filters that are asked even when an administrator forces a host, because the claim would refuse it anyway, and
+filters that are consulted even when an administrator forces a host, because the claim would refuse it anyway, and
 ``forced`` those that say which hosts are meant;
 ``rebuild = False`` those that have nothing to say about another image for a server that is on its host already.
-``lacks`` and ``shortfall`` say how near a removed host came, which scheduler/explain.py tells administrators.
-``facts`` and ``outside`` are what a filter asks once a request beside the table; ``limits(hosts, position)``, where a
+``lacks`` and ``shortfall`` say how near a removed host came, which scheduler/explain.py reports to administrators.
+``facts`` and ``outside`` are what a filter reads once a request besides the table; ``limits(hosts, position)``, where a
 filter has it, is what the claim has to keep to on that host (db.claims.claim).
 
 A class with the per-host method ``host_passes`` works as well: see plugins.py.
 """
+import collections.abc
 import importlib
 import inspect
+import types
+import typing
+
+from oslo_config import cfg
 
 from nova import exception
+from nova import objects
+from nova.db.cells import cells as db_cells
 from nova.runtime import entry_points
+from nova.scheduler import host_view
 from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.base import Remembered
 from nova.scheduler.filters.plugins import BaseHostFilter
@@ -24,7 +32,7 @@ from nova.scheduler.filters.plugins import PerHost
 
 __all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'Remembered', 'builtin_filters', 'facts', 'load')
 
-# modules beside this one, each with FILTERS: classes that a configuration may name
+# modules of this package, each with FILTERS: classes that a configuration may name
 MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')
 # what stands for all of them in scheduler_available_filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
@@ -34,26 +42,26 @@ _OTHER_NAMES = {'AggregateMultiTenancyIsolationFilter': 'AggregateMultiTenancyIs
                 'AggregateImagePropertiesIsolationFilter': 'AggregateImagePropertiesIsolation'}
 
 
-def _module(name):
+def _module(name: str) -> types.ModuleType:
     return importlib.import_module(f'{__name__}.{name}')
 
 
-def always():
-    """The filters that are asked whatever the configuration says, in their order."""
-    builtin, capabilities, categories, cells, groups, members, numa, pci = (_module(name) for name in (
-        'builtin', 'capabilities', 'categories', 'cells', 'groups', 'members', 'numa', 'pci'))
-    return (*cells.FILTERS, builtin.RequestedHostFilter, members.RequestedAggregateFilter, builtin.MovedGuestFilter,
-            builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS, capabilities.TraitsFilter,
-            numa.NUMATopologyFilter, pci.PciPassthroughFilter)
+def always() -> tuple[type[Filter], ...]:
+    """The filters that are consulted whatever the configuration says, in their order."""
+    builtin, capabilities, categories, cells, groups, numa, pci, requested_aggregate = (_module(name) for name in (
+        'builtin', 'capabilities', 'categories', 'cells', 'groups', 'numa', 'pci', 'requested_aggregate'))
+    return (*cells.FILTERS, builtin.RequestedHostFilter, requested_aggregate.RequestedAggregateFilter,
+            builtin.MovedGuestFilter, builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS,
+            capabilities.TraitsFilter, numa.NUMATopologyFilter, pci.PciPassthroughFilter)
 
 
-def builtin_filters():
+def builtin_filters() -> dict[str, type[Filter]]:
     """{name: class} of the filters that come with the system."""
     classes = [*always(), *(cls for name in MODULES for cls in _module(name).FILTERS)]
     return {cls.__name__: cls for cls in classes}
 
 
-def available(names):
+def available(names: collections.abc.Iterable[str]) -> dict[str, typing.Any]:
     """{name: class} of what ``scheduler_available_filters`` lists: class paths, functions that give classes, names of
     entry points, and ALL for those that come with the system.
 
@@ -70,12 +78,12 @@ def available(names):
     return found
 
 
-def _loaded(option, name):
+def _loaded(option: str, name: str) -> typing.Any:
     return entry_points.named(option, name, ENTRY_POINTS, sorted(builtin_filters()))
 
 
-def load(conf, names):
-    """Filter objects for the names of ``enabled_filters``, after those that are always asked.
+def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Filter]:
+    """Filter objects for the names of ``enabled_filters``, after those that are always consulted.
 
     A name is that of an available class, of an entry point, or package.module.Class.
 
@@ -100,7 +108,7 @@ def load(conf, names):
     return found
 
 
-def _made(conf, cls):
+def _made(conf: cfg.ConfigOpts, cls: typing.Any) -> Filter:
     if inspect.isclass(cls) and issubclass(cls, Filter):
         return cls(conf)
     if not callable(getattr(cls, 'host_passes', None)):
@@ -108,37 +116,38 @@ def _made(conf, cls):
     return PerHost(conf, cls())
 
 
-def _needed(conf, found):
-    """Metrics that must be there are asked for, whether the filter was named or not."""
+def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
+    """Metrics that must be there are required, whether the filter was named or not."""
     busy = _module('busy')
     if conf.metrics.required and busy.weight_setting(conf) and not any(
             isinstance(each, busy.MetricsFilter) for each in found):
         found.append(busy.MetricsFilter(conf))
 
 
-def facts(filters, cells, hosts, spec):
-    """{name of a filter: what it asks beside the table} for a request; no query when none of them asks.
+def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
+          hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec) -> dict[str, typing.Any]:
+    """{name of a filter: what it reads besides the table} for a request; no query when no filter needs any.
 
     :param cells: db.cells.Cells; a cell that cannot be reached has no hosts either
     :param hosts: gives the view
     :raises ServiceUnavailable: the default cell cannot be reached
     """
-    asking = [each for each in filters if each.wants(spec)]
-    if not asking:
+    reading = [each for each in filters if each.wants(spec)]
+    if not reading:
         return {}
-    found = {each.name: frozenset() for each in asking}
-    inside = [each for each in asking if type(each).facts is not Filter.facts]
+    found: dict[str, typing.Any] = {each.name: frozenset() for each in reading}
+    of_cells = [each for each in reading if type(each).facts is not Filter.facts]
 
-    def ask(cell):
+    def read(cell: db_cells.Cell) -> dict[str, frozenset]:
         with cell.db.reader() as conn:
-            return {each.name: each.facts(conn, spec) for each in inside}
-    answers, down = cells.scatter(ask) if inside else ([], [])
+            return {each.name: each.facts(conn, spec) for each in of_cells}
+    answers, down = cells.scatter(read) if of_cells else ([], [])
     if cells.default in down:
         raise exception.ServiceUnavailable(service='database')
     for _cell, here in answers:
         for name, part in here.items():
             found[name] |= part
-    for each in asking:
+    for each in reading:
         if type(each).outside is not Filter.outside:
             found[each.name] = each.outside(hosts(), spec)
     return found

@@ -1,14 +1,25 @@
-"""Filters by the metadata of the aggregates that a host is in; each asks once for each distinct metadata."""
+"""Filters by the metadata of the aggregates that a host is in; each judges distinct metadata once."""
+from __future__ import annotations
+
+import collections.abc
+import typing
+
 import numpy as np
 
 from nova.scheduler import aggregate_values
-from nova.scheduler.filters import asked
 from nova.scheduler.filters import base
 from nova.scheduler.filters import builtin
 from nova.scheduler.filters import busy
 from nova.scheduler.filters import operators
+from nova.scheduler.filters import request_fields
+
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 TENANT = 'filter_tenant_id'
+
+Metadata = collections.abc.Mapping[str, frozenset[str]]      # of a host's aggregates, merged
 
 
 class AggregateInstanceExtraSpecsFilter(base.Remembered):
@@ -18,25 +29,25 @@ class AggregateInstanceExtraSpecsFilter(base.Remembered):
 
     rebuild = False
 
-    def key(self, request):
-        specs = asked.extra_specs(request)
-        wanted = asked.scoped(specs, 'aggregate_instance_extra_specs') if specs else {}
-        return frozenset((key, str(value)) for key, value in wanted.items()) or None
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+        specs = request_fields.extra_specs(request)
+        found = request_fields.scoped(specs, 'aggregate_instance_extra_specs') if specs else {}
+        return frozenset((key, str(value)) for key, value in found.items()) or None
 
-    def judge(self, hosts, request):
-        wanted = self.key(request)
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        requirements = self.key(request)
 
-        def satisfies(merged):
-            return all(_satisfied(merged.get(key, ()), requirement) for key, requirement in wanted)
+        def satisfies(merged: Metadata) -> bool:
+            return all(_satisfied(merged.get(key, ()), requirement) for key, requirement in requirements)
         return hosts.by_aggregates(satisfies)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         keys = ', '.join(sorted(key for key, _ in self.key(request)))
         return f"is|are in no aggregate that satisfies the flavor's extra specs ({keys})"
 
 
-def _satisfied(values, requirement):
-    return any(operators.matches(part, requirement) for value in values for part in asked.listed(value))
+def _satisfied(values: collections.abc.Iterable[str], requirement: str) -> bool:
+    return any(operators.matches(part, requirement) for value in values for part in request_fields.listed(value))
 
 
 class AggregateTypeAffinityFilter(base.Remembered):
@@ -44,18 +55,18 @@ class AggregateTypeAffinityFilter(base.Remembered):
 
     rebuild = False
 
-    def key(self, request):
-        return asked.flavor(request).get('name')
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+        return request_fields.flavor(request).get('name')
 
-    def judge(self, hosts, request):
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         name = self.key(request)
 
-        def allows(merged):
+        def allows(merged: Metadata) -> bool:
             values = merged.get('instance_type')
-            return values is None or any(name in asked.listed(value) for value in values)
+            return values is None or any(name in request_fields.listed(value) for value in values)
         return hosts.by_aggregates(allows)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return f'is|are kept for other flavors than {self.key(request)}'
 
 
@@ -67,63 +78,63 @@ class AggregateMultiTenancyIsolation(base.Remembered):
 
     rebuild = False
 
-    def key(self, request):
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
         return getattr(request.spec, 'project_id', None)
 
-    def judge(self, hosts, request):
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         project = self.key(request)
 
-        def allows(merged):
+        def allows(merged: Metadata) -> bool:
             named = [part for key, values in merged.items() if key.startswith(TENANT)
-                     for value in values for part in asked.listed(value)]
+                     for value in values for part in request_fields.listed(value)]
             return not named or project in named
         return hosts.by_aggregates(allows)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'is|are kept for other projects'
 
 
 class AggregateImagePropertiesIsolation(base.Remembered):
     """Hosts whose aggregates' metadata agree with the image: where both have a key, one value is the image's."""
 
-    def key(self, request):
-        found = asked.properties(request)
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+        found = request_fields.properties(request)
         return frozenset((key, str(value)) for key, value in found.items()) or None
 
-    def judge(self, hosts, request):
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         options = self.conf.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace
         prefix = prefix and prefix + options.aggregate_image_properties_isolation_separator
-        wanted = {key: value for key, value in self.key(request) if not prefix or key.startswith(prefix)}
+        properties = {key: value for key, value in self.key(request) if not prefix or key.startswith(prefix)}
 
-        def agrees(merged):
-            return all(any(wanted[key] in asked.listed(value) for value in merged[key])
-                       for key in wanted if key in merged)
+        def agrees(merged: Metadata) -> bool:
+            return all(any(properties[key] in request_fields.listed(value) for value in merged[key])
+                       for key in properties if key in merged)
         return hosts.by_aggregates(agrees)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return "is|are kept for images with other properties"
 
 
 class _AggregateRoom(builtin.Room):
     """Room with the ratio that the host's aggregates give, the smallest of several, else the host's own."""
 
-    ratio = None
+    ratio = ''
 
-    def free(self, hosts):
+    def free(self, hosts: host_view.Hosts) -> np.ndarray:
         resource = self.resource
         return np.minimum(self._capacity(hosts) - hosts.used[resource], hosts.total[resource])
 
-    def ratios(self, hosts):
+    def ratios(self, hosts: host_view.Hosts) -> np.ndarray:
         return aggregate_values.overridden(hosts, self.ratio, hosts.values(self.ratio).astype(float))
 
-    def _capacity(self, hosts):
-        def make():
+    def _capacity(self, hosts: host_view.Hosts) -> np.ndarray:
+        def make() -> np.ndarray:
             own = hosts.values(self.ratio).astype(float)
             return hosts.capacity[self.resource] / own * self.ratios(hosts)
         return hosts.once(('capacity', self.resource), make)
 
-    def limits(self, hosts, position):
+    def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
         return {self.resource: float(self.ratios(hosts)[position])}
 
 
@@ -146,7 +157,7 @@ class AggregateNumInstancesFilter(busy.NumInstancesFilter):
     """Hosts with fewer servers than their aggregates' metadata ``max_instances_per_host`` say, the smallest of several;
     without it the option."""
 
-    def most(self, hosts):
+    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
         return aggregate_values.overridden(hosts, 'max_instances_per_host', super().most(hosts), int)
 
 
@@ -154,7 +165,7 @@ class AggregateIoOpsFilter(busy.IoOpsFilter):
     """Hosts with fewer busy servers than their aggregates' metadata ``max_io_ops_per_host`` say, the smallest of
     several; without it the option."""
 
-    def most(self, hosts):
+    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
         return aggregate_values.overridden(hosts, 'max_io_ops_per_host', super().most(hosts), int)
 
 

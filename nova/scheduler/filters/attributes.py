@@ -1,5 +1,12 @@
 """A host's attributes by the names of the documented per-host interface: what plugins, queries and extra specs read."""
+import collections.abc
+import typing
+
 import numpy as np
+
+from nova.scheduler import host_view
+
+Read = collections.abc.Callable[[host_view.Hosts], np.ndarray]
 
 
 class Attribute:
@@ -9,24 +16,24 @@ class Attribute:
     :param column: of the table, whose distinct values are few
     """
 
-    def __init__(self, read, fixed=False, column=None):
+    def __init__(self, read: Read, fixed: bool = False, column: str | None = None) -> None:
         self.read, self.fixed, self.column = read, fixed, column
 
 
-def _column(name):
+def _column(name: str) -> Attribute:
     return Attribute(lambda hosts: hosts.values(name), fixed=True, column=name)
 
 
-def _total(resource):
+def _total(resource: str) -> Attribute:
     return Attribute(lambda hosts: hosts.total[resource], fixed=True)
 
 
-def free_ram_mb(hosts):
+def free_ram_mb(hosts: host_view.Hosts) -> np.ndarray:
     """MiB that neither a server nor the host itself has; negative on a host that gave out more than it has."""
     return hosts.total['memory_mb'] - hosts.numbers('reserved_memory_mb') - hosts.used['memory_mb']
 
 
-def free_disk_mb(hosts):
+def free_disk_mb(hosts: host_view.Hosts) -> np.ndarray:
     return (hosts.total['local_gb'] - hosts.numbers('reserved_disk_gb') - hosts.used['local_gb']) * 1024
 
 
@@ -58,7 +65,7 @@ ATTRIBUTES = {
 }
 
 
-def find(names):
+def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.abc.Sequence[str]]:
     """(Attribute, the path below it) of ('cpu_info', 'features'); what is no attribute is one of the driver's
     capabilities."""
     if names[0] in ATTRIBUTES:
@@ -66,7 +73,7 @@ def find(names):
     return ATTRIBUTES['capabilities'], names
 
 
-def path(hosts, names):
+def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.ndarray:
     """An array of an attribute, or of what lies under it; None where a host has no such thing."""
     attribute, rest = find(names)
     if not rest:
@@ -80,7 +87,7 @@ def path(hosts, names):
     return found[codes]
 
 
-def under(value, names):
+def under(value: typing.Any, names: collections.abc.Sequence[str]) -> typing.Any:
     """What lies in nested dicts, None where there is no such thing."""
     for name in names:
         if not isinstance(value, dict) or name not in value:

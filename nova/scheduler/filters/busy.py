@@ -1,28 +1,22 @@
 """Filters by how busy a host is, and by what its monitors measure."""
+from __future__ import annotations
+
+import typing
+
 import numpy as np
-import sqlalchemy as sa
 
 from nova import exception
-from nova import states
-from nova.db.tables.cell import instances
-from nova.scheduler.filters import asked
+from nova.db.placement import hosts as hosts_db
 from nova.scheduler.filters import base
+from nova.scheduler.filters import request_fields
 
-# tasks that keep a host's disks and network busy; a server that waits for its compute has a host, and will be
-BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, states.SPAWNING, states.RESIZE_PREP,
-        states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH, states.IMAGE_SNAPSHOT_PENDING,
-        states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING, states.IMAGE_BACKUP,
-        states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING, states.MIGRATING,
-        states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING, states.UNSHELVING,
-        states.RESCUING, states.UNRESCUING)
+if typing.TYPE_CHECKING:
+    from oslo_config import cfg
 
-
-def busy_servers(conn):
-    """{(host, node): servers in such a task}, of the nodes that have any; one indexed query."""
-    c = instances.c
-    found = sa.select(c.host, c.node, sa.func.count()).where(
-        c.task_state.in_(BUSY), c.host.is_not(None)).group_by(c.host, c.node)
-    return {(host, node): number for host, node, number in conn.execute(found)}
+    from nova import objects
+    from nova.db import engine
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 
 class NumInstancesFilter(base.Filter):
@@ -30,18 +24,18 @@ class NumInstancesFilter(base.Filter):
 
     rebuild = False
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         return hosts.running_vms < self.most(hosts)
 
-    def most(self, hosts):
+    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
         """Servers that a host may have: a number, or an array."""
         return self.conf.filter_scheduler.max_instances_per_host
 
-    def limits(self, hosts, position):
+    def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
         most = self.most(hosts)
         return {'running_vms': int(most if isinstance(most, int) else most[position])}
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'has|have as many servers as allowed'
 
 
@@ -50,21 +44,21 @@ class IoOpsFilter(base.Filter):
 
     rebuild = False
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         return self._busy(hosts, request) < self.most(hosts)
 
-    def most(self, hosts):
+    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
         """Busy servers that a host may have: a number, or an array."""
         return self.conf.filter_scheduler.max_io_ops_per_host
 
-    def wants(self, spec):
+    def wants(self, spec: objects.RequestSpec) -> bool:
         return True
 
-    def facts(self, conn, spec):
-        return frozenset((host, node, number) for (host, node), number in busy_servers(conn).items())
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+        return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
-    def _busy(self, hosts, request):
-        """As of this request, where it was asked; and those of its servers that were placed meanwhile."""
+    def _busy(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        """Servers in such a task as of this request, and those of its servers that were placed meanwhile."""
         found = request.facts.get(self.name)
         if found is None:
             return hosts.io_ops
@@ -78,7 +72,7 @@ class IoOpsFilter(base.Filter):
             busy[position] += 1
         return busy
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'is|are busy with as many builds, moves and snapshots as allowed'
 
 
@@ -87,17 +81,17 @@ class MetricsFilter(base.Filter):
 
     rebuild = False
 
-    def mask(self, hosts, request):
-        wanted = {name for name, _ in weight_setting(self.conf)}
-        if not wanted:
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        needed = {name for name, _ in weight_setting(self.conf)}
+        if not needed:
             return hosts.everything
-        return np.array([each is not None and wanted <= each.keys() for each in hosts.metrics], dtype=bool)
+        return np.array([each is not None and needed <= each.keys() for each in hosts.metrics], dtype=bool)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'does|do not measure the metrics that are weighed'
 
 
-def weight_setting(conf):
+def weight_setting(conf: cfg.ConfigOpts) -> list[tuple[str, float]]:
     """[(metric, what it counts)] of the option.
 
     :raises InvalidOption: it has another form
@@ -119,22 +113,20 @@ class TypeAffinityFilter(base.Filter):
 
     rebuild = False
 
-    def wants(self, spec):
+    def wants(self, spec: objects.RequestSpec) -> bool:
         return True
 
-    def facts(self, conn, spec):
-        c = instances.c
-        found = sa.select(c.host).where(c.flavor_id == spec.flavor['flavor_id'], c.host.is_not(None)).distinct()
-        return frozenset(conn.execute(found).scalars())
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+        return hosts_db.with_flavor(conn, spec.flavor['flavor_id'])
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         mask = ~hosts.on(request.facts.get(self.name, ()))
         for position in hosts.placed:
             mask[hosts.positions(hosts.host[position])] = False
         return mask
 
-    def reason(self, hosts, request, removed):
-        return f'has|have a server of flavor {asked.flavor(request).get("name")} already'
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+        return f'has|have a server of flavor {request_fields.flavor(request).get("name")} already'
 
 
 FILTERS = (NumInstancesFilter, IoOpsFilter, MetricsFilter, TypeAffinityFilter)

@@ -1,12 +1,20 @@
 """Filters by what hosts are and can: capabilities, images' properties, traits."""
+from __future__ import annotations
+
+import collections.abc
 import re
+import typing
 
 import numpy as np
 
-from nova.scheduler.filters import asked
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
 from nova.scheduler.filters import operators
+from nova.scheduler.filters import request_fields
+
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 # an image's property, with the name that it had before, and its place in a line of supported_instances
 _IMAGE = (('hw_architecture', 'architecture', 0), ('img_hv_type', 'hypervisor_type', 1), ('hw_vm_mode', 'vm_mode', 2))
@@ -25,24 +33,24 @@ class ComputeCapabilitiesFilter(base.Filter):
 
     rebuild = False
 
-    def mask(self, hosts, request):
-        specs = asked.extra_specs(request)
-        wanted = asked.scoped(specs, 'capabilities') if specs else {}
-        if not wanted:
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        specs = request_fields.extra_specs(request)
+        requirements = request_fields.scoped(specs, 'capabilities') if specs else {}
+        if not requirements:
             return hosts.everything
         mask = np.ones(len(hosts), dtype=bool)
-        for key, requirement in wanted.items():
+        for key, requirement in requirements.items():
             mask &= satisfying(hosts, key, str(requirement))
         return mask
 
-    def reason(self, hosts, request, removed):
-        wanted = asked.scoped(asked.extra_specs(request), 'capabilities')
-        missing = [key for key, requirement in wanted.items()
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+        requirements = request_fields.scoped(request_fields.extra_specs(request), 'capabilities')
+        missing = [key for key, requirement in requirements.items()
                    if not satisfying(hosts, key, str(requirement))[removed].all()]
         return f"does|do not satisfy the flavor's extra specs ({', '.join(sorted(missing))})"
 
 
-def satisfying(hosts, key, requirement):
+def satisfying(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
     """The mask of the hosts of which an attribute, or a capability, meets a value with an operator.
 
     :param key: its name, or the path to it with colons
@@ -53,7 +61,7 @@ def satisfying(hosts, key, requirement):
     return hosts.once(('capability', key, requirement), lambda: _judge(hosts, attribute, rest, requirement))
 
 
-def _judge(hosts, attribute, rest, requirement):
+def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: list[str], requirement: str) -> np.ndarray:
     matches = operators.matcher(requirement)
     if attribute.column is not None:
         return hosts.each(attribute.column, lambda value: matches(attributes.under(value, rest)))
@@ -71,48 +79,48 @@ class ImagePropertiesFilter(base.Remembered):
     """Hosts that run guests of the architecture, hypervisor type, virtual machine mode and hypervisor version that the
     image's properties name."""
 
-    def key(self, request):
-        properties = asked.properties(request)
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+        properties = request_fields.properties(request)
         if not properties:
             return None
-        wanted = [_first(properties, names) for *names, _ in _IMAGE]
+        guest = [_first(properties, names) for *names, _ in _IMAGE]
         version = _first(properties, _VERSION)
-        return (*map(_canonical, wanted), version) if version or any(wanted) else None
+        return (*map(_canonical, guest), version) if version or any(guest) else None
 
-    def judge(self, hosts, request):
-        *wanted, version = self.key(request)
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        *guest, version = self.key(request)
 
-        def runs(supported):
-            return any(all(want is None or want == _canonical(have) for want, have in zip(wanted, line, strict=False))
+        def runs(supported: list[list[str]] | None) -> bool:
+            return any(all(need is None or need == _canonical(have) for need, have in zip(guest, line, strict=False))
                        for line in supported or ())
         mask = np.ones(len(hosts), dtype=bool)
-        if any(wanted):
+        if any(guest):
             mask &= hosts.each('supported_instances', runs)
         if version:
             mask &= hosts.each('hypervisor_version', lambda number: _version_fits(number, version))
         return mask
 
-    def reason(self, hosts, request, removed):
-        *wanted, version = self.key(request)
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+        *guest, version = self.key(request)
         text = ', '.join(f'{words} {value}' for words, value in zip(
-            ('architecture', 'hypervisor type', 'VM mode', 'hypervisor version'), (*wanted, version), strict=True)
+            ('architecture', 'hypervisor type', 'VM mode', 'hypervisor version'), (*guest, version), strict=True)
             if value)
         return f'does|do not run guests of the image ({text})'
 
 
-def _first(properties, names):
+def _first(properties: dict[str, typing.Any], names: collections.abc.Iterable[str]) -> str | None:
     return next((str(properties[name]) for name in names if properties.get(name)), None)
 
 
-def _canonical(text):
+def _canonical(text: str | None) -> str | None:
     return None if text is None else _ALIASES.get(str(text).lower(), str(text).lower())
 
 
-def _version_fits(number, wanted):
+def _version_fits(number: int | None, requirement: str) -> bool:
     """Whether version 7002000, which is 7.2.0, fits text like '>=7.0, <8'; text without a meaning fits nothing."""
     number = number or 0
     version = (number // 1000000, number // 1000 % 1000, number % 1000)
-    for part in wanted.split(','):
+    for part in requirement.split(','):
         found = _COMPARED.fullmatch(part)
         if not found:
             return False
@@ -127,25 +135,26 @@ def _version_fits(number, wanted):
 
 class TraitsFilter(base.Remembered):
     """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``), and without those that
-    either forbids; those of a numbered group, too. It is always asked: who requires a trait relies on it."""
+    either forbids; those of a numbered group, too. It is always consulted: who requires a trait relies on it."""
 
-    def key(self, request):
-        found = ((_TRAIT.fullmatch(key), value) for items in (asked.extra_specs(request), asked.properties(request))
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+        sources = request_fields.extra_specs(request), request_fields.properties(request)
+        found = ((_TRAIT.fullmatch(key), value) for items in sources
                  for key, value in items.items() if key.startswith('trait'))
         return frozenset((key[1], str(value)) for key, value in found if key) or None
 
-    def judge(self, hosts, request):
-        required, forbidden = self._wanted(request)
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        required, forbidden = self._traits(request)
         return hosts.each('traits', lambda traits: required <= set(traits or ()) and not forbidden & set(traits or ()))
 
-    def _wanted(self, request):
-        """What is neither required nor forbidden is asked for of nobody: no host passes by mistake."""
-        wanted = self.key(request)
-        return ({name for name, value in wanted if value != 'forbidden'},
-                {name for name, value in wanted if value == 'forbidden'})
+    def _traits(self, request: pipeline.Request) -> tuple[set[str], set[str]]:
+        """(required, forbidden) traits; one that is said to be neither is required: no host passes by mistake."""
+        found = self.key(request)
+        return ({name for name, value in found if value != 'forbidden'},
+                {name for name, value in found if value == 'forbidden'})
 
-    def reason(self, hosts, request, removed):
-        required, forbidden = self._wanted(request)
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
+        required, forbidden = self._traits(request)
         if required and forbidden:
             return (f'lacks|lack one of the traits {", ".join(sorted(required))}, or has one of the forbidden '
                     f'{", ".join(sorted(forbidden))}')

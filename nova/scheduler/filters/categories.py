@@ -1,7 +1,18 @@
-"""The filter of instance categories. It is always asked: who requires something of hosts relies on it."""
+"""The filter of instance categories. It is always consulted: who requires something of hosts relies on it."""
+from __future__ import annotations
+
+import collections.abc
+import typing
+
+import numpy as np
+
 from nova.scheduler.filters import base
 from nova.scheduler.filters import capabilities
 from nova.scheduler.filters import operators
+
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 
 class CategoryRequirementsFilter(base.Filter):
@@ -11,24 +22,25 @@ class CategoryRequirementsFilter(base.Filter):
 
     rebuild = False
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         mask = hosts.everything
         for key, requirement in request.requirements.items():
             mask = mask & _met(hosts, key, requirement)
         return mask
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         missing = sorted(key for key, requirement in request.requirements.items()
                          if not _met(hosts, key, requirement)[removed].all())
         return f"does|do not meet the requirements of the server's category ({', '.join(missing)})"
 
 
-def _met(hosts, key, requirement):
+def _met(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
     return capabilities.satisfying(hosts, key.removeprefix('capabilities:'), requirement) | hosts.once(
         ('category', key, requirement), lambda: _of_aggregates(hosts, key, operators.matcher(requirement)))
 
 
-def _of_aggregates(hosts, key, matches):
+def _of_aggregates(hosts: host_view.Hosts, key: str, matches: collections.abc.Callable[[typing.Any], bool]
+                   ) -> np.ndarray:
     """True where a value of the key, in the metadata of one of the host's aggregates, matches."""
     return hosts.by_aggregates(lambda merged: any(matches(value) for value in merged.get(key, ()))).astype(bool)
 

@@ -1,4 +1,8 @@
-"""The filters of server groups. They are always asked, because the claim would refuse what they do."""
+"""The filters of server groups. They are always consulted, because the claim would refuse what they do."""
+from __future__ import annotations
+
+import typing
+
 import numpy as np
 
 from nova.db.placement import server_groups
@@ -6,19 +10,23 @@ from nova.scheduler import groups
 from nova.scheduler.filters import base
 from nova.scheduler.filters import capabilities
 
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
+
 
 class OfPolicy(base.Filter):
     """A filter for groups with one policy; servers of others, and of none, it lets through."""
 
-    policy = None
+    policy = ''
     rebuild = False
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.group is None or self.policy not in request.group.policies:
             return hosts.everything
         return self.allowed(hosts, request)
 
-    def allowed(self, hosts, request):
+    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         """The mask for a group with the policy."""
         raise NotImplementedError
 
@@ -28,12 +36,12 @@ class ServerGroupAffinityFilter(OfPolicy):
 
     policy = groups.AFFINITY
 
-    def allowed(self, hosts, request):
+    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.group.between:
             return np.zeros(len(hosts), dtype=bool)
         return hosts.members > 0 if hosts.members.any() else hosts.everything
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         if request.group.between:
             return ('has|have to wait while a server of the group, which has the policy affinity, is being moved or '
                     'waits for its confirmation')
@@ -45,10 +53,10 @@ class ServerGroupAntiAffinityFilter(OfPolicy):
 
     policy = groups.ANTI_AFFINITY
 
-    def allowed(self, hosts, request):
+    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         return hosts.members < request.group.most
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         servers = 'a server' if request.group.most == 1 else f'{request.group.most} servers'
         return f'has|have {servers} of the group already, which has the policy anti-affinity'
 
@@ -58,14 +66,14 @@ class ServerGroupProximityFilter(OfPolicy):
 
     policy = groups.PROXIMITY
 
-    def allowed(self, hosts, request):
+    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         sets, index = _localities(hosts)
         common, within = _common(hosts, sets, index), request.group.within
         passes = [bool(each if common is None else each & common) and (within is None or within in each)
                   for each in sets]
         return np.array(passes, dtype=bool)[index]
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         common = _common(hosts, *_localities(hosts))
         if common is None:
             return 'is|are in no network locality, which a group with the policy network-proximity needs'
@@ -73,16 +81,16 @@ class ServerGroupProximityFilter(OfPolicy):
         return f'is|are not in {where} the other servers of the group, which has the policy network-proximity'
 
 
-def _localities(hosts):
+def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarray]:
     """(frozensets of localities, the position of each host's among them)."""
-    def make():
+    def make() -> tuple[list[frozenset[str]], np.ndarray]:
         (own, of_own), (lists, of_lists) = hosts.distinct('capabilities'), hosts.distinct('aggregates')
         pairs, index = np.unique(of_own * len(lists) + of_lists, return_inverse=True)
         return [server_groups.locality(own[pair // len(lists)], lists[pair % len(lists)]) for pair in pairs], index
     return hosts.once('network localities', make)
 
 
-def _common(hosts, sets, index):
+def _common(hosts: host_view.Hosts, sets: list[frozenset[str]], index: np.ndarray) -> frozenset[str] | None:
     """What the localities of all hosts with members have in common; None without members."""
     return groups.shared(sets[number] for number in np.unique(index[hosts.members > 0]))
 
@@ -94,20 +102,20 @@ class ServerGroupCapabilitiesFilter(OfPolicy):
 
     policy = groups.CAPABILITIES
 
-    def allowed(self, hosts, request):
+    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         mask = hosts.everything
         for key, requirement in request.group.capabilities.items():
             mask = mask & _satisfying(hosts, key, requirement)
         return mask
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         missing = sorted(key for key, requirement in request.group.capabilities.items()
                          if not _satisfying(hosts, key, requirement)[removed].all())
         return (f'does|do not satisfy the metadata ({", ".join(missing)}) of the group, which has the policy '
                 'host-capabilities')
 
 
-def _satisfying(hosts, key, requirement):
+def _satisfying(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
     return capabilities.satisfying(hosts, key.removeprefix(server_groups.SCOPE), requirement)
 
 

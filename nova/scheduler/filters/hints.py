@@ -1,66 +1,64 @@
-"""Filters by scheduler hints: beside, or away from, named servers and addresses."""
+"""Filters by scheduler hints: near, or away from, named servers and addresses."""
+from __future__ import annotations
+
+import collections.abc
 import ipaddress
+import typing
 
 import numpy as np
-import sqlalchemy as sa
 
-from nova.db.tables.cell import instances
-from nova.db.tables.cell import migrations
-from nova.scheduler.filters import asked
+from nova.db.placement import hosts as hosts_db
 from nova.scheduler.filters import base
+from nova.scheduler.filters import request_fields
+
+if typing.TYPE_CHECKING:
+    from nova import objects
+    from nova.db import engine
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 DEFAULT_CIDR = '/24'
 _WORD = (1 << 64) - 1
 
 
-class _Beside(base.Filter):
+class _OfNamedServers(base.Filter):
     """By the hosts of the servers that a hint names. Servers of other projects count as none: a hint finds out nothing
-    about them, and brings nobody beside them."""
+    about them, and brings no server near them."""
 
     rebuild = False
-    hint = None
+    hint = ''
 
-    def wants(self, spec):
-        return bool(asked.hints(spec, self.hint))
+    def wants(self, spec: objects.RequestSpec) -> bool:
+        return bool(request_fields.hints(spec, self.hint))
 
-    def facts(self, conn, spec):
-        return hosts_of(conn, spec.project_id, asked.hints(spec, self.hint))
-
-
-def hosts_of(conn, project_id, uuids):
-    """Names of the hosts where a project's servers are, or are moving to."""
-    uuids = [uuid for uuid in uuids if isinstance(uuid, str)]
-    placed = sa.select(instances.c.host).where(instances.c.uuid.in_(uuids), instances.c.project_id == project_id,
-                                               instances.c.host.is_not(None))
-    moving = sa.select(migrations.c.held_host).join(instances, instances.c.uuid == migrations.c.instance_uuid).where(
-        instances.c.uuid.in_(uuids), instances.c.project_id == project_id, migrations.c.held_host.is_not(None))
-    return frozenset(conn.execute(sa.union(placed, moving)).scalars())
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+        return hosts_db.of_servers(conn, spec.project_id, request_fields.hints(spec, self.hint))
 
 
-class SameHostFilter(_Beside):
+class SameHostFilter(_OfNamedServers):
     """Hosts of one of the servers that the hint ``same_host`` names."""
 
     hint = 'same_host'
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if not self.wants(request.spec):
             return hosts.everything
         return hosts.on(request.facts.get(self.name, ()))
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'has|have none of the servers that the hint same_host names'
 
 
-class DifferentHostFilter(_Beside):
+class DifferentHostFilter(_OfNamedServers):
     """Hosts with none of the servers that the hint ``different_host`` names."""
 
     hint = 'different_host'
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         found = request.facts.get(self.name)
         return ~hosts.on(found) if found else hosts.everything
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'has|have one of the servers that the hint different_host names'
 
 
@@ -69,11 +67,11 @@ class SimpleCIDRAffinityFilter(base.Remembered):
 
     rebuild = False
 
-    def key(self, request):
-        near = asked.hint(request, 'build_near_host_ip')
-        return None if near is None else (str(near), str(asked.hint(request, 'cidr') or DEFAULT_CIDR))
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+        near = request_fields.hint(request, 'build_near_host_ip')
+        return None if near is None else (str(near), str(request_fields.hint(request, 'cidr') or DEFAULT_CIDR))
 
-    def judge(self, hosts, request):
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         network = _network(*self.key(request))
         if network is None:
             return np.zeros(len(hosts), dtype=bool)
@@ -85,21 +83,21 @@ class SimpleCIDRAffinityFilter(base.Remembered):
                 & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))
                 & (low & np.uint64(mask & _WORD) == np.uint64(first & _WORD)))
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         near, cidr = self.key(request)
         if _network(near, cidr) is None:
             return f'cannot be near {near}{cidr}, which is no network'
         return f'is|are not in the network {near}{cidr}'
 
 
-def _network(near, cidr):
+def _network(near: str, cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
         return ipaddress.ip_network(near + cidr, strict=False)
     except ValueError:
         return None
 
 
-def _addresses(hosts):
+def _addresses(hosts: host_view.Hosts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The hosts' addresses as arrays: version (0 for none), upper and lower 64 bits."""
     versions = np.zeros(len(hosts), dtype=np.int8)
     high, low = np.zeros(len(hosts), dtype=np.uint64), np.zeros(len(hosts), dtype=np.uint64)

@@ -1,26 +1,35 @@
 """IsolatedHostsFilter: hosts that are kept for some images."""
+from __future__ import annotations
+
+import collections.abc
+import typing
+
 import numpy as np
 
-from nova.scheduler.filters import asked
 from nova.scheduler.filters import base
+from nova.scheduler.filters import request_fields
+
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 
 class IsolatedHostsFilter(base.Remembered):
     """Images of ``isolated_images`` go to hosts of ``isolated_hosts`` only; other images go there, too, unless
     ``restrict_isolated_hosts_to_isolated_images`` says no."""
 
-    def key(self, request):
+    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
         options = self.conf.filter_scheduler
         if not options.isolated_hosts and not options.isolated_images:
             return None
-        isolated = asked.image_id(request) in options.isolated_images
+        isolated = request_fields.image_id(request) in options.isolated_images
         return isolated if isolated or options.restrict_isolated_hosts_to_isolated_images else None
 
-    def judge(self, hosts, request):
+    def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         isolated = hosts.on(self.conf.filter_scheduler.isolated_hosts)
         return isolated if self.key(request) else np.logical_not(isolated)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'is|are not kept for the image, which has hosts of its own' if self.key(request) else (
             'is|are kept for other images')
 

@@ -1,9 +1,19 @@
-"""The filter of NUMA cells. It is always asked, because the claim would refuse what it does."""
+"""The filter of NUMA cells. It is always consulted, because the claim would refuse what it does."""
+from __future__ import annotations
+
 import collections
+import typing
+
+import numpy as np
 
 from nova.scheduler import numa_request
 from nova.scheduler import numa_table
 from nova.scheduler.filters import base
+
+if typing.TYPE_CHECKING:
+    from nova.db.cells import cells as db_cells
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 LOOKED_AT = 20           # removed hosts of which it is found out what they lack
 
@@ -12,25 +22,25 @@ class NUMATopologyFilter(base.Filter):
     """Hosts with NUMA cells that have the CPUs, memory and pages that a server's topology asks for."""
 
     room, rebuild = True, False
-    _topologies = None
+    _topologies: numa_table.Topologies | None = None
 
-    def begin(self, cells):
+    def begin(self, cells: db_cells.Cells) -> None:
         self._topologies = numa_table.Topologies(cells)
 
-    def mask(self, hosts, request):
-        wish = numa_request.of(request)
-        if wish is None:
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        needed = numa_request.of(request)
+        if needed is None:
             return hosts.everything
-        wish.source = self._topologies
-        return wish.mask(hosts)
+        needed.source = self._topologies
+        return needed.mask(hosts)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         found = collections.Counter(self._lack(hosts, request, position) for position in removed[:LOOKED_AT])
         return ' or '.join(text for text, _ in found.most_common(2)).replace('has ', 'has|have ', 1)
 
-    def lacks(self, hosts, request, position):
+    def lacks(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
         return self._lack(hosts, request, position)
 
-    def _lack(self, hosts, request, position):
+    def _lack(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
         """The end of a sentence about a host."""
-        return numa_request.of(request).placed(hosts, int(position)).reason or 'has too little free of NUMA nodes'
+        return numa_request.of(request).fit(hosts, int(position)).reason or 'has too little free of NUMA nodes'

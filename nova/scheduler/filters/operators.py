@@ -3,10 +3,16 @@
 ``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``.
 A value without an operator is compared as text. Something that is not there satisfies nothing.
 """
+import collections.abc
 import functools
 import math
 import operator
 import re
+import typing
+
+Value = typing.Any               # text, a number, a boolean, a list or None
+Comparison = collections.abc.Callable[[typing.Any, typing.Any], bool]
+Matches = collections.abc.Callable[[Value], bool]
 
 NUMERIC = {'=': operator.ge, '==': operator.eq, '!=': operator.ne, '>=': operator.ge, '<=': operator.le}
 TEXT = {'s==': operator.eq, 's!=': operator.ne, 's>=': operator.ge, 's>': operator.gt, 's<=': operator.le,
@@ -16,7 +22,7 @@ OPERATORS = (*NUMERIC, *TEXT, IN, ALL_IN, OR)
 
 
 @functools.lru_cache(maxsize=1024)
-def matcher(requirement):
+def matcher(requirement: str) -> Matches:
     """``matches(value)`` of an extra spec's value; value is text, a number, a boolean, a list or None."""
     first, _, rest = requirement.strip().partition(' ')
     rest = rest.strip()
@@ -33,18 +39,18 @@ def matcher(requirement):
     return functools.partial(_text, operator.eq, requirement.strip())
 
 
-def matches(value, requirement):
+def matches(value: Value, requirement: str) -> bool:
     """Whether a value satisfies an extra spec's value."""
     return matcher(requirement)(value)
 
 
-def comparison(requirement):
+def comparison(requirement: str) -> tuple[Comparison, float | None] | None:
     """(function, number) of a requirement that compares numbers, None of any other one."""
     first, _, rest = requirement.strip().partition(' ')
     return (NUMERIC[first], number(rest)) if first in NUMERIC else None
 
 
-def number(value):
+def number(value: Value) -> float | None:
     """A value as a number, None when it is none."""
     try:
         found = float(value)
@@ -53,39 +59,39 @@ def number(value):
     return found if math.isfinite(found) else None
 
 
-def words(value):
+def words(value: Value) -> list[str]:
     """The elements of a list, or of text that separates them by spaces or commas."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return [str(each) for each in value]
     return [part for part in re.split(r'[\s,]+', str(value)) if part]
 
 
-def _numeric(compare, wanted, value):
+def _numeric(compare: Comparison, required: float | None, value: Value) -> bool:
     found = None if isinstance(value, bool) else number(value)
-    return wanted is not None and found is not None and compare(found, wanted)
+    return required is not None and found is not None and compare(found, required)
 
 
-def _text(compare, wanted, value):
+def _text(compare: Comparison, required: str, value: Value) -> bool:
     if value is None or isinstance(value, (list, dict)):
         return False
     if isinstance(value, bool):
-        return compare(str(value).lower(), wanted.lower())
-    return compare(str(value), wanted)
+        return compare(str(value).lower(), required.lower())
+    return compare(str(value), required)
 
 
-def _within(wanted, value):
-    if value is None or not wanted:
+def _within(part: str, value: Value) -> bool:
+    if value is None or not part:
         return False
     if isinstance(value, (list, tuple, set, frozenset)):
-        return any(wanted in str(each) for each in value)
-    return not isinstance(value, dict) and wanted in str(value)
+        return any(part in str(each) for each in value)
+    return not isinstance(value, dict) and part in str(value)
 
 
-def _all_within(wanted, value):
-    return value is not None and not isinstance(value, dict) and bool(wanted) and set(wanted) <= set(words(value))
+def _all_within(parts: tuple[str, ...], value: Value) -> bool:
+    return value is not None and not isinstance(value, dict) and bool(parts) and set(parts) <= set(words(value))
 
 
-def _one_of(wanted, value):
+def _one_of(options: tuple[str, ...], value: Value) -> bool:
     if isinstance(value, (list, tuple, set, frozenset)):
-        return any(str(each) in wanted for each in value)
-    return any(_text(operator.eq, each, value) for each in wanted)
+        return any(str(each) in options for each in value)
+    return any(_text(operator.eq, each, value) for each in options)

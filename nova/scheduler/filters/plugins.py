@@ -1,19 +1,30 @@
-"""Filters of others, written for one host at a time: ``host_passes(host_state, filter_properties)``.
+"""Filters of operators, written for one host at a time: ``host_passes(host_state, filter_properties)``.
 
 A plugin that fails is a fault of the deployment, not of the request: it is logged, and the host that it failed on
 does not pass, so that nothing is placed where it would not have allowed it.
 """
+from __future__ import annotations
+
+import collections.abc
 import inspect
 import logging
 import types
+import typing
 
 import numpy as np
-import sqlalchemy as sa
 
 from nova import context
-from nova.db.tables.cell import instances
+from nova.db.placement import hosts as hosts_db
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
+
+if typing.TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova import objects
+    from nova.db import engine
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 LOG = logging.getLogger(__name__)
 
@@ -21,19 +32,21 @@ LOG = logging.getLogger(__name__)
 _SPEC = ('spec', 'spec_obj', 'request_spec')
 _LISTS = ('group', 'different_host')
 
+Servers = dict[tuple[str, str], dict[str, bool]]         # {(host, node): {uuid of a server: True}}
+
 
 class BaseHostFilter:
     """Base class of filters that are written for one host at a time.
 
     needs_instances   ``host_state.instances`` is {uuid: True} of the servers on the host; it costs a query of all
                       servers for each request
-    RUN_ON_REBUILD    it is asked, too, when a server is rebuilt from another image on its host
+    RUN_ON_REBUILD    it is consulted, too, when a server is rebuilt from another image on its host
     """
 
     needs_instances = False
     RUN_ON_REBUILD = True
 
-    def host_passes(self, host_state, filter_properties):
+    def host_passes(self, host_state: typing.Any, filter_properties: dict[str, typing.Any]) -> bool:
         """Whether the host may take the server.
 
         :param host_state: see attributes.ATTRIBUTES; besides ``aggregates``, ``metrics``, ``limits`` and ``instances``
@@ -43,34 +56,32 @@ class BaseHostFilter:
 
 
 class PerHost(base.Filter):
-    """A filter written for one host at a time, beside the others; it is asked only about hosts that are left."""
+    """A filter written for one host at a time; it is consulted only about hosts that are left."""
 
     rebuild = True
 
-    def __init__(self, conf, wrapped):
+    def __init__(self, conf: cfg.ConfigOpts, wrapped: typing.Any) -> None:
         super().__init__(conf)
         self._wrapped = wrapped
         self._takes_spec = _takes_spec(wrapped)
         self.rebuild = bool(getattr(wrapped, 'RUN_ON_REBUILD', True))
 
     @property
-    def name(self):
+    def name(self) -> str:
         return type(self._wrapped).__name__
 
-    def wants(self, spec):
+    def wants(self, spec: objects.RequestSpec) -> bool:
         return bool(getattr(self._wrapped, 'needs_instances', False))
 
-    def facts(self, conn, spec):
-        c = instances.c
-        return frozenset(tuple(row) for row in conn.execute(sa.select(c.host, c.node, c.uuid).where(
-            c.host.is_not(None))))
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+        return hosts_db.placed_servers(conn)
 
-    def mask(self, hosts, request):
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         return self.among(hosts, request, np.arange(len(hosts)))
 
-    def among(self, hosts, request, left):
+    def among(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray | None:
         second = request.spec if self._takes_spec else properties(self.conf, request)
-        servers = {}
+        servers: Servers = {}
         for host, node, uuid in request.facts.get(self.name, ()):
             servers.setdefault((host, node), {})[uuid] = True
         states, failed = states_of(hosts, left, servers), 0
@@ -87,7 +98,7 @@ class PerHost(base.Filter):
         return found
 
 
-def _takes_spec(wrapped):
+def _takes_spec(wrapped: typing.Any) -> bool:
     try:
         names = list(inspect.signature(wrapped.host_passes).parameters)
     except (TypeError, ValueError):
@@ -97,10 +108,11 @@ def _takes_spec(wrapped):
     return not isinstance(wrapped, BaseHostFilter) or (len(names) > 1 and names[1] in _SPEC)
 
 
-def states_of(hosts, positions, servers=None):
+def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | None = None
+              ) -> collections.abc.Iterator[types.SimpleNamespace]:
     """One object a host, with the attributes of the per-host interface.
 
-    :param servers: {(host, node): {uuid: True}} where it was asked for
+    :param servers: where the filter needs them
     """
     columns = {name: attribute.read(hosts)[positions].tolist() for name, attribute in attributes.ATTRIBUTES.items()}
     aggregates = hosts.aggregates[positions].tolist()
@@ -112,7 +124,7 @@ def states_of(hosts, positions, servers=None):
             instances=(servers or {}).get((values['host'], values['nodename']), {}))
 
 
-def properties(conf, request):
+def properties(conf: cfg.ConfigOpts, request: pipeline.Request) -> dict[str, typing.Any]:
     """The dictionary ``filter_properties`` of a request."""
     spec = request.spec
     flavor = dict(spec.flavor or {})

@@ -3,16 +3,27 @@
 ``["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 204800]]``: an operation is a list that begins with
 its name; ``$name`` is an attribute of the host (attributes.py), ``$capabilities.live_migration`` something under one.
 """
+from __future__ import annotations
+
+import collections.abc
 import operator
+import typing
 
 import numpy as np
 import orjson
 
-from nova.scheduler.filters import asked
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
+from nova.scheduler.filters import request_fields
+
+if typing.TYPE_CHECKING:
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 MAX_DEPTH, MAX_PARTS = 16, 256
+
+Comparison = collections.abc.Callable[[typing.Any, typing.Any], typing.Any]
+
 _COMPARISONS = {'=': operator.eq, '<': operator.lt, '>': operator.gt, '<=': operator.le, '>=': operator.ge}
 
 
@@ -25,24 +36,24 @@ class JsonFilter(base.Filter):
 
     rebuild = False
 
-    def mask(self, hosts, request):
-        wanted = asked.hint(request, 'query')
-        if not wanted:
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        query = request_fields.hint(request, 'query')
+        if not query:
             return hosts.everything
         try:
-            return evaluate(hosts, parsed(wanted))
+            return evaluate(hosts, parsed(query))
         except Malformed:
             return np.zeros(len(hosts), dtype=bool)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         try:
-            evaluate(hosts, parsed(asked.hint(request, 'query')))
+            evaluate(hosts, parsed(request_fields.hint(request, 'query')))
         except Malformed as error:
             return f'cannot be judged by the hint query: {error}'
         return 'does|do not satisfy the hint query'
 
 
-def parsed(query):
+def parsed(query: typing.Any) -> list:
     """The query as lists.
 
     :raises Malformed:
@@ -65,7 +76,7 @@ def parsed(query):
     return query
 
 
-def evaluate(hosts, query):
+def evaluate(hosts: host_view.Hosts, query: list) -> np.ndarray:
     """The mask of a query.
 
     :raises Malformed: an operation or an attribute that there is not
@@ -88,7 +99,7 @@ def evaluate(hosts, query):
                     f'{", ".join(_COMPARISONS)}')
 
 
-def _mask(hosts, item):
+def _mask(hosts: host_view.Hosts, item: typing.Any) -> np.ndarray:
     if isinstance(item, list) and item:
         return evaluate(hosts, item)
     if isinstance(item, bool):
@@ -96,12 +107,12 @@ def _mask(hosts, item):
     raise Malformed(f'{str(item)[:32]!r} is no condition')
 
 
-def _flat(items):
+def _flat(items: list) -> list:
     """['in', '$x', [1, 2]] means what ['in', '$x', 1, 2] does."""
     return [each for item in items for each in (item if isinstance(item, list) else [item])]
 
 
-def _value(hosts, item):
+def _value(hosts: host_view.Hosts, item: typing.Any) -> typing.Any:
     """An array of an attribute, or the constant."""
     if isinstance(item, (list, dict)):
         raise Malformed('a list or object where a value belongs')
@@ -114,7 +125,7 @@ def _value(hosts, item):
     return attributes.path(hosts, names)
 
 
-def _compared(hosts, compare, left, right):
+def _compared(hosts: host_view.Hosts, compare: Comparison, left: typing.Any, right: typing.Any) -> np.ndarray:
     left, right = _value(hosts, left), _value(hosts, right)
     numeric = all(isinstance(each, (int, float)) or isinstance(each, np.ndarray) and each.dtype != object
                   for each in (left, right))
@@ -127,7 +138,7 @@ def _compared(hosts, compare, left, right):
     return np.array([_holds(compare, *pair) for pair in pairs], dtype=bool)
 
 
-def _holds(compare, left, right):
+def _holds(compare: Comparison, left: typing.Any, right: typing.Any) -> bool:
     """Values of kinds that do not compare do not hold."""
     if left is None or right is None:
         return False

@@ -3,16 +3,27 @@
 The service speaks the OpenAttestation API: ``POST <attestation_api_url>/PollHosts`` with ``{"hosts": [names]}``
 answers ``{"hosts": [{"host_name", "trust_lvl", "vtime"}]}``.
 """
+from __future__ import annotations
+
 import http.client
 import logging
 import ssl
 import threading
 import time
+import typing
 
+import numpy as np
 import orjson
 
-from nova.scheduler.filters import asked
 from nova.scheduler.filters import base
+from nova.scheduler.filters import request_fields
+
+if typing.TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova import objects
+    from nova.scheduler import host_view
+    from nova.scheduler import pipeline
 
 LOG = logging.getLogger(__name__)
 
@@ -30,16 +41,16 @@ class TrustedFilter(base.Filter):
 
     rebuild = False
 
-    def __init__(self, conf):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self._lock = threading.Lock()
-        self._levels = {}                    # {host: (level, monotonic time of the answer)}
+        self._levels: dict[str, tuple[str, float]] = {}     # {host: (level, monotonic time of the answer)}
 
-    def wants(self, spec):
+    def wants(self, spec: objects.RequestSpec) -> bool:
         return KEY in ((spec.flavor or {}).get('extra_specs') or {})
 
-    def outside(self, hosts, spec):
-        """{host: level} of all hosts; those whose level is older than attestation_auth_timeout are asked for."""
+    def outside(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
+        """{host: level} of all hosts; those whose level is older than attestation_auth_timeout are polled."""
         names = set(hosts.host.tolist())
         with self._lock:
             since = time.monotonic() - self.conf.trusted_computing.attestation_auth_timeout
@@ -53,7 +64,7 @@ class TrustedFilter(base.Filter):
                         self._levels[name] = (answered[name], now)
             return {name: self._levels[name][0] for name in names if name in self._levels}
 
-    def _poll(self, names):
+    def _poll(self, names: list[str]) -> dict[str, str]:
         """{host: level}, {} when the service gives no sensible answer."""
         options = self.conf.trusted_computing
         if not options.attestation_server:
@@ -82,18 +93,18 @@ class TrustedFilter(base.Filter):
         finally:
             connection.close()
 
-    def mask(self, hosts, request):
-        wanted = asked.extra_specs(request).get(KEY)
-        if wanted is None:
+    def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+        requested = request_fields.extra_specs(request).get(KEY)
+        if requested is None:
             return hosts.everything
         levels = request.facts.get(self.name) or {}
-        wanted = str(wanted).lower()
-        return hosts.on(name for name, level in levels.items() if level == wanted and level != UNKNOWN)
+        requested = str(requested).lower()
+        return hosts.on(name for name, level in levels.items() if level == requested and level != UNKNOWN)
 
-    def reason(self, hosts, request, removed):
+    def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         if not request.facts.get(self.name):
             return 'could not be attested'
-        return f'is|are not attested as {asked.extra_specs(request).get(KEY)}'
+        return f'is|are not attested as {request_fields.extra_specs(request).get(KEY)}'
 
 
 FILTERS = (TrustedFilter,)

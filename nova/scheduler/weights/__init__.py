@@ -4,28 +4,34 @@
 that has its multiplier, and a function of the hosts. The metadata of aggregates override multipliers by the option's
 name. A subclass of BaseHostWeigher works as well: see plugins.py.
 """
+import collections.abc
 import dataclasses
 import inspect
-import typing
 
 import numpy as np
+from oslo_config import cfg
 
 from nova import exception
+from nova.runtime import entry_points
 from nova.scheduler import aggregate_values
 from nova.scheduler import groups
-from nova.runtime import entry_points
+from nova.scheduler import host_view
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import busy
 from nova.scheduler.weights.plugins import BaseHostWeigher
 from nova.scheduler.weights.plugins import PerHost
 
-__all__ = ('BaseHostWeigher', 'WEIGHERS', 'load', 'of', 'weigh')
+__all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'of', 'weigh')
 
 ALL = 'nova.scheduler.weights.all_weighers'
 ENTRY_POINTS = 'nova.scheduler.weights'
 
+# of the hosts of a view, the larger the better; None: nothing to say
+Values = collections.abc.Callable[[host_view.Hosts], np.ndarray | None]
+Weighed = tuple[float | np.ndarray, np.ndarray | None]           # multiplier, values
 
-def normalised(values):
+
+def normalised(values: np.ndarray) -> np.ndarray:
     """Values between 0 (the smallest) and 1 (the largest); all 0 when they are equal."""
     if not len(values):
         return values
@@ -33,63 +39,63 @@ def normalised(values):
     return np.zeros(len(values)) if high == low else (values - low) / (high - low)
 
 
-def free_ram(hosts):
+def free_ram(hosts: host_view.Hosts) -> np.ndarray:
     return hosts.left('memory_mb')
 
 
-def free_cpus(hosts):
+def free_cpus(hosts: host_view.Hosts) -> np.ndarray:
     return hosts.left('vcpus')
 
 
-def free_disk(hosts):
+def free_disk(hosts: host_view.Hosts) -> np.ndarray:
     return hosts.left('local_gb')
 
 
-def busy_servers(hosts):
+def busy_servers(hosts: host_view.Hosts) -> np.ndarray | None:
     return hosts.io_ops if hosts.io_ops.any() else None
 
 
-def failed_builds(hosts):
+def failed_builds(hosts: host_view.Hosts) -> np.ndarray | None:
     return -hosts.failed_builds if hosts.failed_builds.any() else None
 
 
-def hypervisor_version(hosts):
+def hypervisor_version(hosts: host_view.Hosts) -> np.ndarray | None:
     array = attributes.ATTRIBUTES['hypervisor_version'].read(hosts)
     differ = hosts.once('hypervisor_versions_differ', lambda: bool(len(array)) and bool((array != array[0]).any()))
     return array if differ else None
 
 
-def metrics(conf):
+def metrics(conf: cfg.ConfigOpts) -> Values:
     """The weigher of what monitors measure, as the options say."""
     setting, unavailable = busy.weight_setting(conf), conf.metrics.weight_of_unavailable
 
-    def weight(measured):
+    def weight(measured: dict[str, float] | None) -> float:
         if not measured or any(name not in measured for name, _ in setting):
             return unavailable
         return sum(measured[name] * ratio for name, ratio in setting)
     return lambda hosts: np.array([weight(each) for each in hosts.metrics], dtype=float) if setting else None
 
 
-def companions(hosts):
-    """Members of the server's group, where its policy wishes them together."""
-    return hosts.members if _wishes(hosts, groups.SOFT_AFFINITY) else None
+def companions(hosts: host_view.Hosts) -> np.ndarray | None:
+    """Members of the server's group, where its policy wants them on one host."""
+    return hosts.members if _has_policy(hosts, groups.SOFT_AFFINITY) else None
 
 
-def strangers(hosts):
-    """The fewer members of the server's group the better, where its policy wishes them apart."""
-    return -hosts.members if _wishes(hosts, groups.SOFT_ANTI_AFFINITY) else None
+def strangers(hosts: host_view.Hosts) -> np.ndarray | None:
+    """The fewer members of the server's group the better, where its policy wants them apart."""
+    return -hosts.members if _has_policy(hosts, groups.SOFT_ANTI_AFFINITY) else None
 
 
-def pci_devices(hosts):
-    """The fewer free PCI devices the better: those hosts that have many are kept for who asks for many.
+def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:
+    """The fewer free PCI devices the better: hosts that have many are kept for requests for many.
 
-    Who asks for some has hosts to choose from that have as many, others can do without any.
+    A request for some has hosts to choose from that have as many, others can do without any.
     """
     counts = hosts.pci.counts
     return None if counts is None else -counts
 
 
-def _wishes(hosts, policy):
+def _has_policy(hosts: host_view.Hosts, policy: str) -> bool:
     return hosts.group is not None and policy in hosts.group.policies
 
 
@@ -102,10 +108,10 @@ class Weigher:
 
     name: str
     key: str
-    values: typing.Callable
+    values: Values
     multiplier: float
 
-    def weigh(self, hosts, positions):
+    def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> Weighed:
         """(multiplier, values) at the positions, values None when there is nothing to say."""
         multiplier = aggregate_values.overridden(hosts, self.key, self.multiplier, least=-np.inf)
         if isinstance(multiplier, np.ndarray):
@@ -115,6 +121,8 @@ class Weigher:
         values = self.values(hosts)
         return multiplier, values if values is None or len(positions) == len(values) else values[positions]
 
+
+AnyWeigher = Weigher | PerHost
 
 # name, option of the multiplier, ``values`` of Weigher
 WEIGHERS = (
@@ -131,18 +139,19 @@ WEIGHERS = (
 METRICS = 'MetricsWeigher'           # its multiplier and what it weighs are options of a group of its own
 
 
-def _builtin(conf):
+def _builtin(conf: cfg.ConfigOpts) -> dict[str, Weigher]:
     found = [Weigher(name, option, values, conf.filter_scheduler[option]) for name, option, values in WEIGHERS]
     found.append(Weigher(METRICS, 'metrics_weight_multiplier', metrics(conf), conf.metrics.weight_multiplier))
     return {each.name: each for each in found}
 
 
-def load(conf):
+def load(conf: cfg.ConfigOpts) -> tuple[AnyWeigher, ...]:
     """The weighers that ``weight_classes`` names.
 
     :raises InvalidOption: there is no such weigher; the text names those that there are
     """
-    builtin, found = _builtin(conf), {}
+    builtin = _builtin(conf)
+    found: dict[str, AnyWeigher] = {}
     for name in conf.filter_scheduler.weight_classes:
         if name == ALL:
             found |= builtin
@@ -159,13 +168,13 @@ def load(conf):
     return tuple(found.values())
 
 
-def of(multipliers):
+def of(multipliers: dict[str, float]) -> tuple[Weigher, ...]:
     """Weighers with these multipliers, {option: number}; the others do not count."""
     return tuple(Weigher(name, option, values, multipliers[option]) for name, option, values in WEIGHERS
                  if option in multipliers)
 
 
-def weigh(hosts, positions, weighers):
+def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
     """The weight of each host at ``positions``."""
     total = np.zeros(len(positions))
     for each in weighers:
@@ -175,7 +184,7 @@ def weigh(hosts, positions, weighers):
     return total
 
 
-def score(hosts, positions, weighers):
+def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
     """What ranks the hosts at ``positions`` as their weights do; but for a number that all have in common."""
     total = None
     for each in weighers:
@@ -190,7 +199,7 @@ def score(hosts, positions, weighers):
     return np.zeros(len(positions)) if total is None else total
 
 
-def scaled(multiplier, values, low, high):
+def scaled(multiplier: float | np.ndarray, values: np.ndarray, low: float, high: float) -> np.ndarray:
     """What a weigher adds to the score where its values go from ``low`` to ``high``, which differ."""
     if isinstance(multiplier, np.ndarray):
         return multiplier * ((values - low) / (high - low))

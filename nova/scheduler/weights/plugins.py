@@ -1,4 +1,4 @@
-"""Weighers of others, written for one host at a time.
+"""Weighers of operators, written for one host at a time.
 
 A plugin that fails is a fault of the deployment, not of the request: it is logged, and counts for nothing in that
 decision.
@@ -6,9 +6,12 @@ decision.
 import dataclasses
 import inspect
 import logging
+import typing
 
 import numpy as np
+from oslo_config import cfg
 
+from nova.scheduler import host_view
 from nova.scheduler.filters import plugins
 
 LOG = logging.getLogger(__name__)
@@ -18,7 +21,7 @@ LOG = logging.getLogger(__name__)
 class WeighedHost:
     """A host that is weighed: ``obj`` is its host_state, ``weight`` what it weighs so far."""
 
-    obj: object
+    obj: typing.Any
     weight: float = 0.0
 
 
@@ -28,11 +31,11 @@ class BaseHostWeigher:
     A subclass has ``weight_object``, or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` do as well.
     """
 
-    def weight_multiplier(self):
+    def weight_multiplier(self) -> float:
         """What the normalized weights are multiplied by; it may take the host_state of the host."""
         return 1.0
 
-    def weight_object(self, host_state, weight_properties):
+    def weight_object(self, host_state: typing.Any, weight_properties: dict[str, typing.Any]) -> float:
         """The weight of one host, a number: the larger the better.
 
         :param host_state: see filters.attributes
@@ -40,7 +43,8 @@ class BaseHostWeigher:
         """
         raise NotImplementedError
 
-    def weight_objects(self, weighed_obj_list, weight_properties):
+    def weight_objects(self, weighed_obj_list: list[WeighedHost], weight_properties: dict[str, typing.Any]
+                       ) -> list[float]:
         """The weights of all hosts, a list of numbers.
 
         :param weighed_obj_list: [WeighedHost]
@@ -50,18 +54,18 @@ class BaseHostWeigher:
 
 
 class PerHost:
-    """A weigher written for one host at a time, beside the others."""
+    """A weigher written for one host at a time."""
 
-    multiplier = 1.0         # for who asks whether it counts; see ``weigh``
+    multiplier = 1.0         # what a dry run reports; see ``weigh``
 
-    def __init__(self, conf, wrapped):
+    def __init__(self, conf: cfg.ConfigOpts, wrapped: typing.Any) -> None:
         self._conf, self._wrapped = conf, wrapped
 
     @property
-    def name(self):
+    def name(self) -> str:
         return type(self._wrapped).__name__
 
-    def weigh(self, hosts, positions):
+    def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
         """(multiplier, values) at the positions, values None when it failed."""
         states = list(plugins.states_of(hosts, positions))
         try:
@@ -75,13 +79,13 @@ class PerHost:
             return 0.0, None
         return multiplier, values
 
-    def _values(self, states, properties):
+    def _values(self, states: list[typing.Any], properties: dict[str, typing.Any]) -> list[float]:
         weighed = [WeighedHost(state) for state in states]
         if hasattr(self._wrapped, 'weigh_objects'):
             return list(self._wrapped.weigh_objects(weighed, properties))
         return list(self._wrapped.weight_objects(weighed, properties))
 
-    def _multiplier(self, states):
+    def _multiplier(self, states: list[typing.Any]) -> float | np.ndarray:
         method = self._wrapped.weight_multiplier
         if not callable(method):
             return float(method)

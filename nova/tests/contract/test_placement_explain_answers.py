@@ -47,6 +47,6 @@ def test_fields_without_a_host(api, version):
 
 def test_fields_of_a_server_that_exists(api):
     server, spec = api.create()
-    api.scheduler.select_destinations(api.owner, spec, [server])
+    api.scheduler.methods.select_destinations(api.owner, spec, [server])
     answer = api.admin().post(explain.PATH, {'server_id': server, 'seed': str(uuid.uuid4())})
     assert answer.status == 200 and facts.differences(OPERATION, 1, answer.json) == []

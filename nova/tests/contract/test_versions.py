@@ -85,6 +85,8 @@ def test_an_argument_that_came_later_has_a_default(topic):
     manager = test_interfaces.manager_of(topic)
     interface = __import__(f'nova.{topic}.interface', fromlist=['INTERFACE']).INTERFACE
     for method in interface.methods.values():
+        if not hasattr(manager, method.name):
+            continue                     # a table of methods, which checks this itself
         parameters = inspect.signature(getattr(manager, method.name)).parameters
         for row in method.newer:
             assert row.name in method.arguments

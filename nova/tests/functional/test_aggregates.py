@@ -230,9 +230,9 @@ def test_the_schedulers_follow(cloud):
 
 def test_a_scheduler_that_is_behind_puts_nothing_into_another_zone(cloud):
     """The claim looks at the zone itself: a table from before the change counts for nothing."""
-    old = cloud.scheduler._hosts(whole=True)
-    cloud.scheduler._hosts = lambda whole=False: old if not whole else type(cloud.scheduler)._hosts(
-        cloud.scheduler, whole=True)
+    table = cloud.scheduler.table
+    look, old = table.hosts, table.hosts(whole=True)
+    table.hosts = lambda whole=False, **_: look(whole=True) if whole else old
     for host in ('host1', 'host2', 'host3'):
         put(cloud, host, 'west')
     uuid, = cloud.create(availability_zone='nova')
@@ -295,7 +295,7 @@ def test_what_a_crash_left_is_mended(cloud):
 
 def listed(cloud, host):
     """The aggregates that a scheduler sees of a host, without its uuid."""
-    rows = cloud.scheduler._hosts().rows
+    rows = cloud.scheduler.table.hosts().rows
     found, = [row['aggregates'] for row in rows if row['host'] == host]
     return [{name: value for name, value in each.items() if name != 'uuid'} for each in found]
 

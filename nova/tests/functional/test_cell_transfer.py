@@ -20,6 +20,7 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables.cell_moves import cell_moves
 from nova.scheduler import batch
+from nova.scheduler import decision
 from nova.scheduler import hosts
 from nova.tests import many_cells
 from nova.tests import races
@@ -43,7 +44,7 @@ def at_once(monkeypatch):
 
 def place(deployment, uuids, **process):
     scheduler = deployment.process(**process).scheduler()
-    return scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids)
+    return scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids)
 
 
 def recover(deployment):
@@ -121,7 +122,7 @@ def test_who_finds_no_host_stays(deployment):
     spec = deployment.spec_of(uuids[0])
     spec.availability_zone = 'nowhere'
     with pytest.raises(exception.NoValidHost):
-        deployment.process().scheduler().select_destinations(deployment.ctx, spec, uuids)
+        deployment.process().scheduler().methods.select_destinations(deployment.ctx, spec, uuids)
     assert set(deployment.check().values()) == {'cell0'} and deployment.cells_of(uuids[0]) == before
 
 
@@ -148,7 +149,7 @@ def test_a_disabled_cell_gets_none_and_a_cell_that_is_away_is_left_out(deploymen
     scheduler = process.scheduler()
     uuids = deployment.create(6)
     process.by_name['cell1']._db = many_cells.Mortal('sqlite:////nowhere/cell1.sqlite', process.life)   # from now on
-    assert all(scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids))
+    assert all(scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids))
     there = deployment.check()
     assert {there[uuid] for uuid in uuids} == {'cell2'}
 
@@ -167,7 +168,7 @@ def test_a_cell_that_hangs_holds_up_no_request_with_wishes(tmp_path):
         spec = deployment.spec_of(uuid)
         spec = objects.RequestSpec(**{**spec.as_dict(), **wishes})
         try:
-            scheduler.select_destinations(deployment.ctx, spec, [uuid])
+            scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])
         except exception.NoValidHost:
             assert 'flavor' in wishes                # no host here tells of its topology
     assert time.monotonic() - begin < 20
@@ -187,7 +188,7 @@ def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
     def placed():
         uuid, = deployment.create()
         begin = time.monotonic()
-        scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
+        scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
         took.append(time.monotonic() - begin)
         return deployment.resolve(uuid)
     placed()
@@ -200,7 +201,7 @@ def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
     assert took[1] < 4 and max(took[2:]) < 1, took
     released.set()
     hangs.rest(0)
-    scheduler._table.follow()
+    scheduler.table.synchronize()
     assert 'cell2' in {placed() for _ in range(6)}
     deployment.close()
 
@@ -211,17 +212,17 @@ def test_requests_that_wait_are_placed_together(deployment):
     with deployment.dbs['cell2'].writer() as conn:
         conn.execute(sa.update(tables_cell.compute_nodes).values(memory_mb=512 * 2))
     scheduler = deployment.process().scheduler()
-    items = [batch.Waiting(scheduler._request(deployment.spec_of(uuids[0])), uuids)
+    items = [batch.Waiting(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
              for uuids in (deployment.create(1 + number % 2) for number in range(8))]
-    gone = items[3].uuids[0]
+    gone = items[3].demand.uuids[0]
     delete(deployment, gone)
-    scheduler.place_many(items)
+    scheduler.batches.place_batch(items)
     there = deployment.check()
     for item in items:
-        for uuid, chosen in zip(item.uuids, item.placed or [[] for _ in item.uuids]):
+        for uuid, chosen in zip(item.demand.uuids, item.placed or [[] for _ in item.demand.uuids]):
             assert (there[uuid], deployment.cells_of(uuid)[there[uuid]]['host']) == (
                 (chosen[0].host[:5], chosen[0].host) if chosen else ('cell0', None))
-    assert sum(len(item.uuids) for item in items if item.placed) >= 4 and there[gone] == 'cell0'
+    assert sum(len(item.demand.uuids) for item in items if item.placed) >= 4 and there[gone] == 'cell0'
 
 
 @pytest.mark.parametrize('count, most', [(1, 40), (20, 100)])
@@ -233,7 +234,7 @@ def test_the_way_takes_as_many_statements_for_many(deployment, count, most):
     spec = deployment.spec_of(uuids[0])
     for db in (process.api_db, *(cell.db for cell in process.cells.all())):
         sa.event.listen(db.engine, 'before_cursor_execute', lambda *args: seen.append(args[2]))
-    scheduler.select_destinations(deployment.ctx, spec, uuids)
+    scheduler.methods.select_destinations(deployment.ctx, spec, uuids)
     print(f'{len(seen)} statements for {count} servers')
     assert len(seen) <= most
     deployment.check()
@@ -244,12 +245,12 @@ def test_explanations_know_the_cell_of_a_server(deployment):
     place(deployment, [uuid])
     name = deployment.check()[uuid]
     scheduler, spec = deployment.process().scheduler(), deployment.spec_of(uuid)
-    told = scheduler.explain(deployment.ctx, spec, [uuid], uuid, 10, 0)
+    told = scheduler.methods.explain(deployment.ctx, spec, [uuid], uuid, 10, 0)
     assert {each['host'] for each in told['ranking']} == {f'{name}-host0', f'{name}-host1'}
     assert next(each for each in told['filters'] if each['removed'])['reason'] == 'are in another cell'
     with deployment.api_db.writer() as conn:
         conn.execute(sa.update(tables_api.cells).where(tables_api.cells.c.name == name).values(disabled=True))
-    told = deployment.process().scheduler().explain(deployment.ctx, spec, [uuid], None, 10, 0)
+    told = deployment.process().scheduler().methods.explain(deployment.ctx, spec, [uuid], None, 10, 0)
     assert next(each for each in told['filters'] if each['removed'])['reason'] == 'are in a disabled cell'
     assert len(told['ranking']) == 2 and not {each['host'][:5] for each in told['ranking']} & {name}
 
@@ -263,9 +264,9 @@ def test_its_own_cell_away(deployment):
     spec, own = deployment.spec_of(uuids[0]), process.cells.default.db
     process.cells._db = process.cells.default._db = wrong
     with pytest.raises((exception.ServiceUnavailable, *db_cells.UNREACHABLE)):
-        scheduler.select_destinations(deployment.ctx, spec, uuids)
+        scheduler.methods.select_destinations(deployment.ctx, spec, uuids)
     process.cells._db = process.cells.default._db = own
-    assert all(scheduler.select_destinations(deployment.ctx, spec, uuids))
+    assert all(scheduler.methods.select_destinations(deployment.ctx, spec, uuids))
     deployment.check()
     wrong.dispose()
 
@@ -289,7 +290,7 @@ def broken_off_everywhere(deployment, change, ways=range(1, 40)):
         spec = deployment.spec_of(uuid)
         life.number, life.most = 0, steps
         try:
-            scheduler.select_destinations(deployment.ctx, spec, [uuid])
+            scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])
             finished = True
         except many_cells.Killed:
             finished = False
@@ -321,7 +322,7 @@ def test_what_is_written_at_any_step_is_carried(deployment, change):
         scheduler = deployment.process(life=life).scheduler()
         spec = deployment.spec_of(uuid)
         life.number, life.step = 0, lambda step, uuid=uuid: step == number and change(deployment, uuid)
-        chosen, = scheduler.select_destinations(deployment.ctx, spec, [uuid])
+        chosen, = scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])
         life.step = None
         there = deployment.check()
         row = deployment.cells_of(uuid)[there[uuid]]
@@ -343,7 +344,7 @@ class Unheard:
         self._scheduler = scheduler
 
     def select_destinations(self, ctx, **arguments):
-        self._scheduler.select_destinations(ctx, **arguments)
+        self._scheduler.methods.select_destinations(ctx, **arguments)
         raise exception.ServiceUnavailable(service='scheduler')
 
 
@@ -371,7 +372,7 @@ def test_a_reconciler_settles_and_builds(deployment, steps):
     spec = deployment.spec_of(uuid)
     life.number, life.most = 0, steps
     with pytest.raises(many_cells.Killed):
-        scheduler.select_destinations(deployment.ctx, spec, [uuid])
+        scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])
     deployment.dbs['cell0'].run(instance_actions.hasten, many_cells.server_rows.START)
     assert deployment.process('cell0').conductor().reconciler.reconcile() == 1
     new = deployment.check()[uuid]
@@ -388,7 +389,7 @@ def test_a_late_write_in_the_old_cell_is_carried_and_a_newer_one_stays(deploymen
     scheduler = deployment.process(life=life).scheduler()
     life.number, life.step = 0, lambda step: _die_when(deployment, uuid, life)
     with pytest.raises(many_cells.Killed):
-        scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
+        scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
     new = deployment.resolve(uuid)
     assert new != 'cell0' and set(deployment.cells_of(uuid)) == {'cell0', new}
     deployment.dbs['cell0'].run(instances.update, uuid, {
@@ -414,7 +415,7 @@ def left_with_a_copy(deployment):
         scheduler = deployment.process(life=life).scheduler()
         life.number, life.most = 0, steps
         with pytest.raises(many_cells.Killed):
-            scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
+            scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])
         life.most = None
         if len(deployment.cells_of(uuid)) == 2:
             return uuid
@@ -464,7 +465,7 @@ def test_a_slow_attempt_that_was_given_up_changes_nothing(deployment, at_once):
                 recover(deployment)
                 answers.extend(place(deployment, [uuid]))
         life.number, life.step = 0, step
-        answers.extend(scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid]))
+        answers.extend(scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid]))
         life.step = None
         recover(deployment)
         there = deployment.check()
@@ -484,7 +485,7 @@ def placed_and_deleted_at_once(deployment):
     schedulers = [deployment.process().scheduler() for _ in range(2)]
 
     def placing(scheduler, uuid):
-        return lambda: scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])[0]
+        return lambda: scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])[0]
     first, second = ([placing(scheduler, uuid) for uuid in uuids] for scheduler in schedulers)
     deletes = [lambda uuid=uuid: delete(deployment, uuid) for uuid in uuids[::2]]
     found = races.at_once(*first, *second, *deletes)
@@ -516,7 +517,8 @@ def test_groups_hold_across_cells(deployment, policy):
     def placing(scheduler, uuid):
         def select():
             try:
-                return scheduler.select_destinations(deployment.ctx, deployment.spec_of(uuid), [uuid])[0][0].host
+                spec = deployment.spec_of(uuid)
+                return scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])[0][0].host
             except exception.NoValidHost:
                 return None
         return select

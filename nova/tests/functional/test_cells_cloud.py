@@ -140,7 +140,7 @@ def test_what_finds_no_host_stays_in_cell0(running, image):
     for host in ('one1', 'one2', 'two1', 'two2'):
         answer = running.admin().put('/os-services/disable', {'host': host, 'binary': 'nova-compute'})
         assert answer.status_code == 200, answer.text
-    running.scheduler._table.follow()
+    running.scheduler.table.synchronize()
     uuid = user.boot(image)['id']
     server = user.wait_for(uuid, 'ERROR')
     assert 'No valid host was found' in server['fault']['message']

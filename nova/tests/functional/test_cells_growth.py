@@ -194,7 +194,7 @@ def test_a_cloud_grows_from_one_cell_to_three(old, growing):
         growing.add_a_cell('cell2', 'two1', 'two2')
         boot(above)
         refresh(growing.top, conductor.manager.services.cells)
-        growing.scheduler.manager._table.follow()
+        growing.scheduler.manager.table.synchronize()
         made = boot(above, 4)
         # an API that has not noticed the third cell finds what is in it all the same
         assert len(old.cells._known) == 2 and {

@@ -18,6 +18,7 @@ from nova.db.services import services
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.scheduler import batch
+from nova.scheduler import decision
 from nova.scheduler import filters
 from nova.scheduler import hosts as host_table
 from nova.scheduler import manager as scheduler_manager
@@ -43,14 +44,14 @@ def spec_of(cloud, uuid, **values):
 def waiting(cloud, count=1, scheduler=None, **values):
     uuids = cloud.insert(count, flavor=values.pop('flavor', None))
     scheduler = scheduler or cloud.scheduler
-    return batch.Waiting(scheduler._request(spec_of(cloud, uuids[0], **values)), uuids)
+    return batch.Waiting(decision.Demand(scheduler.requests.of_new(spec_of(cloud, uuids[0], **values)), uuids))
 
 
 def agree(cloud, items):
     """The servers' rows, the nodes' usage and what the scheduler answers say the same."""
     assert cloud.conductor.claim_check.audit() == []
     for item in items:
-        for uuid, selections in zip(item.uuids, item.placed):
+        for uuid, selections in zip(item.demand.uuids, item.placed):
             row = cloud.row(uuid)
             assert (row['host'], row['node'], row['availability_zone']) == (
                 selections[0].host, selections[0].node, 'nova')
@@ -58,32 +59,36 @@ def agree(cloud, items):
 
 def test_a_batch_fills_what_there_is_and_the_rest_is_left_to_itself(cloud):
     items = [waiting(cloud) for _ in range(30)]
-    cloud.scheduler.place_many(items)
+    cloud.scheduler.batches.place_batch(items)
     placed = [item for item in items if item.placed]
     assert len(placed) == 24 and not any(item.error for item in items)          # 8 by memory on each host
     agree(cloud, placed)
     assert {cloud.node(host)['running_vms'] for host in HOSTS} == {8}
     # the table knows without a look what was claimed
-    assert list(cloud.scheduler._table._view.used['memory_mb']) == [4096] * 3
+    assert list(cloud.scheduler.table.hosts(fresh_s=3600).used['memory_mb']) == [4096] * 3
 
 
 def test_servers_of_one_request_are_placed_all_or_none(cloud):
     items = [waiting(cloud, 10), waiting(cloud, 10), waiting(cloud, 10), waiting(cloud, 4)]
-    cloud.scheduler.place_many(items)
+    cloud.scheduler.batches.place_batch(items)
     assert [item.placed and len(item.placed) for item in items] == [10, 10, None, 4]
     agree(cloud, [items[0], items[1], items[3]])
 
 
-def test_bad_requests_do_not_fail_the_others(cloud, monkeypatch):
-    class Bad(filters.Filter):
-        def mask(self, hosts, request):
-            if request.spec.user_id == 'bad':
-                raise RuntimeError('a filter of somebody else\'s')
-            return hosts.everything
-    cloud.scheduler._filters.append(Bad(cloud.conf))
+class Bad(filters.Filter):
+    def mask(self, hosts, request):
+        if request.spec.user_id == 'bad':
+            raise RuntimeError('a filter of an operator')
+        return hosts.everything
+
+
+def test_bad_requests_do_not_fail_the_others(cloud):
+    options = cloud.conf.filter_scheduler
+    cloud.conf.set_override('enabled_filters', [*options.enabled_filters, f'{__name__}.Bad'], 'filter_scheduler')
+    cloud.restart_scheduler()
     items = [waiting(cloud), waiting(cloud, user_id='bad'), waiting(cloud, flavor={'memory_mb': 10 ** 6}),
              waiting(cloud, availability_zone='nowhere'), waiting(cloud)]
-    cloud.scheduler.place_many(items)
+    cloud.scheduler.batches.place_batch(items)
     assert [bool(item.placed) for item in items] == [True, False, False, False, True]
     assert [type(item.error) for item in items] == [type(None), RuntimeError] + [type(None)] * 3
     agree(cloud, [items[0], items[4]])
@@ -95,30 +100,31 @@ def test_a_server_that_was_deleted_takes_nothing_and_stops_nobody(cloud):
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuids[1])
                      .values(task_state='deleting'))
-    items = [batch.Waiting(cloud.scheduler._request(spec), [uuid]) for spec, uuid in zip(specs, uuids)]
-    cloud.scheduler.place_many(items)
+    items = [batch.Waiting(decision.Demand(cloud.scheduler.requests.of_new(spec), [uuid]))
+             for spec, uuid in zip(specs, uuids)]
+    cloud.scheduler.batches.place_batch(items)
     assert [item.placed for item in items] == [None] * 4 and cloud.conductor.claim_check.audit() == []
-    found = [cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]) for spec, uuid in zip(specs, uuids)]
+    found = [cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid]) for spec, uuid in zip(specs, uuids)]
     assert [bool(selections) for selections, in found] == [True, False, True, True]
     assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 3 and cloud.conductor.claim_check.audit() == []
 
 
 def test_a_message_that_came_twice_places_once(cloud):
     first = waiting(cloud)
-    again = batch.Waiting(first.request, first.uuids)
-    cloud.scheduler.place_many([first, again])
+    again = batch.Waiting(first.demand)
+    cloud.scheduler.batches.place_batch([first, again])
     assert first.placed and again.placed is None
     assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 1 and cloud.conductor.claim_check.audit() == []
 
 
-def test_a_zone_that_has_changed_counts(cloud):
+def test_a_zone_that_has_changed_counts(cloud, monkeypatch):
     """The table is behind: its zone is not claimed."""
     items = [waiting(cloud, availability_zone='nova') for _ in range(2)]
-    cloud.scheduler._table.hosts()
-    cloud.scheduler._table.hosts = lambda **_: cloud.scheduler._table._view
+    cloud.scheduler.table.hosts()
+    monkeypatch.setattr(batch, 'FRESH_S', 3600)
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(availability_zone='east'))
-    cloud.scheduler.place_many(items)
+    cloud.scheduler.batches.place_batch(items)
     assert [item.placed for item in items] == [None, None] and cloud.conductor.claim_check.audit() == []
     assert sum(cloud.node(host)['running_vms'] for host in HOSTS) == 0
 
@@ -133,7 +139,7 @@ def test_three_schedulers_with_many_callers_fill_the_hosts_exactly(cloud):
         barrier.wait()
         for uuid in uuids[number * 2:number * 2 + 2]:
             try:
-                (selection,), = schedulers[number % 3].select_destinations(cloud.ctx, spec, [uuid])
+                (selection,), = schedulers[number % 3].methods.select_destinations(cloud.ctx, spec, [uuid])
                 result[selection.host] += 1
             except exception.NoValidHost:
                 result['none'] += 1
@@ -219,7 +225,7 @@ def test_heartbeats_reach_the_view_without_making_it_anew(cloud):
     known = before.values('host')
     cloud.heartbeat('host2')
     table._heard = float('-inf')
-    table.follow()
+    table.synchronize()
     after = table.hosts()
     moved = [host for host, one, other in zip(after.host, before.seen, after.seen) if one != other]
     assert moved == ['host2'] and after.values('host') is known
@@ -237,9 +243,10 @@ def test_what_is_known_of_a_claim_does_not_hide_what_came_after_it(cloud):
         conn.execute(sa.update(nodes).where(nodes.c.id == node).values(newer))
     time.sleep(0.01)
     assert table.hosts().used['memory_mb'][position] == 1024
-    table.note(cloud.cells.default, {node: older})
+    table.note_usage(cloud.cells.default, {node: older})
     assert table.hosts().used['memory_mb'][position] == 1024
-    table.note(cloud.cells.default, {node: {**newer, 'used_changed': newer['used_changed'] + 1, 'running_vms': 3}})
+    newest = {**newer, 'used_changed': newer['used_changed'] + 1, 'running_vms': 3}
+    table.note_usage(cloud.cells.default, {node: newest})
     assert table.hosts().running_vms[position] == 3
 
 
@@ -275,36 +282,36 @@ def other_cell(cloud, tmp_path):
 
 
 def test_the_table_follows_all_cells(cloud, other_cell):
-    table = cloud.scheduler._table
-    table.follow()
+    table = cloud.scheduler.table
+    table.synchronize()
     assert sorted(table.hosts().host) == [*HOSTS, *('other-' + host for host in HOSTS)]
     with cloud.cells.get(other_cell).db.writer() as conn:
         conn.execute(sa.update(tables_cell.compute_nodes).values(running_vms=5, used_changed=int(time.time() * 1e6)))
-    table.follow()
+    table.synchronize()
     assert sorted(table.hosts().running_vms) == [0, 0, 0, 5, 5, 5]
-    placed = [cloud.scheduler.select_destinations(cloud.ctx, spec_of(cloud, uuid), [uuid])[0][0]
+    placed = [cloud.scheduler.methods.select_destinations(cloud.ctx, spec_of(cloud, uuid), [uuid])[0][0]
               for uuid in cloud.insert(48)]
     assert collections.Counter(each.cell_uuid for each in placed) == {cloud.cells.default.uuid: 24, other_cell: 24}
     with pytest.raises(exception.NoValidHost) as caught:
         uuid, = cloud.insert()
-        cloud.scheduler.select_destinations(cloud.ctx, spec_of(cloud, uuid), [uuid])
+        cloud.scheduler.methods.select_destinations(cloud.ctx, spec_of(cloud, uuid), [uuid])
     assert '6 hosts: 6 have too little free memory' in caught.value.message
 
 
 def test_a_cell_that_is_away_is_left_out(cloud, other_cell):
-    table = cloud.scheduler._table
-    table.follow()
+    table = cloud.scheduler.table
+    table.synchronize()
     cloud.cells.get(other_cell)._db = engine.Database('sqlite:////nowhere/other.sqlite')
-    table.follow()
+    table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)
 
 
 def test_the_default_cell_is_followed_when_a_claim_there_has_failed(cloud):
     """It was taken for one of the others that are left alone for a while."""
-    table = cloud.scheduler._table
-    table.follow()
+    table = cloud.scheduler.table
+    table.synchronize()
     table.leave_out(cloud.cells.default)
-    table.follow()
+    table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)
 
 
@@ -320,8 +327,8 @@ def at_next(database, text, function):
 
 def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, other_cell, monkeypatch):
     monkeypatch.setattr(host_table, 'ELSEWHERE_S', 3600)
-    table, cell = cloud.scheduler._table, cloud.cells.get(other_cell)
-    table.follow()
+    table, cell = cloud.scheduler.table, cloud.cells.get(other_cell)
+    table.synchronize()
     table.touched(cell)
 
     def claim():
@@ -336,11 +343,11 @@ def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, oth
 
 
 def test_a_cell_that_is_left_out_while_it_is_followed_stays_so(cloud, other_cell):
-    table, cell = cloud.scheduler._table, cloud.cells.get(other_cell)
-    table.follow()
+    table, cell = cloud.scheduler.table, cloud.cells.get(other_cell)
+    table.synchronize()
     with cell.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(last_seen_at=utils.utcnow()))
     table._heard = float('-inf')
     at_next(cell.db, 'last_seen_at', lambda: table.leave_out(cell))
-    table.follow()
+    table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)

@@ -520,7 +520,7 @@ def test_a_conductor_dies_between_the_claim_and_the_source(cloud):
     uuid = boot(cloud)
     number = begin(cloud, uuid)
     spec = cloud.conductor.methods.get_request_spec(None, uuid)
-    assert cloud.scheduler.select_move(cloud.ctx, spec, number, ['host1'], 'host3', False)
+    assert cloud.scheduler.methods.select_move(cloud.ctx, spec, number, ['host1'], 'host3', False)
     assert cloud.node('host3')['running_vms'] == 1
     cloud.pass_time()
     cloud.conductor.reconciler.reconcile()

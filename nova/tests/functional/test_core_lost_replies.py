@@ -191,12 +191,12 @@ def test_a_choice_that_nobody_was_told(cloud):
     for filled in (False, True):
         uuid, = cloud.insert()
         spec = cloud.conductor.methods.get_request_spec(None, uuid)
-        (first,), = cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
+        (first,), = cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid])
         if filled:
             for host in moves.HOSTS:
                 cloud.force_down(host)
-            cloud.scheduler._hosts(whole=True)
-        (again,), = cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
+            cloud.scheduler.table.hosts(whole=True)
+        (again,), = cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid])
         assert (first.host, first.node) == (again.host, again.node)
         for host in moves.HOSTS:
             cloud.force_down(host, down=False)

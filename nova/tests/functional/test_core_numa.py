@@ -391,7 +391,7 @@ def test_servers_come_and_go(any_cloud):
     def come(uuid):
         def select():
             with contextlib.suppress(exception.NoValidHost):
-                cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid])
+                cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid])
         return select
 
     def audit():
@@ -417,11 +417,11 @@ def test_nothing_is_asked_of_the_topologies_without_a_wish(cloud):
 def test_the_table_of_topologies_follows(cloud):
     """What did not change is not read again; what did, and a new host, is seen at once."""
     table = numa_table.Topologies(cloud.cells)
-    guest = numa_request.asked({**core.FLAVOR, **PINNED}, None)
+    guest = numa_request.topology({**core.FLAVOR, **PINNED}, None)
 
     def look():
         time.sleep(2 * host_table.FRESH_S)
-        hosts = cloud.scheduler._hosts(whole=True)
+        hosts = cloud.scheduler.table.hosts(whole=True)
         return dict(zip(hosts.host, map(bool, table.mask(hosts, guest))))
     assert look() == dict.fromkeys(HOSTS, True)
     asked = []
@@ -443,7 +443,7 @@ def test_a_dry_run_of_a_server_counts_what_it_has_as_free(tmp_path):
     spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
 
     def explain(instance_uuid):
-        return cloud.scheduler.explain(cloud.ctx, spec, [uuids[0]], instance_uuid, 10, 0)
+        return cloud.scheduler.methods.explain(cloud.ctx, spec, [uuids[0]], instance_uuid, 10, 0)
     assert explain(uuids[0])['choices'] and explain(uuids[0])['reason'] is None
     told = explain(None)
     assert told['choices'] == [] and 'for pinning' in told['reason']

@@ -8,10 +8,9 @@ import sqlalchemy as sa
 from nova import exception
 from nova import states
 from nova import utils
+from nova.db.placement import hosts as hosts_db
 from nova.db.tables import cell as tables_cell
 from nova.scheduler import filters
-from nova.scheduler.filters import busy
-from nova.scheduler.filters import hints
 from nova.tests import core
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -82,9 +81,9 @@ def test_the_hosts_of_named_servers_are_one_query(make):
     cloud = make()
     uuids = [cloud.boot() for _ in range(3)]
     spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
-    plain = count(cloud, lambda: cloud.scheduler._request(spec))
+    plain = count(cloud, lambda: cloud.scheduler.requests.of_new(spec))
     spec.hints = {'same_host': uuids, 'different_host': [uuids[0]]}
-    asked = count(cloud, lambda: cloud.scheduler._request(spec))
+    asked = count(cloud, lambda: cloud.scheduler.requests.of_new(spec))
     assert len(plain) == 0 and len(asked) == 2, asked
 
 
@@ -110,7 +109,7 @@ def test_where_a_server_is_moving_to_counts(make):
             uuid='m', instance_uuid=uuid, project_id='p', user_id='u', migration_type='migration', status='preparing',
             created_at=utils.utcnow(), updated_at=utils.utcnow(), arguments={}, old_flavor={}, new_flavor={},
             held_host='elsewhere'))
-        assert hints.hosts_of(conn, 'p', [uuid]) == {cloud.row(uuid)['host'], 'elsewhere'}
+        assert hosts_db.of_servers(conn, 'p', [uuid]) == {cloud.row(uuid)['host'], 'elsewhere'}
 
 
 # ---- what else is asked --------------------------------------------------------
@@ -129,12 +128,12 @@ def test_busy_servers(make):
     cloud = make(filter_scheduler__enabled_filters=['IoOpsFilter'], filter_scheduler__max_io_ops_per_host=1)
     uuids = [cloud.boot(force_host=host) for host in HOSTS]
     with cloud.db.writer() as conn:
-        assert busy.busy_servers(conn) == {}
+        assert hosts_db.busy_servers(conn) == {}
         tasks = [states.SPAWNING, states.IMAGE_UPLOADING, states.REBOOTING]
         for uuid, task in zip(uuids, tasks, strict=True):
             conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid).values(
                 task_state=task))
-        assert sorted(busy.busy_servers(conn).values()) == [1, 1]
+        assert sorted(hosts_db.busy_servers(conn).values()) == [1, 1]
     free = cloud.row(uuids[2])['host']
     assert cloud.row(cloud.boot())['host'] == free
 
@@ -142,19 +141,19 @@ def test_busy_servers(make):
 def test_the_table_counts_busy_servers(make):
     """What comes to a host is busy until it is counted again."""
     cloud = make(hosts=('host1',))
-    table = cloud.scheduler._table
+    table = cloud.scheduler.table
     table.hosts(whole=True)
     uuid = cloud.boot()
     view = table.hosts(whole=True)
     assert view.io_ops.tolist() == [1] and view.running_vms.tolist() == [1]
     table._heard = float('-inf')
-    table.follow()
+    table.synchronize()
     assert table.hosts().io_ops.tolist() == [0]
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid).values(
             task_state=states.RESIZE_FINISH))
     table._heard = float('-inf')
-    table.follow()
+    table.synchronize()
     assert table.hosts().io_ops.tolist() == [1]
 
 
@@ -202,7 +201,7 @@ def test_the_number_of_servers_is_held_under_concurrency(make):
 
     def place(uuid):
         with contextlib.suppress(exception.NoValidHost):
-            placed.append(cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]))
+            placed.append(cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid]))
     threads = [threading.Thread(target=place, args=(uuid,)) for uuid in uuids]
     for thread in threads:
         thread.start()
@@ -273,7 +272,7 @@ def test_metrics(make):
                       'cpu.iowait.time': 0, 'cpu.user.percent': 10.0, 'cpu.kernel.percent': 5.0,
                       'cpu.idle.percent': 85.0, 'cpu.iowait.percent': 0.0, 'cpu.percent': 15.0}
     assert {each['source'] for each in reported['metrics']} == {'cpu.virt_driver'}
-    view = cloud.scheduler._hosts(whole=True)
+    view = cloud.scheduler.table.hosts(whole=True)
     assert view.metrics[0] == values
     # what has not changed is not written
     cloud.computes['host1'].inventory.report()

@@ -19,7 +19,6 @@ from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
-from nova.scheduler import hosts as host_table
 from nova.tests import core
 from nova.tests import waiting
 
@@ -129,14 +128,14 @@ def test_a_shelved_server_finds_no_room(cloud):
     shelve(cloud, uuid)
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(disabled=True))
-    cloud.scheduler._table = host_table.HostTable(cloud.cells)
+    cloud.restart_scheduler()
     unshelve(cloud, uuid)
     assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
     assert 'No valid host' in cloud.row(uuid)['fault']['message'] and IMAGE in cloud.images.data
     cloud.check()
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(disabled=False))
-    cloud.scheduler._table = host_table.HostTable(cloud.cells)
+    cloud.restart_scheduler()
     unshelve(cloud, uuid)
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
     cloud.check()
@@ -273,7 +272,7 @@ def test_the_host_dies_before_the_server_is_back(cloud, slow):
     with cloud.db.writer() as conn:
         action = tables_cell.instance_actions
         conn.execute(sa.update(action).where(action.c.finished_at.is_(None)).values(arguments=None))
-    cloud.scheduler._table = host_table.HostTable(cloud.cells)
+    cloud.restart_scheduler()
     cloud.pass_time()
     assert cloud.conductor.reconciler.reconcile() == 1
     waiting.settled(lambda: back(cloud, uuid))

@@ -155,7 +155,7 @@ def test_what_the_aggregates_say_now_decides(hosts):
     services = tables_cell.services
     with hosts.db.writer() as conn:                     # nobody told the table
         conn.execute(sa.update(services).where(services.c.host == 'host2').values(aggregates=[]))
-    selections, = scheduler.select_destinations(hosts.ctx, spec, [uuid])
+    selections, = scheduler.methods.select_destinations(hosts.ctx, spec, [uuid])
     assert selections[0].host == 'host1'
 
 

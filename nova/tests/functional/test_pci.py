@@ -224,11 +224,11 @@ def test_a_dry_run_of_a_server_counts_its_own_devices_as_free(make):
     cloud = make(hosts=('host1',))
     uuid = cloud.boot(flavor=flavor(2))
     spec = cloud.conductor.methods.get_request_spec(None, uuid)
-    found = cloud.scheduler.explain(cloud.ctx, spec, [uuid], uuid, 10, 0)
+    found = cloud.scheduler.methods.explain(cloud.ctx, spec, [uuid], uuid, 10, 0)
     assert [choice['host'] for choice in found['choices']] == ['host1']
     other, = cloud.insert(flavor=flavor(2))
     spec = cloud.conductor.methods.get_request_spec(None, other)
-    found = cloud.scheduler.explain(cloud.ctx, spec, [other], None, 10, 0)
+    found = cloud.scheduler.methods.explain(cloud.ctx, spec, [other], None, 10, 0)
     assert found['choices'] == [] and found['reason'] == '1 host: 1 has too few free PCI devices (gpu:2).'
     assert len(owners(cloud)) == 2 and cloud.row(other)['host'] is None
     cloud.delete(other)
@@ -296,7 +296,7 @@ def test_a_server_that_is_deleted_while_it_is_placed(make):
     spec = cloud.conductor.methods.get_request_spec(None, uuid)
     cloud.delete(uuid)
     cloud.settle()
-    assert cloud.scheduler.select_destinations(cloud.ctx, spec, [uuid]) == [[]]
+    assert cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid]) == [[]]
     assert owners(cloud) == {} and free(cloud) == {'host1': 2, 'host2': 2}
 
 

@@ -127,7 +127,7 @@ def test_nothing_is_written(cloud):
         {'uuid': cloud.image_id, 'source_type': 'image', 'destination_type': 'local', 'boot_index': 0},
         {'uuid': volume, 'source_type': 'volume', 'destination_type': 'volume'}])
     existing, spec = cloud.create()
-    cloud.scheduler.select_destinations(cloud.owner, spec, [existing])
+    cloud.scheduler.methods.select_destinations(cloud.owner, spec, [existing])
     messages = len(cloud.conductor.sent)
     before = cloud.everything()
     for body in (cloud.body(), with_group, with_volume, cloud.body(max_count=9), {'server_id': existing}):
@@ -148,13 +148,13 @@ def test_the_seed_repeats_the_decision_that_the_real_placement_makes(cloud):
         server, spec = cloud.create()
         told = cloud.explain({**cloud.body(), 'seed': server})
         assert told == cloud.explain({**cloud.body(), 'seed': server}) and told['seed'] == server
-        selections, = cloud.scheduler.select_destinations(cloud.owner, spec, [server])
+        selections, = cloud.scheduler.methods.select_destinations(cloud.owner, spec, [server])
         assert told['choices'] == [{'host': selections[0].host, 'node': selections[0].node,
                                     'availability_zone': selections[0].availability_zone}]
         ranked = [row['host'] for row in told['ranking']]
         assert [selection.host for selection in selections] == ranked[:len(selections)]
         chosen.add(selections[0].host)
-        cloud.scheduler._cells.default.db.run(_forget, server)
+        cloud.cells.default.db.run(_forget, server)
     assert len(chosen) > 1                               # it does depend on the uuid
 
 
@@ -167,7 +167,7 @@ def _forget(conn, server):
 
 def test_an_existing_server_is_placed_without_its_own_share(cloud):
     server, spec = cloud.create()
-    selections, = cloud.scheduler.select_destinations(cloud.owner, spec, [server])
+    selections, = cloud.scheduler.methods.select_destinations(cloud.owner, spec, [server])
     own = selections[0].host
     for number in (1, 2, 3, 4):
         cloud.change_host(f'host{number}', memory_mb_used=8192)         # its own one by its own share
@@ -230,7 +230,7 @@ def test_forcing_a_host_asks_for_room_only(cloud):
     assert not filters['ComputeFilter']['asked'] and filters['RamFilter']['asked']
     assert [row['host'] for row in found['choices']] == ['host3']
     with pytest.raises(exception.NoValidHost):
-        cloud.scheduler.select_destinations(cloud.owner, _full(cloud), [str(uuid.uuid4())])
+        cloud.scheduler.methods.select_destinations(cloud.owner, _full(cloud), [str(uuid.uuid4())])
 
 
 def _full(cloud):
@@ -284,7 +284,7 @@ def test_the_command_explains_a_body(state):
 
 def test_the_command_explains_a_server_and_says_when_there_is_no_host(state):
     server, spec = state.cloud.create()
-    state.cloud.scheduler.select_destinations(state.cloud.owner, spec, [server])
+    state.cloud.scheduler.methods.select_destinations(state.cloud.owner, spec, [server])
     code, out, _err = state('placement', 'explain', '--server', server, '--json')
     assert code == 0 and json.loads(out)['seed'] == server
     for number in (1, 2, 3, 4):

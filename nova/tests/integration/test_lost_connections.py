@@ -202,7 +202,7 @@ def test_a_host_is_claimed_once(wired, tmp_path, count):
         uuids = cloud.insert(count)
         spec = cloud.conductor.methods.get_request_spec(None, uuids[0])
         with wire.breaking(place):
-            found = until_answered(lambda: cloud.scheduler.select_destinations(cloud.ctx, spec, uuids))
+            found = until_answered(lambda: cloud.scheduler.methods.select_destinations(cloud.ctx, spec, uuids))
         assert [chosen[0].host for chosen in found] == [cloud.row(uuid)['host'] for uuid in uuids]
         with cloud.db.reader() as conn:
             assert conn.execute(running).scalar() == number * count

@@ -21,7 +21,7 @@ def hosts():
 
 def ask(hosts, **requirements):
     made = categories.CategoryRequirementsFilter(None)
-    request = pipeline.Request(asked={}, requirements=requirements)
+    request = pipeline.Request(resources={}, requirements=requirements)
     return made.mask(hosts, request), made, request
 
 

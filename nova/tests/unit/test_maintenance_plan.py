@@ -6,7 +6,7 @@ import pytest
 
 from nova.conductor.moves import maintenance as conductor
 from nova.db.moves import maintenance
-from nova.scheduler.filters import members
+from nova.scheduler.filters import requested_aggregate
 
 BOTH = {'live_migration': True, 'resize': True}
 AWAY, BACK = {'direction': 'away', 'dest': None}, {'direction': 'back', 'dest': 'other'}
@@ -46,7 +46,7 @@ def test_what_became_of_a_move(row, move, wanted):
 def test_moves_stay_within_the_aggregate():
     hosts = types.SimpleNamespace(aggregates=[[{'id': 1}], [{'id': 2}, {'id': 1}], [{'id': 2}], []],
                                   everything=np.ones(4, dtype=bool), once=lambda key, make: make())
-    each = members.RequestedAggregateFilter(None)
+    each = requested_aggregate.RequestedAggregateFilter(None)
     asked = types.SimpleNamespace(aggregate=1)
     assert each.mask(hosts, asked).tolist() == [True, True, False, False]
     assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.everything

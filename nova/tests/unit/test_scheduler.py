@@ -35,7 +35,7 @@ def hosts(*changes, count=None):
 
 
 def passing(table, using=ALL, **asked):
-    left, removals = pipeline.narrow(table, pipeline.Request(**{'asked': SMALL, **asked}), using)
+    left, removals = pipeline.narrow(table, pipeline.Request(**{'resources': SMALL, **asked}), using)
     return [table.host[position] for position in left], removals
 
 
@@ -58,7 +58,7 @@ OLD = utils.utcnow() - datetime.timedelta(hours=1)
     ({'reserved_memory_mb': 8000}, {}, 'has too little free memory (largest free 192 MB, asked 512 MB)'),
     ({'local_gb_used': 100}, {}, 'has too little free disk (largest free 0 GB, asked 1 GB)'),
     # a server never gets more than the node has, whatever the ratio
-    ({'vcpus': 2, 'cpu_allocation_ratio': 16.0}, {'asked': {**SMALL, 'vcpus': 4}},
+    ({'vcpus': 2, 'cpu_allocation_ratio': 16.0}, {'resources': {**SMALL, 'vcpus': 4}},
      'has too few free vCPUs (largest free 2, asked 4)'),
 ])
 def test_each_filter_removes_the_first_host(change, asked, reason):
@@ -69,7 +69,7 @@ def test_each_filter_removes_the_first_host(change, asked, reason):
 
 def test_nothing_asked_of_a_resource_passes_a_full_host():
     table = hosts({'local_gb': 0, 'local_gb_used': 5})
-    assert passing(table, asked={**SMALL, 'local_gb': 0})[0] == ['h0']
+    assert passing(table, resources={**SMALL, 'local_gb': 0})[0] == ['h0']
 
 
 def test_reasons_add_up():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from nova import exception
+from nova.scheduler import decision
 from nova.scheduler import dry_run
 from nova.scheduler import explain
 from nova.scheduler import filters
@@ -20,7 +21,7 @@ EVERYTHING = slice(0, 1000)
 
 
 def request(**asked):
-    return pipeline.Request(**{'asked': tables.SMALL, **asked})
+    return pipeline.Request(**{'resources': tables.SMALL, **asked})
 
 
 def removal(count, reason, name='SomeFilter'):
@@ -28,7 +29,7 @@ def removal(count, reason, name='SomeFilter'):
 
 
 def report(table, wanted, seeds, page=EVERYTHING):
-    return dry_run.report(table, wanted, FILTERS, WEIGHERS, ORDER, seeds, page)
+    return dry_run.report(table, wanted, decision.Rules(tuple(FILTERS), WEIGHERS, ORDER), seeds, page)
 
 
 def seeds(count):

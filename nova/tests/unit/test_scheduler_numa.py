@@ -22,6 +22,17 @@ HOSTS = [None, numa_seed.host(), host(cell(0, threads=2), cell(1, 8, threads=2))
 LIMITS = [fit.Limits()] * len(HOSTS)
 
 
+def placed(hosts, wanted, devices=None, pack=False):
+    """(position, the pinned topology) of the first of these hosts that takes a guest, and why the others did not."""
+    reasons = {}
+    for position, here, limits in hosts:
+        found = fit.fit(here, wanted, limits, (devices or {}).get(position), pack)
+        if found.topology is not None:
+            return position, found.topology, reasons
+        reasons[position] = found.reason
+    return None, None, reasons
+
+
 @pytest.mark.parametrize('asked, expected', [
     (guest(numa_nodes='1'), [1, 2, 4, 5]), (guest(numa_nodes='2'), [1, 2]), (guest(6, 900, numa_nodes='3'), [1]),
     (guest(8, 900, numa_nodes='1'), [2, 4]), (guest(1, 600, numa_nodes='1'), [1, 2, 4, 5]),
@@ -72,7 +83,7 @@ def test_hosts_that_changed():
 
 
 def look(order, asked, **options):
-    return cells.placed([(position, HOSTS[position], fit.Limits()) for position in order], asked, **options)
+    return placed([(position, HOSTS[position], fit.Limits()) for position in order], asked, **options)
 
 
 def test_placed_takes_the_first_that_does():
@@ -85,7 +96,7 @@ def test_placed_takes_the_first_that_does():
                               devices={1: ([], [near[1]]), 2: ([near[0]], [near[1]])})
     assert position == 2 and found.cells[0].id == 1
     used = host(cell(0), cell(1, 8, cpu_usage=1))
-    assert [cells.placed([(7, used, fit.Limits())], guest(numa_nodes='1'), pack=pack)[1].cells[0].id
+    assert [placed([(7, used, fit.Limits())], guest(numa_nodes='1'), pack=pack)[1].cells[0].id
             for pack in (False, True)] == [0, 1]
 
 
@@ -108,7 +119,7 @@ def test_reserved_cpus_are_left_to_the_close_look():
     asked = pinned(8, emulator_threads_policy='isolate')
     here = [host(cell())]
     assert cells.Cells(here, LIMITS[:1]).mask(asked)[0]
-    assert cells.placed([(0, here[0], fit.Limits())], asked) == (None, None, {0: fit.PINNED})
+    assert placed([(0, here[0], fit.Limits())], asked) == (None, None, {0: fit.PINNED})
 
 
 def test_a_cell_of_memory_alone_takes_no_vcpu():

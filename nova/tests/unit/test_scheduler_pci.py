@@ -66,7 +66,7 @@ def hosts(stats):
 
 
 def asking(*requests):
-    return types.SimpleNamespace(extras=(placement.Devices(requests),) if requests else ())
+    return types.SimpleNamespace(special=(placement.Devices(requests),) if requests else ())
 
 
 def test_filter():

@@ -1,20 +1,25 @@
-"""What is counted of the operations that place servers."""
+"""Metrics of the operations that place servers."""
+import collections.abc
 import functools
 import time
+import typing
 
 from nova import exception
 from nova.runtime import metrics
+from nova.scheduler import explain
+
+P = typing.ParamSpec('P')
 
 
-def measured(function):
+def measured(function: collections.abc.Callable[P, list]) -> collections.abc.Callable[P, list]:
     """A method that answers with a list, an item for each server, and an empty one where a server got no host."""
     @functools.wraps(function)
-    def method(*args, **kwargs):
+    def method(*args: P.args, **kwargs: P.kwargs) -> list:
         begun = time.monotonic()
         try:
             answer = function(*args, **kwargs)
         except exception.NoValidHost as error:
-            _refused(getattr(error, 'removals', None))
+            _count_refusal(getattr(error, 'removals', None))
             raise
         finally:
             metrics.PLACEMENT_SECONDS.observe(time.monotonic() - begun)
@@ -23,9 +28,9 @@ def measured(function):
     return method
 
 
-def _refused(removals):
+def _count_refusal(removals: list[explain.Removal] | None) -> None:
     """
-    :param removals: [explain.Removal], [] where there are no hosts, None where claims were lost again and again
+    :param removals: [] where there are no hosts, None where claims were lost again and again
     """
     last = 'claims' if removals is None else removals[-1].filter if removals else 'none'
     metrics.PLACEMENT_REFUSED.labels(last).inc()

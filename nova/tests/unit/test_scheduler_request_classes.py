@@ -9,10 +9,10 @@ from nova import conf as nova_conf
 from nova import exception
 from nova import objects
 from nova import utils
-from nova.scheduler import alike
 from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
+from nova.scheduler import request_classes
 from nova.scheduler import weights
 
 AGGREGATES = [{'id': 1, 'uuid': str(uuidlib.UUID(int=1)), 'name': 'a', 'metadata': {'ram_weight_multiplier': '3.5'}}]
@@ -66,19 +66,20 @@ def test_a_batch_decides_as_one_after_the_other(count, kind, most):
     using, weighers = loaded()
     together, single, shapes, placed = hosts.copy(), hosts.copy(), [], 0
     for uuid, request in requests(dice, 100):
-        shape = next((each for each in shapes if each.fits(request)), None)
+        shape = next((each for each in shapes if each.includes(request)), None)
         if shape is None:
-            shape = alike.Alike(together, request, using, weighers, pipeline.SPREAD, most)
+            shape = request_classes.RequestClass(together, request, using, weighers, pipeline.SPREAD, most)
             shapes.append(shape)
-        ranking = shape.choose(uuid)
+        found = shape.select(uuid)
         try:
             expected, = pipeline.choose(single, request, using, weighers, [uuid], most=16)
         except exception.NoValidHost:
-            assert ranking is None
+            assert isinstance(found, pipeline.Shortage)
             continue
+        ranking, = found
         assert list(ranking) == list(expected[:most])
-        together.consume(ranking[0], request.asked)
-        single.consume(expected[0], request.asked)
+        together.consume(ranking[0], request.resources)
+        single.consume(expected[0], request.resources)
         placed += 1
     assert len(shapes) == 4 and (placed == 100 if count == 400 and kind != 'full' else placed < 100 or count > 7)
 
@@ -93,8 +94,8 @@ def test_most_of_the_time_the_hosts_are_looked_at_once(monkeypatch):
     for _ in range(64):
         uuid = str(uuidlib.UUID(int=dice.getrandbits(128)))
         request = pipeline.Request({'vcpus': 1, 'memory_mb': 64, 'local_gb': 0}, spec=spec(uuid, None))
-        shape = shape or alike.Alike(hosts, request, using, weighers, pipeline.SPREAD, 1)
-        hosts.consume(shape.choose(uuid)[0], request.asked)
+        shape = shape or request_classes.RequestClass(hosts, request, using, weighers, pipeline.SPREAD, 1)
+        hosts.consume(shape.select(uuid)[0][0], request.resources)
     assert len(looks) < 32
 
 
@@ -104,11 +105,12 @@ def test_most_of_the_time_the_hosts_are_looked_at_once(monkeypatch):
 def test_what_filters_go_by_makes_another_shape(values):
     hosts, asked = host_view.Hosts([row(0, random.Random(1), 'equal')]), {'vcpus': 1, 'memory_mb': 1, 'local_gb': 1}
     uuid, other = str(uuidlib.uuid4()), str(uuidlib.uuid4())
-    shape = alike.Alike(hosts, pipeline.Request(asked, spec=spec(uuid, None)), (), (), pipeline.SPREAD, 1)
-    assert shape.fits(pipeline.Request(dict(asked), spec=spec(other, None)))
-    assert not shape.fits(pipeline.Request(asked, spec=spec(other, None, **values)))
-    assert not shape.fits(pipeline.Request({**asked, 'vcpus': 2}, spec=spec(other, None)))
-    assert not shape.fits(pipeline.Request(asked, zone='z', spec=spec(other, None)))
+    shape = request_classes.RequestClass(hosts, pipeline.Request(asked, spec=spec(uuid, None)), (), (),
+                                         pipeline.SPREAD, 1)
+    assert shape.includes(pipeline.Request(dict(asked), spec=spec(other, None)))
+    assert not shape.includes(pipeline.Request(asked, spec=spec(other, None, **values)))
+    assert not shape.includes(pipeline.Request({**asked, 'vcpus': 2}, spec=spec(other, None)))
+    assert not shape.includes(pipeline.Request(asked, zone='z', spec=spec(other, None)))
 
 
 def test_what_is_looked_up_or_written_by_others_is_decided_by_itself():
@@ -117,11 +119,12 @@ def test_what_is_looked_up_or_written_by_others_is_decided_by_itself():
             return hosts.everything
 
     using, weighers = loaded()
-    assert alike.known(using, weighers)
-    assert not alike.known([*using, Own(None)], weighers)
+    assert request_classes.known(using, weighers)
+    assert not request_classes.known([*using, Own(None)], weighers)
     uuid = str(uuidlib.uuid4())
     asked = {'vcpus': 1, 'memory_mb': 1, 'local_gb': 1}
-    assert alike.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid])
-    assert not alike.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid, uuid])
-    assert not alike.simple(pipeline.Request(asked, spec=spec(uuid, None), facts={'IoOpsFilter': frozenset()}), [uuid])
-    assert not alike.simple(pipeline.Request(asked, spec=spec(uuid, None, hints={'query': ['x']})), [uuid])
+    assert request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid])
+    assert not request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid, uuid])
+    assert not request_classes.simple(
+        pipeline.Request(asked, spec=spec(uuid, None), facts={'IoOpsFilter': frozenset()}), [uuid])
+    assert not request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None, hints={'query': ['x']})), [uuid])

@@ -1,0 +1,205 @@
+"""Claimers write what was decided: one for a deployment with one cell, one across cells (cross_cell.py).
+
+A server's own row is its claim: host and node stand there when the node's resources are taken, in one transaction. What
+is claimed of several servers of one request is claimed for all of them or for none.
+"""
+import collections.abc
+import logging
+import typing
+
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.db.placement import claim_batches
+from nova.db.placement import zones
+from nova.db.servers import instances
+from nova.scheduler import decision
+from nova.scheduler import host_view
+from nova.scheduler import hosts as host_table
+from nova.scheduler import node_claims
+from nova.scheduler import pipeline
+
+LOG = logging.getLogger(__name__)
+
+Selections = list[objects.Selection]
+Rankings = collections.abc.Mapping[str, collections.abc.Sequence[int]]
+# of a batch, by the number of the demand: what is decided, and what each of its servers got
+Decisions = collections.abc.Mapping[int, decision.Decision]
+Placed = dict[int, list[Selections]]
+Homes = list[tuple[db_cells.Cell, list[str]]]
+# the state of a server that waits for a host
+WAITING = {'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host': None, 'cell_move': None}
+
+
+class Attempt(typing.Protocol):
+    """An attempt to claim hosts for some servers, in as many rounds as it takes."""
+
+    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings) -> set[str]:
+        """Claim for each server the first of its hosts that has room; the uuids of those that got none."""
+
+    def finish(self) -> dict[str, Selections]:
+        """All servers have a host: {uuid: selections}, [] for those that do not wait any more."""
+
+    def give_up(self) -> None:
+        """Leave nothing claimed that ``finish`` would have made final."""
+
+
+class Claimer(typing.Protocol):
+    """Writes what was decided of new servers."""
+
+    def homes(self, uuids: collections.abc.Sequence[str]) -> Homes:
+        """[(cell, uuids of the servers whose rows it has)]; nothing of those that are deleted."""
+
+    def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
+        """(attempt, the servers that it claims for), one after the other."""
+
+    def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
+        """The demands that found room; what is not among them has to be placed by itself.
+
+        :param decisions: with rankings, of batchable demands
+        """
+
+
+class Claimers:
+    """The claimer for the cells that there are at the moment.
+
+    :param one: for a deployment with one cell
+    :param cross_cell: for one with several
+    """
+
+    def __init__(self, cells: db_cells.Cells, one: Claimer, cross_cell: Claimer) -> None:
+        self._cells, self._one, self._cross_cell = cells, one, cross_cell
+
+    def current(self) -> Claimer:
+        return self._cross_cell if self.several() else self._one
+
+    def several(self) -> bool:
+        """Whether servers may go to another cell than the one in which they are made; cell0 has no hosts."""
+        default = self._cells.default
+        return any(cell is not default and cell.uuid != db_cells.CELL0_UUID for cell in self._cells.all())
+
+
+# ---- one cell --------------------------------------------------------------------
+
+class CellClaimer:
+    """Claims where there is one cell."""
+
+    def __init__(self, cells: db_cells.Cells, table: host_table.HostTable, rules: decision.Rules) -> None:
+        self._cells, self._table, self._rules = cells, table, rules
+
+    def homes(self, uuids: collections.abc.Sequence[str]) -> Homes:
+        return [(self._cells.default, list(uuids))]
+
+    def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
+        yield _CellAttempt(self._cells.default, self._rules), list(uuids)
+
+    def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
+        if not decisions:
+            return {}
+        try:
+            placed, usage = self._cells.default.db.run(_place_batch, hosts, decisions, self._rules)
+        except _Changed:
+            return {}
+        except Exception:
+            LOG.exception('%d requests could not be claimed in one batch; each is placed by itself.', len(decisions))
+            return {}
+        self._table.note_usage(self._cells.default, usage)
+        return placed
+
+
+class _CellAttempt:
+    """Claims all in one transaction."""
+
+    def __init__(self, cell: db_cells.Cell, rules: decision.Rules) -> None:
+        self._cell, self._rules = cell, rules
+        self._chosen: dict[str, Selections] = {}
+
+    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings) -> set[str]:
+        try:
+            self._chosen = self._cell.db.run(claim_servers, hosts, request, rankings, self._rules)
+        except exception.ClaimFailed:
+            return set(rankings)
+        return set()
+
+    def finish(self) -> dict[str, Selections]:
+        return self._chosen
+
+    def give_up(self) -> None:
+        pass                             # the transaction has ended
+
+
+def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings,
+                  rules: decision.Rules) -> dict[str, Selections]:
+    """Take nodes for servers whose rows are here, and write the hosts into these; {uuid: selections}.
+
+    :raises ClaimFailed: a server found no room on any of its hosts
+    """
+    claims = node_claims.NodeClaims(conn, hosts, request)
+    found: dict[str, Selections] = {}
+    for uuid, ranking in rankings.items():
+        number, claim = claims.first(ranking, uuid)
+        values = {'host': claim.host, 'node': hosts.node[claim.position],
+                  'availability_zone': zones.current(claim.host), **claim.values}
+        if instances.set_where(conn, uuid, values, WAITING):
+            found[uuid] = rules.selections(hosts, ranking[number:])
+            continue
+        claims.give_back(claim)
+        LOG.info('Server %s is not waiting for a host any more.', uuid)
+        found[uuid] = []
+    return found
+
+
+# ---- batches ---------------------------------------------------------------------
+
+class _Changed(Exception):
+    """A server does not wait any more."""
+
+
+class BatchClaim(typing.NamedTuple):
+    """What was taken of nodes for a batch.
+
+    places   {uuid: {'host', 'node', 'availability_zone'}}
+    usage    {node: its usage now}
+    """
+
+    places: dict[str, dict[str, str | None]]
+    placed: Placed
+    usage: dict[int, dict[str, int]]
+
+
+def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
+               rules: decision.Rules) -> BatchClaim:
+    """Take of the nodes what those demands need that find it there, and whose hosts are in the zone they ask for.
+
+    Each demand is taken whole or not at all; the condition of a claim is judged on locked rows.
+    """
+    firsts = {position for each in decisions.values() for position in each.chosen}
+    nodes = claim_batches.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
+    zone_of = claim_batches.zones(conn, {hosts.host[position] for position in firsts})
+    places: dict[str, dict[str, str | None]] = {}
+    placed: Placed = {}
+    for number, each in decisions.items():
+        request, uuids, chosen = each.demand.request, each.demand.uuids, each.chosen
+        if not places.keys().isdisjoint(uuids) or request.zone is not None and any(
+                zone_of.get(hosts.host[position]) not in request.zones for position in chosen):
+            continue
+        if not nodes.take([(int(hosts.ids[position]), request.resources) for position in chosen]):
+            continue
+        for uuid, position in zip(uuids, chosen, strict=True):
+            places[uuid] = {'host': hosts.host[position], 'node': hosts.node[position],
+                            'availability_zone': zone_of.get(hosts.host[position])}
+        placed[number] = [rules.selections(hosts, ranking) for ranking in (each.rankings or {}).values()]
+    return BatchClaim(places, placed, nodes.write())
+
+
+def _place_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
+                 rules: decision.Rules) -> tuple[Placed, dict[int, dict[str, int]]]:
+    """Take nodes for a batch, and write the hosts into the servers' rows; (what found room, {node: its usage now})."""
+    taken = take_batch(conn, hosts, decisions, rules)
+    if taken.places and claim_batches.place(
+            conn, taken.places, states.BUILDING, states.SCHEDULING) != len(taken.places):
+        raise _Changed
+    return taken.placed, taken.usage

@@ -1,0 +1,233 @@
+"""Claims of new servers in a deployment of several cells: made where the host is, and the server moves there.
+
+The rows of a server stand in the cell in which it was made, or where building it has failed. Each claim is made in the
+cell of the host, in one transaction with a copy of the server there; when all servers of the request have one, they
+are let in (db/moves/cell_transfer.py). Until then everything can be given back, so that a request that fails has
+claimed nothing.
+"""
+import collections
+import collections.abc
+import logging
+import random
+import time
+
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova import objects
+from nova import states
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.db.moves import cell_transfer
+from nova.db.placement import claim_batches
+from nova.db.placement import claims
+from nova.db.servers import instances
+from nova.scheduler import claimer
+from nova.scheduler import decision
+from nova.scheduler import groups
+from nova.scheduler import host_view
+from nova.scheduler import hosts as host_table
+from nova.scheduler import node_claims
+from nova.scheduler import pipeline
+
+LOG = logging.getLogger(__name__)
+
+PAUSE_S = 0.05           # how long at most two requests wait that were in each other's way; more each round
+
+Selections = list[objects.Selection]
+
+
+class CrossCellClaimer:
+    """Claims where there are several cells; a claimer.Claimer."""
+
+    def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
+                 rules: decision.Rules) -> None:
+        self._api_db, self._cells, self._table, self._rules = api_db, cells, table, rules
+
+    def homes(self, uuids: collections.abc.Sequence[str]) -> claimer.Homes:
+        found: dict[str, list[str]] = {}
+        for uuid, cell_uuid in cell_transfer.settled_homes(self._api_db, self._cells, uuids).items():
+            found.setdefault(cell_uuid, []).append(uuid)
+        order = {uuid: number for number, uuid in enumerate(uuids)}
+        return [(cell, sorted(part, key=order.__getitem__)) for cell_uuid, part in found.items()
+                if (cell := self._cells.get(cell_uuid)) is not None]
+
+    def attempts(self, uuids: collections.abc.Sequence[str]
+                 ) -> collections.abc.Iterator[tuple[claimer.Attempt, list[str]]]:
+        for home, part in self.homes(uuids):
+            yield _CrossCellAttempt(self._api_db, self._cells, self._table, self._rules, home), part
+
+    # ---- batches -------------------------------------------------------------------
+
+    def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
+        """Claim for those demands whose servers are in one cell and go to one other."""
+        uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
+        homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
+        source = self._cells.get(collections.Counter(homes.values()).most_common(1)[0][0]) if homes else None
+        if source is None:
+            return {}
+        parts: dict[str, dict[int, decision.Decision]] = {}
+        for number, each in decisions.items():
+            there = {hosts.rows[position]['cell'] for position in each.chosen}
+            if {homes.get(uuid) for uuid in each.demand.uuids} == {source.uuid} and len(there) == 1:
+                parts.setdefault(there.pop(), {})[number] = each
+        parts.pop(source.uuid, None)
+        transfer = cell_transfer.Transfer(self._api_db, self._cells, source)
+        placed: claimer.Placed = {}
+        try:
+            for cell_uuid, part in parts.items():
+                placed |= self._claim_part(transfer, self._cells.get(cell_uuid), hosts, part)
+            there = transfer.finish()
+        except Exception:
+            LOG.exception('%d requests could not be claimed in one batch; each is placed by itself.', len(decisions))
+            transfer.give_up()
+            return {}
+        return {number: [chosen if uuid in there else []
+                         for uuid, chosen in zip(decisions[number].demand.uuids, selections, strict=True)]
+                for number, selections in placed.items()}
+
+    def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
+                    part: claimer.Decisions) -> claimer.Placed:
+        """Claim for demands all of whose servers go to this cell; what found room."""
+        uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
+        leaving = transfer.leave(uuids, cell)
+        ready = {number: each for number, each in part.items() if leaving.keys() >= set(each.demand.uuids)}
+
+        def claim(conn: engine.Connection) -> claimer.BatchClaim:
+            taken = claimer.take_batch(conn, hosts, ready, self._rules)
+            if taken.places:
+                transfer.arrive(conn, cell, taken.places)
+            return taken
+        try:
+            taken = cell.db.run(claim)
+        except db_cells.UNREACHABLE as error:
+            LOG.warning('Nothing is placed in cell %s, which is away: %s', cell.name, error)
+            self._table.leave_out(cell)
+            taken = claimer.BatchClaim({}, {}, {})
+        transfer.has_arrived(list(taken.places), cell)
+        transfer.give_up([uuid for uuid in uuids if uuid not in taken.places])
+        self._table.touched(cell)
+        return taken.placed
+
+
+class _CrossCellAttempt:
+    """Claims for servers of one cell, in the cells of their hosts; a claimer.Attempt.
+
+    :param home: the cell in which the servers are
+    """
+
+    def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
+                 rules: decision.Rules, home: db_cells.Cell) -> None:
+        self._cells, self._table, self._rules, self._home = cells, table, rules, home
+        self._transfer = cell_transfer.Transfer(api_db, cells, home)
+        self._chosen: dict[str, Selections] = {}
+        self._rounds = 0
+
+    def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: claimer.Rankings) -> set[str]:
+        """See claimer.Attempt. Claims in other cells come first.
+
+        What is claimed in the servers' own cell is final, and comes when all others have a place.
+        """
+        parts: dict[str, list[str]] = {}
+        left: set[str] = set()
+        for uuid, ranking in rankings.items():
+            parts.setdefault(hosts.rows[ranking[0]]['cell'], []).append(uuid)
+        for cell_uuid in sorted(parts, key=lambda each: (each == self._home.uuid, each)):
+            uuids, cell = parts[cell_uuid], self._cells.get(cell_uuid)
+            if cell is self._home and left:
+                left.update(uuids)
+                continue
+            within = {uuid: [position for position in rankings[uuid] if hosts.rows[position]['cell'] == cell_uuid]
+                      for uuid in uuids}
+            left |= self._claim_in(cell, hosts, request, within)
+            self._table.touched(cell)
+        if left:
+            self._pause(request)
+        return left
+
+    def _claim_in(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
+                  rankings: claimer.Rankings) -> set[str]:
+        """Claim hosts of one cell; the uuids of the servers, all of them, when that failed."""
+        try:
+            claim = self._claim_at_home if cell is self._home else self._claim_elsewhere
+            self._chosen |= claim(cell, hosts, request, rankings)
+        except exception.ClaimFailed:
+            return set(rankings)
+        except db_exc.DBDuplicateEntry:
+            LOG.warning('A server was in cell %s before, and is not settled yet.', cell.name)
+        except db_cells.UNREACHABLE as error:
+            LOG.warning('Nothing is placed in cell %s, which is away: %s', cell.name, error)
+        else:
+            return set()
+        self._table.leave_out(cell)
+        return set(rankings)
+
+    def _pause(self, request: pipeline.Request) -> None:
+        """Let another request for the same group, whose members stand in one place, be done."""
+        self._rounds += 1
+        if request.group is not None and request.group.policies & groups.TOGETHER:
+            time.sleep(random.uniform(0, PAUSE_S * self._rounds))
+
+    def _claim_elsewhere(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
+                         rankings: claimer.Rankings) -> dict[str, Selections]:
+        """Claim in another cell, and copy the servers there."""
+        try:
+            leaving = self._transfer.leave(list(rankings), cell)
+        except db_cells.UNREACHABLE as error:
+            raise exception.ServiceUnavailable(service='database') from error
+
+        def claim(conn: engine.Connection) -> dict[str, Selections]:
+            claims_here = node_claims.NodeClaims(conn, hosts, request, cell.uuid)
+            found, places = {}, {}
+            for uuid in leaving:
+                number, taken = claims_here.first(rankings[uuid], uuid)
+                places[uuid] = {'host': taken.host, 'node': hosts.node[taken.position], **taken.values}
+                found[uuid] = self._rules.selections(hosts, rankings[uuid][number:])
+            zones = claim_batches.zones(conn, {place['host'] for place in places.values()})
+            for place in places.values():
+                place['availability_zone'] = zones.get(place['host'])
+            if places:
+                self._transfer.arrive(conn, cell, places)
+            return found
+        found = cell.db.run(claim)
+        self._transfer.has_arrived(found, cell)
+        if self._is_split(request):
+            self._transfer.give_up(list(found))
+            raise exception.ClaimFailed(host='', instance_id=next(iter(rankings)))
+        return {uuid: found.get(uuid, []) for uuid in rankings}
+
+    def _claim_at_home(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
+                       rankings: claimer.Rankings) -> dict[str, Selections]:
+        """Claim in the servers' own cell."""
+        self._transfer.give_up(list(rankings))
+        found = cell.db.run(claimer.claim_servers, hosts, request, rankings, self._rules)
+        if self._is_split(request):
+            cell.db.run(_unplace, [uuid for uuid in rankings if found[uuid]])
+            raise exception.ClaimFailed(host='', instance_id=next(iter(rankings)))
+        return found
+
+    def _is_split(self, request: pipeline.Request) -> bool:
+        """Whether servers that must stand together are in several cells: two requests did not see each other's."""
+        group = request.group
+        if group is None or not group.policies & groups.TOGETHER:
+            return False
+        return groups.split(groups.refreshed(self._cells, group), self._table.hosts())
+
+    def finish(self) -> dict[str, Selections]:
+        arrived = set(self._transfer.arrived)
+        there = self._transfer.finish()
+        return {uuid: chosen if uuid not in arrived or uuid in there else []
+                for uuid, chosen in self._chosen.items()}
+
+    def give_up(self) -> None:
+        self._transfer.give_up()
+
+
+def _unplace(conn: engine.Connection, uuids: list[str]) -> None:
+    """Take servers that are not being built yet from their hosts again."""
+    for uuid, row in instances.get_many(conn, uuids).items():
+        if (row['vm_state'], row['task_state']) != (states.BUILDING, states.SCHEDULING):
+            continue
+        claims.free(conn, row)
+        instances.update(conn, uuid, {'host': None, 'node': None, 'availability_zone': None},
+                         {'host': row['host'], 'task_state': states.SCHEDULING})

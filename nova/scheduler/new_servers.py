@@ -1,0 +1,75 @@
+"""Places for new servers: the RPC method select_destinations."""
+import collections.abc
+import logging
+
+from nova import context as nova_context
+from nova import exception
+from nova import objects
+from nova import states
+from nova.db.cells import cells as db_cells
+from nova.db.servers import instances
+from nova.scheduler import claimer
+from nova.scheduler import placement
+from nova.scheduler import placement_metrics
+from nova.scheduler import request_reader
+
+LOG = logging.getLogger(__name__)
+
+Selections = list[objects.Selection]
+
+
+class NewServers:
+    """
+    :param placer: places the servers of a request
+    """
+
+    def __init__(self, requests: request_reader.RequestReader, placer: placement.Placer,
+                 claimers: claimer.Claimers) -> None:
+        self._requests, self._placer, self._claimers = requests, placer, claimers
+
+    @placement_metrics.measured
+    def select_destinations(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec,
+                            instance_uuids: list[str]) -> list[Selections]:
+        """Choose and claim a host for each server; see interface.py.
+
+        A server that does not wait to be placed any more (deleted meanwhile) gets an empty list; one whose host was
+        chosen before, by a message whose answer was lost, gets that host.
+
+        :raises ServiceUnavailable: there are several cells, and the one that the servers are in does not answer
+        """
+        request = self._requests.of_new(spec)
+        try:
+            placed, refused = self._placer.place(request, instance_uuids), None
+        except exception.NoValidHost as error:   # the room that is missing may be what they have themselves
+            placed, refused = [[] for _ in instance_uuids], error
+        except db_cells.UNREACHABLE as error:
+            raise self._unavailable(instance_uuids, error) from None
+        missing = [uuid for uuid, chosen in zip(instance_uuids, placed, strict=True) if not chosen]
+        if not missing:
+            return placed
+        try:
+            given = self._given(missing)
+        except db_cells.UNREACHABLE as error:
+            raise self._unavailable(instance_uuids, error) from None
+        if refused is not None and not given:
+            raise refused
+        return [chosen or given.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
+
+    def _unavailable(self, uuids: collections.abc.Sequence[str], error: Exception) -> Exception:
+        """What to raise when a cell cannot be reached, which it may later where there are several."""
+        if not self._claimers.several():
+            return error
+        LOG.warning('%d servers cannot be placed now: %s', len(uuids), error)
+        return exception.ServiceUnavailable(service='database')
+
+    def _given(self, uuids: list[str]) -> dict[str, Selections]:
+        """{uuid: selections} of the servers that have a host on which building them has not begun."""
+        found: dict[str, Selections] = {}
+        for cell, part in self._claimers.current().homes(uuids):
+            with cell.db.reader() as conn:
+                rows = instances.get_many(conn, part)
+            found |= {uuid: [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],
+                                               availability_zone=row['availability_zone'])]
+                      for uuid, row in rows.items() if row['host'] is not None and row['cell_move'] is None
+                      and (row['vm_state'], row['task_state']) == (states.BUILDING, states.SCHEDULING)}
+        return found

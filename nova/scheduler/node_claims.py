@@ -1,0 +1,128 @@
+"""Claims on nodes in one transaction: counted resources by condition, groups under their lock, special resources.
+
+KINDS has a row for each kind of special resources; a request without any costs no statement more.
+"""
+import collections.abc
+import dataclasses
+import typing
+
+from oslo_config import cfg
+
+from nova import exception
+from nova import objects
+from nova.db import engine
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.placement import zones
+from nova.scheduler import groups
+from nova.scheduler import host_view
+from nova.scheduler import numa_request
+from nova.scheduler import pci
+from nova.scheduler import pipeline
+from nova.scheduler import special_resources
+
+# requested(conf, spec) -> a SpecialResource or None: of every request, in this order. ``spec`` is the
+# objects.RequestSpec, in which ``flavor`` is the one that the server is to have: of a resize the new one. It must be
+# cheap where nothing is requested.
+KINDS: list[collections.abc.Callable[[cfg.ConfigOpts, objects.RequestSpec],
+                                     special_resources.SpecialResource | None]] = [
+    numa_request.requested, pci.requested]
+
+
+def special_of(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> tuple[special_resources.SpecialResource, ...]:
+    """The special resources that a request needs."""
+    return tuple(found for found in (kind(conf, spec) for kind in KINDS) if found is not None)
+
+
+@dataclasses.dataclass
+class Claim:
+    """A server's claim on a host of a view, while its transaction lasts.
+
+    instance_uuid   the server
+    migration_id    the move that holds the claim; None: the server's own row does
+    request         the pipeline.Request
+    values          further columns of the row that holds it (instances, or migrations for a move): the caller of the
+                    claim writes them
+    taken           what one special resource leaves for another one that is taken after it: {name: anything}
+    """
+
+    position: int
+    host: str
+    node_id: int
+    instance_uuid: str
+    migration_id: int | None
+    request: pipeline.Request
+    values: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
+    taken: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
+    savepoint: engine.Savepoint | None = None
+
+
+class NodeClaims:
+    """Claims for one request in one transaction.
+
+    :param hosts: the view that positions are of
+    :param cell_uuid: of the cell of the connection; None: there is one cell
+    """
+
+    def __init__(self, conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request,
+                 cell_uuid: str | None = None) -> None:
+        self._conn, self._hosts, self._request = conn, hosts, request
+        self._members = None if request.group is None else groups.LockedMembers(
+            conn, request.group, hosts, cell_uuid)
+
+    def first(self, ranking: collections.abc.Sequence[int], instance_uuid: str,
+              migration_id: int | None = None) -> tuple[int, Claim]:
+        """(number in the ranking, Claim) of the first of these hosts that has room.
+
+        :raises ClaimFailed: none has
+        """
+        for number, position in enumerate(ranking):
+            claim = self.take(position, instance_uuid, migration_id)
+            if claim is not None:
+                return number, claim
+        raise exception.ClaimFailed(host=self._hosts.host[ranking[0]], instance_id=instance_uuid)
+
+    def take(self, position: int, instance_uuid: str, migration_id: int | None = None) -> Claim | None:
+        """The Claim on a host, None when it has no room for it, or the server's group does not allow it.
+
+        :raises ClaimFailed: its zone is not the requested one any more
+        """
+        hosts, request = self._hosts, self._request
+        claim = Claim(int(position), hosts.host[position], int(hosts.ids[position]), instance_uuid, migration_id,
+                      request)
+        if self._members is not None and not self._members.allow(claim.host):
+            return None
+        if request.special:
+            claim.savepoint = self._conn.begin_nested()
+        fits = claims.claim(self._conn, claim.node_id, request.resources, self._limits(position))
+        if not fits or not self._take_special(claim):
+            if claim.savepoint is not None:
+                claim.savepoint.rollback()
+            return None
+        if request.zone is not None and zones.of(self._conn, [claim.host]).get(claim.host) not in request.zones:
+            raise exception.ClaimFailed(host=claim.host, instance_id=instance_uuid)
+        if self._members is not None:
+            self._members.add(claim.host)
+        return claim
+
+    def _limits(self, position: int) -> dict[str, float]:
+        """Numbers of filters that the claim keeps to in place of the node's own; see claims.claim."""
+        limits: dict[str, float] = {}
+        for each in self._request.limiting:
+            limits |= each.limits(self._hosts, position)
+        return limits
+
+    def _take_special(self, claim: Claim) -> bool:
+        if not self._request.special:
+            return True
+        node = compute_nodes.get(self._conn, claim.node_id)          # the claim on its numbers has locked it
+        return all(each.take(self._conn, node, claim) for each in self._request.special)
+
+    def give_back(self, claim: Claim) -> None:
+        """The server turned out to need none: undo the claim."""
+        if claim.savepoint is not None:
+            claim.savepoint.rollback()
+        else:
+            claims.free_node(self._conn, claim.node_id, claim.request.resources)
+        if self._members is not None:
+            self._members.remove(claim.host)

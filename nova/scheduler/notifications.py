@@ -1,0 +1,33 @@
+"""Notifications of the scheduler."""
+import typing
+
+from nova import context as nova_context
+from nova import notify
+from nova import objects
+from nova.notify import events
+from nova.rpc.interface import methods_of
+from nova.scheduler.interface import INTERFACE
+
+_NAME = 'scheduler.select_destinations'
+
+
+class NotifyingManager:
+    """A scheduler's manager, of which each selection of hosts is notified before and after it.
+
+    :param manager: what driver.load gives
+    """
+
+    def __init__(self, manager: typing.Any, notifier: notify.Notifier) -> None:
+        self._notifier = notifier
+        self._methods = methods_of(INTERFACE, manager)
+        self.methods = {**self._methods, 'select_destinations': self._select_destinations}
+        self.start, self.stop, self.periodic_tasks = manager.start, manager.stop, manager.periodic_tasks
+        self.in_progress = getattr(manager, 'in_progress', dict)
+
+    def _select_destinations(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec,
+                             instance_uuids: list[str]) -> list[list[objects.Selection]]:
+        row = spec.as_dict()
+        self._notifier.tell(ctx, _NAME, events.START, row)
+        selections = self._methods['select_destinations'](ctx, spec=spec, instance_uuids=instance_uuids)
+        self._notifier.tell(ctx, _NAME, events.END, row)
+        return selections
