@@ -39,9 +39,9 @@ def explain(req):
 
 def _new(req, seed, page):
     """Of servers that a request would make."""
-    wanted = server_create.check(req)
-    seeds = [seed or str(uuidlib.uuid4()), *(str(uuidlib.uuid4()) for _ in range(wanted.most - 1))]
-    spec = objects.RequestSpec(instance_uuid=seeds[0], num_instances=wanted.most, admin_password=None, **wanted.spec)
+    plan = server_create.read_plan(req)
+    seeds = [seed or str(uuidlib.uuid4()), *(str(uuidlib.uuid4()) for _ in range(plan.most - 1))]
+    spec = objects.RequestSpec(instance_uuid=seeds[0], num_instances=plan.most, admin_password=None, **plan.spec)
     return req.services.scheduler.explain(req.context, spec=spec, seeds=seeds, instance_uuid=None, **page)
 
 

@@ -6,7 +6,7 @@ from nova import actions
 from nova import exception
 from nova.api import casts
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import create as server_create
+from nova.api.servers import create_facts
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
@@ -84,7 +84,7 @@ def _flavor(req, conn, row, flavor_id):
         raise exception.BadRequest(error.message) from None
     if flavor['disabled']:
         raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
-    flavor = {name: flavor[name] for name in server_create.FLAVOR}
+    flavor = {name: flavor[name] for name in create_facts.FLAVOR}
     if flavor['flavor_id'] == row['flavor_id'] and flavor['id'] == row['flavor'].get('id', flavor['id']):
         raise exception.BadRequest('When resizing, instances must change flavor!')
     return flavor
@@ -95,7 +95,7 @@ def _check_flavor(req, row, flavor, image):
     if row['image_id'] is not None:
         if not flavor['root_gb'] and row['root_gb']:
             raise exception.CannotResizeDisk(reason='Resize to zero disk flavor is not allowed.')
-        if not flavor['root_gb'] and not req.allows(server_create.ZERO_DISK, server_lookup.target(row)):
+        if not flavor['root_gb'] and not req.allows(create_facts.ZERO_DISK, server_lookup.target(row)):
             raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
         if flavor['root_gb'] < row['root_gb']:
             raise exception.CannotResizeDisk(reason='The root disk cannot be made smaller.')
@@ -185,7 +185,7 @@ def _row(name, handler, body, **more):
 
 
 ROUTES = (
-    _row('resize', resize, server_schemas.action('resize', (RESIZE, 1, None)), checks=(server_create.ZERO_DISK,)),
+    _row('resize', resize, server_schemas.action('resize', (RESIZE, 1, None)), checks=(create_facts.ZERO_DISK,)),
     _row('migrate', migrate, Object(Param('migrate', server_schemas.ANY), closed=False), until=55),
     _row('migrate', migrate, server_schemas.action('migrate', (MIGRATE, 56, None)), since=56, checks=(MIGRATE_HOST,)),
     _row('confirmResize', functools.partial(_end, 'confirmResize', 'confirming'),

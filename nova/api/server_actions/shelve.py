@@ -5,7 +5,7 @@ from nova import exception
 from nova import states
 from nova.api import casts
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import create as server_create
+from nova.api.servers import create_facts
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.placement import zones
@@ -73,7 +73,7 @@ def _check_place(req, cell, named, zone, host):
     if '' in (named, host):
         raise exception.BadRequest('The name of an availability zone or a host is empty.')
     place = {'force_host': None, 'requested_host': host, 'force_node': None, 'requested_node': None}
-    server_create.check_place(req, {'availability_zone': named}, place, cell)
+    create_facts.check_place(req, {'availability_zone': named}, place, cell)
     if host and zone:
         with cell.db.reader() as conn:
             found = zones.of(conn, [host]).get(host)

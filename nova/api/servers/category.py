@@ -3,11 +3,18 @@
 Regular servers are those of users. The others are administrative: for administrators alone, except that a rule may let
 users delete or reboot them when their request names the category, as a service does that manages them for a user.
 """
+import typing
+
+from oslo_config import cfg
+
 from nova import context
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import schemas as server_schemas
 from nova.db.placement import categories
 from nova.db.placement.categories import REGULAR
+
+Row = dict[str, typing.Any]
 
 KEY = server_schemas.CATEGORY
 CREATE = 'nova:servers:create:category'
@@ -16,8 +23,8 @@ DELETE, REBOOT = 'nova:servers:delete:category', 'nova:servers:reboot:category'
 
 # ---- servers that exist --------------------------------------------------------
 
-def check_seen(req, row, rule=None):
-    """Refuse an administrative server to who is no administrator.
+def check_seen(req: api_request.Request, row: Row, rule: str | None = None) -> None:
+    """Refuse an administrative server to a caller who is no administrator.
 
     :param row: {'uuid', 'category', 'project_id', 'user_id'} among others
     :param rule: policy rule that lets a request act on it that names its category; None: no request may
@@ -31,12 +38,12 @@ def check_seen(req, row, rule=None):
     req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
 
 
-def seen(req):
+def seen(req: api_request.Request) -> str | None:
     """The category of the servers that lists and reports of this caller show, None for all."""
     return None if req.context.is_admin else REGULAR
 
 
-def hidden_images(req):
+def hidden_images(req: api_request.Request) -> frozenset[str]:
     """Ids of the images that are for administrators, as far as the image service shows them to this caller.
 
     The embedded one hides them by itself.
@@ -47,7 +54,7 @@ def hidden_images(req):
         return categories.registered_images(conn)
 
 
-def find_image(req, image_id):
+def find_image(req: api_request.Request, image_id: str) -> Row:
     """An image that is there for the caller; raises ImageNotFound."""
     image = req.services.images.show(req.context, image_id)
     if image['id'] in hidden_images(req):
@@ -55,7 +62,7 @@ def find_image(req, image_id):
     return image
 
 
-def check_volume(req, volume):
+def check_volume(req: api_request.Request, volume: Row) -> None:
     """:raises VolumeNotFound: an administrative server has it, and the caller is no administrator"""
     holders = [attachment['instance_uuid'] for attachment in volume['attachments']]
     if holders and not req.context.is_admin:
@@ -64,7 +71,7 @@ def check_volume(req, volume):
                 raise exception.VolumeNotFound(volume_id=volume['id'])
 
 
-def seen_members(group, req):
+def seen_members(group: Row, req: api_request.Request) -> list[str]:
     """The members of a row of db.server_groups that the caller sees."""
     hidden = () if req.context.is_admin else group['administrative']
     return [uuid for uuid in group['members'] if uuid not in hidden] if hidden else group['members']
@@ -72,7 +79,7 @@ def seen_members(group, req):
 
 # ---- new servers ---------------------------------------------------------------
 
-def of_new(req, server):
+def of_new(req: api_request.Request, server: Row) -> tuple[str, set[str]]:
     """(name of the category, what takes its image and flavor from it: a set) of a server that is to be made.
 
     The category's image and flavor are filled in where the body names none.
@@ -92,16 +99,16 @@ def of_new(req, server):
     return name, filled
 
 
-def _is_vpn(conf, server):
+def _is_vpn(conf: cfg.ConfigOpts, server: Row) -> bool:
     return bool(conf.vpn_image_id) and (server.get('imageRef') or '').lower() == conf.vpn_image_id.lower()
 
 
-def _fill(req, name, server):
+def _fill(req: api_request.Request, name: str, server: Row) -> set[str]:
     with req.services.api_db.reader() as conn:
         row = categories.find(conn, name)
     if row is None:
         raise exception.BadRequest(exception.CategoryNotFound.template % {'category': name})
-    filled = set()
+    filled: set[str] = set()
     if 'flavorRef' not in server and row['flavor_id'] is not None:
         server['flavorRef'] = row['flavor_id']
         filled.add('flavorRef')
@@ -111,11 +118,11 @@ def _fill(req, name, server):
     return filled
 
 
-def _boots_from_volume(server):
+def _boots_from_volume(server: Row) -> bool:
     return bool(server.get('block_device_mapping')) or any(
         device.get('boot_index') == 0 for device in server.get('block_device_mapping_v2') or ())
 
 
-def system(req):
-    """The context of the system itself: a category's own image may be hidden from who makes a server of it."""
+def system(req: api_request.Request) -> context.RequestContext:
+    """The context of the system itself: a category's own image may be hidden from the caller."""
     return context.admin_context(req.context.request_id)

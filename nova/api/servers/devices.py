@@ -1,14 +1,21 @@
 """The block devices of a new server: from the body of the request to rows of block_device_mappings.
 
-``parse`` is pure; ``check`` asks the block storage and the images whether what is named is there and fits.
+``parse`` is pure; ``read`` gets what is named from the block storage and the images, ``fitted`` judges that.
 """
 import re
+import typing
 
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import schemas as server_schemas
+from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
 from nova.web import json_text
+
+Device = dict[str, typing.Any]               # a row of block_device_mappings
+Source = dict[str, typing.Any] | None        # a volume, a snapshot, an image
+Image = dict[str, typing.Any] | None
 
 Invalid = exception.InvalidBlockDevice
 _SEQUENCE = 'Boot sequence for the instance and image/block device mapping combination is not valid.'
@@ -21,11 +28,12 @@ _NO_PROPERTIES = frozenset({MAPPING, 'bdm_v2', 'container_format', 'disk_format'
                             'checksum', 'image_id', 'image_name', 'signature_verified'})
 
 
-def parse(server, image, flavor, most_local=-1):
+def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.Any], most_local: int = -1
+          ) -> list[Device]:
     """Rows of block_device_mappings of one server: its root disk first, the local disks, the other volumes.
 
     :param image: the image of imageRef, None without one
-    :param most_local: local disks that may be asked for at most; -1: no limit
+    :param most_local: local disks that may be requested at most; -1: no limit
     :raises BadRequest: they contradict each other, or the flavor
     """
     old, new = server.get('block_device_mapping'), server.get('block_device_mapping_v2')
@@ -42,10 +50,10 @@ def parse(server, image, flavor, most_local=-1):
     others = [device for device in given if device is not root]
     for device in given:
         _check(device, image)
-    _check_together(given)
+    _check_all(given)
     local = [device for device in others if device['destination_type'] == 'local']
-    asked = len(local) + (root['destination_type'] == 'local')
-    if 0 <= most_local < asked:
+    number = len(local) + (root['destination_type'] == 'local')
+    if 0 <= most_local < number:
         raise Invalid(reason='You specified more local devices than the limit allows')
     volumes = [device for device in others if device['destination_type'] == 'volume']
     found = [root, *_local_disks(local, flavor), *volumes]
@@ -53,13 +61,13 @@ def parse(server, image, flavor, most_local=-1):
     return found
 
 
-def root_device(image):
+def root_device(image: Image) -> str:
     """Name of the root disk."""
     name = ((image or {}).get('properties') or {}).get('root_device_name') or ''
     return name if DEVICE_PATH.match(name) and name[-1].isalpha() else ROOT
 
 
-def row(source_type, **values):
+def row(source_type: str, **values: typing.Any) -> Device:
     return {'source_type': source_type, 'destination_type': 'local', 'device_name': None, 'device_type': None,
             'disk_bus': None, 'guest_format': None, 'boot_index': None, 'image_id': None, 'volume_id': None,
             'snapshot_id': None, 'volume_size': None, 'volume_type': None, 'delete_on_termination': True,
@@ -68,7 +76,7 @@ def row(source_type, **values):
 
 # ---- one device --------------------------------------------------------------
 
-def _old_devices(given, root_name, image):
+def _old_devices(given: list[Device], root_name: str, image: Image) -> list[Device]:
     """The first form of a mapping: always volumes; the one that is named as the root disk is it."""
     found = []
     for device in given:
@@ -88,7 +96,7 @@ def _old_devices(given, root_name, image):
     return found
 
 
-def _device(device):
+def _device(device: dict[str, typing.Any]) -> Device:
     """The second form."""
     source = device.get('source_type')
     if source is None:
@@ -114,7 +122,7 @@ def _device(device):
                delete_on_termination=device.get('delete_on_termination', destination == 'local'), **values)
 
 
-def _path(name):
+def _path(name: str | None) -> str | None:
     """/dev/vdb of vdb; None without a name.
 
     :raises InvalidBlockDevice: it is no name of a disk
@@ -127,7 +135,7 @@ def _path(name):
     return path
 
 
-def _check(device, image):
+def _check(device: Device, image: Image) -> None:
     """:raises InvalidBlockDevice: source and destination do not go together"""
     source, destination = device['source_type'], device['destination_type']
     if destination == 'local' and source in ('volume', 'snapshot'):
@@ -145,7 +153,7 @@ def _check(device, image):
         raise Invalid(reason='Specified volume_type is only supported for new volumes.')
 
 
-def _check_together(given):
+def _check_all(given: list[Device]) -> None:
     for name, reason in (('tag', 'Two devices have the same tag.'), ('volume_id', 'A volume is named twice.'),
                          ('device_name', 'Two devices have the same device_name.')):
         values = [device[name] for device in given if device[name]]
@@ -156,7 +164,7 @@ def _check_together(given):
         raise Invalid(reason=_SEQUENCE)
 
 
-def _root(given, image):
+def _root(given: list[Device], image: Image) -> Device:
     """The device that the server boots from; the image's disk when none is named."""
     roots = [device for device in given if device['boot_index'] == 0]
     if len(roots) > 1:
@@ -168,8 +176,8 @@ def _root(given, image):
     return row('image', image_id=image['id'], boot_index=0, device_type='disk')
 
 
-def _local_disks(given, flavor):
-    """Ephemeral disks and swap: those asked for, else those of the flavor."""
+def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Device]:
+    """Ephemeral disks and swap: the requested ones, else those of the flavor."""
     swaps = [device for device in given if device['guest_format'] == 'swap']
     others = [device for device in given if device['guest_format'] != 'swap']
     if len(swaps) > 1 or sum(device['volume_size'] or 0 for device in swaps) > flavor['swap']:
@@ -190,7 +198,7 @@ def _local_disks(given, flavor):
 
 # ---- images that are made of volumes -----------------------------------------
 
-def _with_those_of(image, given):
+def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[Device]:
     """The devices that the image names, those of the request in the place of the ones they override."""
     try:
         listed = json_text.parse(image['properties'][MAPPING])
@@ -214,7 +222,7 @@ _VERSION = 67                # where a mapping may have all of these
 
 # ---- names -------------------------------------------------------------------
 
-def _name(devices, root_name):
+def _name(devices: list[Device], root_name: str) -> None:
     """Give names to those that have none: the root disk the first one, every other the next free letter."""
     devices[0]['device_name'] = devices[0]['device_name'] or root_name
     taken = {device['device_name'] for device in devices}
@@ -223,7 +231,7 @@ def _name(devices, root_name):
         taken.add(device['device_name'])
 
 
-def next_name(taken, root_name):
+def next_name(taken: set[str | None], root_name: str) -> str:
     """The first device name with a letter that no other has.
 
     :raises TooManyDiskDevices: every letter is taken
@@ -237,47 +245,81 @@ def next_name(taken, root_name):
 
 # ---- what is there -----------------------------------------------------------
 
-def is_volume_backed(devices):
+def is_volume_backed(devices: list[Device]) -> bool:
     return devices[0]['destination_type'] == 'volume'
 
 
-def check(req, devices, image, count):
-    """Ask for everything that the devices name; the properties that the server takes from its root volume.
-
+def check_number(devices: list[Device], count: int, most: int) -> None:
+    """
     :param count: servers that are made at most
-    :raises BadRequest: a volume, a snapshot, an image or a type is not there, or not fit
+    :param most: devices that a server may have
+    :raises BadRequest, TooManyDiskDevices: there are too many of them
     """
     if count > 1 and any(device['volume_id'] for device in devices):
         raise exception.BadRequest('Cannot attach one or more volumes to multiple instances')
-    if len(devices) > req.services.conf.volume.max_devices:
-        raise exception.TooManyDiskDevices(maximum=req.services.conf.volume.max_devices)
-    properties = dict((image or {}).get('properties') or {})
-    for number, device in enumerate(devices):
-        if device['destination_type'] != 'volume':
-            continue
-        try:
-            # with an image named besides, the volume may be one that does not boot yet
-            found = _CHECKS[device['source_type']](req, device, number == 0 and image is None)
-        except exception.NotFound as error:
-            raise Invalid(reason=error.message) from None
-        if number == 0 and found:
-            properties = found
+    if len(devices) > most:
+        raise exception.TooManyDiskDevices(maximum=most)
+
+
+def read(req: api_request.Request, devices: list[Device]) -> list[Source]:
+    """What each device is made of, as the block storage or the image service has it; None for local disks and blanks.
+
+    :raises BadRequest: a volume, a snapshot, an image or a type is not there, or not for the caller
+    """
+    try:
+        return [_read(req, device) if device['destination_type'] == 'volume' else None for device in devices]
+    except exception.NotFound as error:
+        raise Invalid(reason=error.message) from None
+
+
+def _read(req: api_request.Request, device: Device) -> Source:
+    volumes, source, found = req.services.volumes, device['source_type'], None
+    if source == 'volume':
+        found = volumes.get(req.context, device['volume_id'])
+        check_multiattach(req, found)
+    elif source == 'snapshot':
+        found = volumes.get_snapshot(req.context, device['snapshot_id'])
+    elif source == 'image':
+        found = server_category.find_image(req, device['image_id'])
+    if device['volume_type']:                # of a new volume, see ``_check``
+        volumes.check_type(req.context, device['volume_type'])
+    return found
+
+
+def properties_of(devices: list[Device], sources: list[Source], image: Source) -> dict[str, typing.Any]:
+    """The properties that a server takes from its root volume, else from the image."""
+    root, source = devices[0], sources[0]
+    found = None
+    if root['destination_type'] == 'volume' and source is not None:
+        found = source['properties'] if root['source_type'] == 'image' else source.get('image_metadata')
+    properties = found or (image or {}).get('properties') or {}
     return {key: value for key, value in properties.items() if key not in _NO_PROPERTIES}
 
 
-def _check_volume(req, device, root):
-    volume = req.services.volumes.get(req.context, device['volume_id'])
+def fitted(devices: list[Device], sources: list[Source], image: Source
+           ) -> tuple[dict[str, typing.Any], list[Device]]:
+    """(properties of the root disk, the devices with the sizes of what they are made of).
+
+    :raises BadRequest: what a device is made of does not fit
+    """
+    found = []
+    for number, (device, source) in enumerate(zip(devices, sources, strict=True)):
+        # with an image named besides, the volume may be one that does not boot yet
+        size = _SIZES[device['source_type']](device, source, number == 0 and image is None) if source else None
+        found.append({**device, 'volume_size': size or device['volume_size']})
+    return properties_of(devices, sources, image), found
+
+
+def _size_of_volume(device: Device, volume: dict[str, typing.Any], root: bool) -> int:
     if root and not volume['bootable']:
         raise Invalid(reason=f'Volume {volume["id"]} is not bootable.')
-    check_multiattach(req, volume)
     if volume['status'] != 'available' and not (volume['multiattach'] and volume['status'] == 'in-use'):
         raise exception.InvalidVolume(reason=f"volume '{volume['id']}' status must be 'available'. Currently in "
                                              f"'{volume['status']}'")
-    device['volume_size'] = volume['size']
-    return volume['image_metadata']
+    return volume['size']
 
 
-def check_multiattach(req, volume):
+def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -> None:
     """
     :raises BadRequest: this version does not know volumes of several servers
     :raises VolumeNotFound: an administrative server has it, and the caller is no administrator
@@ -288,41 +330,29 @@ def check_multiattach(req, volume):
         server_category.check_volume(req, volume)
 
 
-def _check_snapshot(req, device, root):
-    snapshot = req.services.volumes.get_snapshot(req.context, device['snapshot_id'])
+def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: bool) -> int:
     if device['volume_size'] and device['volume_size'] < snapshot['size']:
         raise Invalid(reason=f'The volume of snapshot {snapshot["id"]} needs {snapshot["size"]} GB at least.')
-    device['volume_size'] = device['volume_size'] or snapshot['size']
-    _check_type(req, device)
-    return snapshot.get('image_metadata')
+    return device['volume_size'] or snapshot['size']
 
 
-def _check_image(req, device, root):
-    image = server_category.find_image(req, device['image_id'])
+def _size_of_image(device: Device, image: dict[str, typing.Any], root: bool) -> int:
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
     if device['volume_size'] < (image.get('min_disk') or 0):
         raise exception.FlavorTooSmall('Volume size is smaller than the minimum size specified in image metadata. '
                                        f'Volume size is {device["volume_size"]} GB, minimum size is '
                                        f'{image["min_disk"]} GB.')
-    _check_type(req, device)
-    return image['properties']
+    return device['volume_size']
 
 
-def _check_blank(req, device, root):
-    """A root volume may be blank, too: what boots then is another disk, the network or a rescue image."""
-    _check_type(req, device)
+# of a new volume, or one that is there: size in GB. A blank root volume is made of nothing: what boots then is another
+# disk, the network or a rescue image.
+_SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _size_of_image}
 
 
-def _check_type(req, device):
-    if device['volume_type']:
-        req.services.volumes.check_type(req.context, device['volume_type'])
-
-
-_CHECKS = {'volume': _check_volume, 'snapshot': _check_snapshot, 'image': _check_image, 'blank': _check_blank}
-
-
-def check_rebuild(req, cell, server, image):
+def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: dict[str, typing.Any],
+                  image: dict[str, typing.Any]) -> bool:
     """Whether the root volume of a server gets other contents by a rebuild with this image.
 
     :raises BadRequest: that is not possible at this version, or the image does not fit
@@ -344,7 +374,7 @@ def check_rebuild(req, cell, server, image):
 
 # ---- holding them ------------------------------------------------------------
 
-def reserve(req, devices, server_id):
+def reserve(req: api_request.Request, devices: list[Device], server_id: str) -> list[Device]:
     """Reserve the volumes that are there for a new server; the devices with their attachments.
 
     :raises InvalidVolume: another server was faster
@@ -365,7 +395,7 @@ def reserve(req, devices, server_id):
     return held
 
 
-def release(req, devices):
+def release(req: api_request.Request, devices: list[Device]) -> None:
     """Take back what ``reserve`` did."""
     for device in devices:
         if device.get('attachment_id'):

@@ -1,24 +1,29 @@
 """From the body of a server create to what the system keeps: pure conversions and their refusals."""
 import base64
+import collections.abc
 import posixpath
 import re
 import secrets
+import typing
 import unicodedata
 
 from nova import exception
 from nova.hardware import cpu_topology
-from nova.hardware import guest_request as wanted
+from nova.hardware import guest_request
 from nova.hardware import pci_spec
+from nova.objects import numa
 from nova.objects import pci
+
+Document = dict[str, typing.Any]
 
 MAX_SERVERS = 1000              # of one request
 HOSTNAME_LENGTH = 63
 PASSWORD_LENGTH = 12
-# no characters that look alike
+# no characters that are easily confused
 _PASSWORD_LETTERS = '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 
-def counts(server):
+def counts(server: Document) -> tuple[int, int]:
     """(min_count, max_count)."""
     least = server.get('min_count', 1)
     most = server.get('max_count', least)
@@ -29,30 +34,30 @@ def counts(server):
     return least, most
 
 
-def password():
+def password() -> str:
     """A new administrator password."""
     return ''.join(secrets.choice(_PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
 
 
-def reservation_id():
+def reservation_id() -> str:
     return 'r-' + ''.join(secrets.choice('0123456789abcdefghijklmnopqrstuvwxyz') for _ in range(8))
 
 
-def hostname(name, uuid):
+def hostname(name: str, uuid: str) -> str:
     """A host name made of a display name: letters, digits, hyphens; of the uuid when nothing is left."""
     plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
     label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
     return label[:HOSTNAME_LENGTH].strip('-') or 'server-' + uuid
 
 
-def numbered(name, number, total):
+def numbered(name: str, number: int, total: int) -> str:
     """The name of one of several servers of a request, ``number`` from 0."""
     return name if total == 1 else f'{name[:250]}-{number + 1}'
 
 
 # ---- where -------------------------------------------------------------------
 
-def placement(server, default_zone):
+def placement(server: Document, default_zone: str | None) -> Document:
     """{'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}.
 
     ``zone:host:node`` (host or node may be empty) forces a host, as administrators may.
@@ -62,15 +67,15 @@ def placement(server, default_zone):
     if ':' in node:
         raise exception.BadRequest(
             'Unable to parse availability_zone: it is zone, zone:host or zone:host:node.')
-    wanted = {'requested_host': server.get('host'), 'requested_node': server.get('hypervisor_hostname')}
-    if (host or node) and any(wanted.values()):
+    requested = {'requested_host': server.get('host'), 'requested_node': server.get('hypervisor_hostname')}
+    if (host or node) and any(requested.values()):
         raise exception.BadRequest('A requested destination and a forced host in availability_zone exclude '
                                    'each other.')
     return {'availability_zone': zone or default_zone, 'force_host': host or None, 'force_node': node or None,
-            **wanted}
+            **requested}
 
 
-def hints(body):
+def hints(body: Document) -> dict[str, list]:
     """Scheduler hints, each value a list."""
     given = body.get('os:scheduler_hints') or body.get('OS-SCH-HNT:scheduler_hints') or {}
     found = {}
@@ -80,24 +85,29 @@ def hints(body):
     return found
 
 
-def group(wanted):
+def group(hints: dict[str, list]) -> str | None:
     """The id of the server group that the hints name, None without one."""
-    named = wanted.get('group') or [None]
+    named = hints.get('group') or [None]
     if len(named) > 1:
         raise exception.BadRequest('A server is in one server group at most.')
     return named[0]
 
 
-def shown_hints(wanted):
+def shown_hints(hints: dict[str, list]) -> Document:
     """The hints as a server shows them: lists where the API has lists, else the value as it came."""
     lists = {'group', 'different_host'}
     return {name: values if name in lists or len(values) != 1 else values[0]
-            for name, values in wanted.items()}
+            for name, values in hints.items()}
+
+
+def joined_tags(tags: collections.abc.Iterable[str]) -> str:
+    """Tags as the column holds them."""
+    return ''.join(f',{tag}' for tag in dict.fromkeys(tags)) + ',' if tags else ''
 
 
 # ---- networks ----------------------------------------------------------------
 
-def requested_networks(given, count):
+def requested_networks(given: list[Document] | str | None, count: int) -> list[Document] | str | None:
     """What RequestSpec.requested_networks holds: None, 'none', or a list of dicts.
 
     :param given: ``networks`` of the body; None, a list, 'auto' or 'none'
@@ -136,14 +146,14 @@ def requested_networks(given, count):
     return found
 
 
-def security_groups(given):
+def security_groups(given: list[Document] | None) -> list[str]:
     """Names, each once, in the order given; the default group when there are none."""
     return list(dict.fromkeys(group['name'] for group in given or () if group.get('name'))) or ['default']
 
 
 # ---- files -------------------------------------------------------------------
 
-def injected_files(given, limits):
+def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list[Document]:
     """[{'path', 'contents'}] of ``personality``.
 
     :param limits: of quotas.RESOURCES, the injected_file… ones; -1: no limit
@@ -161,13 +171,13 @@ def injected_files(given, limits):
     return found
 
 
-def _within(limits, name, used):
+def _within(limits: dict[str, int], name: str, used: int) -> None:
     limit = limits.get(name, -1)
     if 0 <= limit < used:
         raise exception.LimitExceeded(resource=name, limit=limit)
 
 
-def check_metadata(metadata, limits):
+def check_metadata(metadata: Document, limits: dict[str, int]) -> None:
     """:raises LimitExceeded: more items than a server may have"""
     _within(limits, 'metadata_items', len(metadata))
 
@@ -177,7 +187,7 @@ def check_metadata(metadata, limits):
 _GIB = 1024 ** 3
 
 
-def check_image(image, flavor):
+def check_image(image: Document, flavor: Document) -> None:
     """:raises ImageInactive, FlavorTooSmall: the image cannot be booted with this flavor"""
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
@@ -190,34 +200,34 @@ def check_image(image, flavor):
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
 
 
-def guest_topology(flavor, properties):
+def guest_topology(flavor: Document, properties: Document) -> numa.GuestTopology | None:
     """The objects.numa.GuestTopology that a flavor and the properties of an image ask for; None when they ask for none.
 
     :raises InvalidInput: they ask for what is none, or contradict each other
     """
-    if not wanted.concerns(flavor, properties):
+    if not guest_request.concerns(flavor, properties):
         return None
     cpu_topology.choose(flavor, properties)
-    return wanted.topology(flavor, properties)
+    return guest_request.topology(flavor, properties)
 
 
-def check_same_topology(flavor, old, new):
+def check_same_topology(flavor: Document, old: Document, new: Document) -> None:
     """What a server has of its host stays as it is when it gets another image.
 
     :param old, new: properties of the images
     :raises InvalidInput: the new image asks for another topology
     """
-    before = None if not wanted.concerns(flavor, old) else wanted.topology(flavor, old)
+    before = None if not guest_request.concerns(flavor, old) else guest_request.topology(flavor, old)
     if guest_topology(flavor, new) != before:
         raise exception.InvalidInput(reason="the NUMA topology of a server, and the CPUs and pages that it has, cannot "
                                             'be changed by a rebuild; this image asks for others.')
 
 
-def with_devices(flavor, properties, aliases):
+def with_devices(flavor: Document, properties: Document | None, aliases: dict[str, pci_spec.Alias]) -> Document:
     """What a server keeps of its flavor, with the PCI devices that it asks for as their aliases are defined now.
 
     :param properties: the image's
-    :param aliases: {name: virt.hardware.pci_spec.Alias}
+    :param aliases: {name: hardware.pci_spec.Alias}
     :raises InvalidInput: it names one that is not there, or the flavor and the image contradict each other
     """
     requests = pci_spec.requests(aliases, flavor, properties or {})

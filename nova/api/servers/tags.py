@@ -1,10 +1,12 @@
 """/servers/{id}/tags, since 2.26: at most 50 of at most 60 characters, without '/' and ','."""
 from nova import exception
 from nova.api import notifications
-from nova.api.servers import create as server_create
+from nova.api.request import Response
+from nova.api.routes import Route
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
 from nova.db.servers import instances
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -75,7 +77,7 @@ def _change(req, server_id, rule, change):
 
 def _apply(conn, req, server_id, rule, change):
     tags = server_fields.tags(server_lookup.locked_row(req, conn, server_id, _RULE + rule))
-    instances.update(conn, server_id, {'tags': server_create.joined_tags(change(tags))})
+    instances.update(conn, server_id, {'tags': server_spec.joined_tags(change(tags))})
     return tags
 
 

@@ -3,7 +3,7 @@ from nova import actions
 from nova import exception
 from nova.api import notifications
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import create as server_create
+from nova.api.servers import create_facts
 from nova.api.servers import devices as server_devices
 from nova.api.servers import fields as server_fields
 from nova.api.servers import image_references
@@ -74,9 +74,9 @@ def rebuild(req, id):
         req.authorize(REBUILD_CERTS, server_lookup.target(row))
     with req.services.api_db.reader() as conn:
         limits = quotas.limits_of(conn, req.services.conf, row['project_id'], req.user_id)
-        key = server_create.find_key(conn, req.user_id, body.get('key_name'))
+        key = create_facts.find_key(conn, req.user_id, body.get('key_name'))
         spec = request_specs.get(conn, id)
-    image = server_create.find_image(req, body['imageRef'])
+    image = create_facts.find_image(req, body['imageRef'])
     image_references.check(req, image['properties'])
     backed = row['image_id'] is None
     other = server_devices.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']

@@ -27,6 +27,15 @@ def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]
              **dict.fromkeys(names), **device, 'instance_uuid': instance_uuid} for device in devices])
 
 
+def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict]) -> None:
+    """Store the same block devices, with a value for each column, of several servers."""
+    if devices:
+        now = utils.utcnow()
+        conn.execute(statements.insert(block_device_mappings), [
+            {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}
+            for uuid in uuids for device in devices])
+
+
 def by_instances(conn: sa.Connection, uuids: Any) -> Any:
     """{instance uuid: [row]} of several servers; each has an entry."""
     found = {uuid: [] for uuid in uuids}

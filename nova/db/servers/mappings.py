@@ -18,6 +18,11 @@ _EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
+def insert(conn: sa.Connection, rows: list[dict]) -> None:
+    """Store the mappings of new servers."""
+    conn.execute(statements.insert(instance_mappings), rows)
+
+
 def uuids(conn: sa.Connection) -> Any:
     """The uuids of all servers, as a set."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())

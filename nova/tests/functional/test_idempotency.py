@@ -11,6 +11,7 @@ from nova import utils
 from nova.api import casts
 from nova.api import idempotency
 from nova.api.servers import create as server_create
+from nova.api.servers import create_facts
 from nova.db import engine
 from nova.db.servers import instances
 from nova.db.tables import api as tables_api
@@ -229,7 +230,7 @@ def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
                 tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
         answers.append(create(cloud, 'one'))
         raise exception.BadRequest('too late')
-    monkeypatch.setattr(server_create, '_from_api_db', overtaken)
+    monkeypatch.setattr(create_facts, '_from_api_db', overtaken)
     assert create(cloud, 'one').status == 400
     assert answers[0].status == 202 and create(cloud, 'one').body == answers[0].body
     assert len(uuids(cloud)) == 1

@@ -1,0 +1,158 @@
+"""What a server create reads before it decides, and the refusal of what is not there."""
+from nova import context as nova_context
+from nova import exception
+from nova.api import formats
+from nova.api import request as api_request
+from nova.api.servers import category as server_category
+from nova.api.servers import create_plan
+from nova.api.servers import devices as server_devices
+from nova.api.servers import image_references
+from nova.api.servers import spec as server_spec
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.db.placement import compute_nodes
+from nova.db.placement import server_groups
+from nova.db.placement import zones
+from nova.db.projects import flavors as flavors_db
+from nova.db.projects import key_pairs
+from nova.db.projects import quotas
+
+Document = create_plan.Document
+
+ZERO_DISK = 'os_compute_api:servers:create:zero_disk_flavor'
+
+# fields of objects.Flavor that a server keeps
+FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
+          'is_public', 'disabled', 'description', 'extra_specs')
+_IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format',
+          'checksum', 'os_hash_algo', 'os_hash_value', 'owner', 'properties')
+
+
+def read(req: api_request.Request, request: create_plan.Request) -> create_plan.Facts:
+    """The facts of a request; what its category names is filled in under ``server``.
+
+    :raises NovaException: something that it names is not there, or not for the caller
+    """
+    server, conf = request.server, req.services.conf
+    hints = _with_group_id(req, request.hints)
+    category, filled = server_category.of_new(req, server)
+    flavor, key, limits = _from_api_db(req, server, filled)
+    system = server_category.system(req) if 'imageRef' in filled else None
+    image = find_image(req, server.get('imageRef'), system)
+    devices = server_devices.parse(server, image, flavor, conf.volume.max_local_block_devices)
+    server_devices.check_number(devices, request.most, conf.volume.max_devices)
+    sources = server_devices.read(req, devices)
+    backed = server_devices.is_volume_backed(devices)
+    # what a volume was made of is the word of its maker, even where a category names the image
+    references = image_references.read(req, server_devices.properties_of(devices, sources, image),
+                                       None if backed else system)
+    check_place(req, server, request.place)
+    groups = _check_networks(req, 'auto' if server.get('networks') == 'auto' else request.networks, request.groups,
+                             request.most)
+    return create_plan.Facts(
+        project_id=req.project_id, user_id=req.user_id, category=category, hints=hints, flavor=flavor, key=key,
+        limits=limits, zero_disk=bool(backed or flavor['root_gb'] or req.allows(ZERO_DISK)), image=image,
+        devices=devices, sources=sources, references=references, groups=groups, aliases=req.services.pci_aliases,
+        named=not req.has('description'))
+
+
+def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
+                 ) -> tuple[Document, Document | None, quotas.Limits]:
+    """(flavor, key pair row or None, quota limits) in one connection.
+
+    :param filled: what the server has of its category, which may be a flavor that only administrators see
+    """
+    with req.services.api_db.reader() as conn:
+        try:
+            flavor = flavors_db.get(conn, server['flavorRef'],
+                                    nova_context.ALL_PROJECTS if 'flavorRef' in filled else req.context.sees)
+        except exception.FlavorNotFound as error:
+            raise exception.BadRequest(error.message) from None
+        if flavor['disabled']:
+            raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
+        key = find_key(conn, req.user_id, server.get('key_name'))
+        limits = quotas.limits_of(conn, req.services.conf, req.project_id)
+    return {name: flavor[name] for name in FLAVOR}, key, limits
+
+
+def _with_group_id(req: api_request.Request, hints: dict[str, list]) -> dict[str, list]:
+    """The hints, which may name the server group by its name, with its id.
+
+    :raises BadRequest: no group of the project has the name, or several have it
+    """
+    named = server_spec.group(hints)
+    if named is None or formats.is_uuid(named) and len(named) == 36:
+        return hints
+    with req.services.api_db.reader() as conn:
+        found = server_groups.named(conn, req.project_id, named)
+    if not found:
+        raise exception.BadRequest(f'Server group {named} could not be found.')
+    if len(found) > 1:
+        raise exception.BadRequest(f'{len(found)} server groups have the name {named}: name one by its id.')
+    return {**hints, 'group': found}
+
+
+def find_key(conn: engine.Connection, user_id: str, name: str | None) -> Document | None:
+    """The key pair's row, None without a name; a name that is not there is a bad request."""
+    if not name:
+        return None
+    try:
+        return key_pairs.get(conn, user_id, name)
+    except exception.KeypairNotFound:
+        raise exception.BadRequest('Invalid key_name provided.') from None
+
+
+def find_image(req: api_request.Request, image_id: str | None, context: nova_context.RequestContext | None = None
+               ) -> Document | None:
+    """What the system keeps of an image, None without an id; one that is not there is a bad request.
+
+    :param context: whose request it counts as; None: the caller's
+    """
+    if not image_id:
+        return None
+    try:
+        image = req.services.images.show(context, image_id) if context else server_category.find_image(req, image_id)
+    except exception.ImageNotFound as error:
+        raise exception.BadRequest(error.message) from None
+    return {name: image.get(name) for name in _IMAGE}
+
+
+def check_place(req: api_request.Request, server: Document, place: Document,
+                cell: db_cells.Cell | None = None) -> None:
+    """
+    :param cell: in which it must be; None: in any of them
+    :raises BadRequest: the zone or the host that was named is not there
+    :raises ServiceUnavailable: it is in no cell that answers, and one does not answer
+    """
+    zone = (server.get('availability_zone') or '').partition(':')[0]
+    host, node = place['force_host'] or place['requested_host'], place['force_node'] or place['requested_node']
+    if not (zone or host or node):
+        return
+    several = {part.strip() for part in zone.split(',')}           # any of them will do
+
+    def look(conn: engine.Connection) -> tuple[set[str], bool]:
+        return zones.existing(conn, {zone, *several}), not (host or node) or compute_nodes.exists(conn, host, node)
+    found, down = req.services.cells.read(look, cell)
+    there = set().union(*(known for _cell, (known, _exists) in found))
+    no_zone = zone and zone not in there and several - there
+    no_host = not any(exists for _cell, (_known, exists) in found)
+    if down and (no_zone or no_host):
+        raise exception.ServiceUnavailable(service='database')
+    if no_zone:
+        raise exception.BadRequest('The requested availability zone is not available')
+    if no_host:
+        raise exception.BadRequest('Compute host %s could not be found.' % ' '.join(
+            name for name in (host, node) if name))
+
+
+def _check_networks(req: api_request.Request, networks: list[Document] | str | None, groups: list[str], count: int
+                    ) -> list[str]:
+    """Names of the groups.
+
+    :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had
+    """
+    try:
+        req.services.networks.validate_networks(req.context, networks, count)
+        return req.services.networks.check_security_groups(req.context, groups)
+    except exception.NotFound as error:
+        raise exception.BadRequest(error.message) from None

@@ -1,0 +1,181 @@
+"""The plan of a server create: what is stored of a request, decided of its body and of facts that were read before.
+
+Pure: nothing is read or written here. What is not there was refused when the facts were read (create_facts.py); what
+does not fit, or contradicts itself, is refused here.
+"""
+import collections.abc
+import dataclasses
+import datetime
+import typing
+
+from nova import exception
+from nova import states
+from nova.api.servers import devices as server_devices
+from nova.api.servers import image_references
+from nova.api.servers import spec as server_spec
+from nova.db.projects import quotas
+from nova.db.servers import block_devices
+from nova.hardware import pci_spec
+from nova.objects import numa
+
+Document = dict[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A request for servers, as its body spells it out.
+
+    server        what stands under ``server``, with what the category fills in
+    least, most   servers
+    place         {'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}
+    hints         scheduler hints, each a list
+    networks      what RequestSpec.requested_networks holds
+    groups        names of the security groups
+    """
+
+    server: Document
+    least: int
+    most: int
+    place: Document
+    hints: dict[str, list]
+    networks: list[Document] | str | None
+    groups: list[str]
+
+    @classmethod
+    def of(cls, body: Document, default_zone: str | None) -> typing.Self:
+        """
+        :raises BadRequest: it contradicts itself
+        """
+        server = dict(body['server'])
+        least, most = server_spec.counts(server)
+        return cls(server, least, most, server_spec.placement(server, default_zone), server_spec.hints(body),
+                   server_spec.requested_networks(server.get('networks'), most),
+                   server_spec.security_groups(server.get('security_groups')))
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a server create reads before it decides.
+
+    project_id, user_id   of the caller
+    category      name of the instance category
+    hints         the request's, with the id of a server group that it names by its name
+    flavor        the flavor as a server keeps it
+    zero_disk     whether a flavor without a root disk may be used with an image
+    key           the key pair's row or None
+    limits        the project's quota
+    image         of imageRef, None without one
+    devices       rows of block_device_mappings of one server, the root disk first
+    sources       what each device is made of: a volume, a snapshot, an image or None
+    references    images that the image names, or that the volume was made of, does
+    groups        names of the security groups as a server shows them
+    aliases       {name: pci_spec.Alias}
+    named         until 2.18 the description is the name
+    """
+
+    project_id: str
+    user_id: str
+    category: str
+    hints: dict[str, list]
+    flavor: Document
+    zero_disk: bool
+    key: Document | None
+    limits: quotas.Limits
+    image: Document | None
+    devices: list[Document]
+    sources: list[Document | None]
+    references: list[Document]
+    groups: list[str]
+    aliases: dict[str, pci_spec.Alias]
+    named: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is stored of a request.
+
+    least, most   servers
+    limits        the quota that it keeps to
+    columns       of the servers' rows, which all of them share, but for the moments and the reservation
+    spec          the fields of objects.RequestSpec that the servers share
+    """
+
+    least: int
+    most: int
+    limits: quotas.Limits
+    columns: Document
+    spec: Document
+    server: Document
+
+    def rows(self, uuids: collections.abc.Sequence[str], reservation_id: str, now: datetime.datetime) -> list[Document]:
+        """The rows of these servers, in their order."""
+        name, given, total = self.server['name'].strip(), self.server.get('hostname'), len(uuids)
+        common = {**self.columns, 'created_at': now, 'updated_at': now, 'reservation_id': reservation_id}
+        rows = []
+        for number, uuid in enumerate(uuids):
+            shown = server_spec.numbered(name, number, total)
+            rows.append({**common, 'uuid': uuid, 'display_name': shown, 'launch_index': number,
+                         'hostname': server_spec.numbered(given, number, total) if given
+                         else server_spec.hostname(shown, uuid)})
+        return rows
+
+
+def plan(request: Request, facts: Facts) -> Plan:
+    """Decide what is stored.
+
+    :raises NovaException: the request is refused
+    """
+    server, image, backed = request.server, facts.image, server_devices.is_volume_backed(facts.devices)
+    properties, devices = server_devices.fitted(facts.devices, facts.sources, image)
+    check_flavor(image, facts.flavor, backed, facts.zero_disk)
+    image_references.check_active(facts.references)
+    image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties}
+    flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases)
+    topology = server_spec.guest_topology(flavor, properties)
+    limits = facts.limits.of(facts.user_id)
+    server_spec.check_metadata(server.get('metadata', {}), limits)
+    spec = {'project_id': facts.project_id, 'user_id': facts.user_id, 'flavor': flavor, 'image': image,
+            'requested_networks': request.networks, 'security_groups': request.groups,
+            'injected_files': server_spec.injected_files(server.get('personality'), limits),
+            'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
+            **request.place}
+    columns = {**_columns(request, facts, spec), 'numa_topology': numa.text_of_guest(topology)}
+    return Plan(request.least, request.most, facts.limits, columns, spec, server)
+
+
+def check_flavor(image: Document | None, flavor: Document, volume_backed: bool, zero_disk: bool) -> None:
+    """
+    :param zero_disk: whether the image's disk may go without bounds
+    :raises BadRequest, Forbidden: the image does not fit, or would have a root disk without bounds
+    """
+    if image:
+        server_spec.check_image(image, {**flavor, 'root_gb': 0} if volume_backed else flavor)
+    if not volume_backed and not flavor['root_gb'] and not zero_disk:
+        raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
+
+
+def _columns(request: Request, facts: Facts, spec: Document) -> Document:
+    """The columns that all servers of the request share."""
+    server, key = request.server, facts.key
+    flavor, image, devices = spec['flavor'], spec['image'], spec['block_devices']
+    zone = (server.get('availability_zone') or '').partition(':')[0] or None
+    properties = image['properties'] or {}
+    return {
+        'project_id': facts.project_id, 'user_id': facts.user_id,
+        'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'power_state': states.NOSTATE,
+        'progress': 0, 'locked': False, 'availability_zone': spec['availability_zone'],
+        'pinned_availability_zone': zone,
+        'description': server.get('description', server['name'].strip() if facts.named else None),
+        'image_id': image['id'], 'kernel_id': properties.get('kernel_id'), 'ramdisk_id': properties.get('ramdisk_id'),
+        'key_name': key and key['name'], 'key_data': key and key['public_key'],
+        'user_data': server.get('user_data'),
+        'config_drive': server.get('config_drive', properties.get('img_config_drive') == 'mandatory'),
+        'access_ip_v4': server.get('accessIPv4'), 'access_ip_v6': server.get('accessIPv6'),
+        'disk_config': server.get('OS-DCF:diskConfig', 'MANUAL'),
+        'trusted_certs': server.get('trusted_image_certificates'),
+        'scheduler_hints': server_spec.shown_hints(facts.hints) or None, 'metadata': server.get('metadata', {}),
+        'tags': server_spec.joined_tags(server.get('tags', ())), 'flavor_id': flavor['flavor_id'], 'flavor': flavor,
+        **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')},
+        'image_properties': properties, 'network_info': [], 'security_groups': facts.groups,
+        'system_metadata': {}, 'category': facts.category, 'server_group_id': server_spec.group(facts.hints),
+        'root_device_name': devices[0]['device_name'], 'volumes': block_devices.shown(devices)}
