@@ -22,14 +22,14 @@ def choose(flavor, properties, topology=None):
     has one thread a core unless it asks for more.
 
     :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
-    :param topology: the placed GuestTopology, if it has one
+    :param topology: the pinned GuestTopology, if it has one
     :raises InvalidInput: a value is none, the image exceeds the flavor's limits, or no such product is within them
     """
-    asked, vcpus = guest_request.Asked(flavor.get('extra_specs'), properties), flavor['vcpus']
+    requested, vcpus = guest_request.Requested(flavor.get('extra_specs'), properties), flavor['vcpus']
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
-    limits = {part: _limit(asked, part) for part in PARTS}
-    preferred = _preferred(asked, limits)
+    limits = {part: _limit(requested, part) for part in PARTS}
+    preferred = _preferred(requested, limits)
     pinned = _pinned_threads(topology)
     if pinned and pinned <= limits['threads']:
         preferred = {**preferred, 'threads': pinned}
@@ -41,23 +41,23 @@ def choose(flavor, properties, topology=None):
 
     def rank(found):
         kept = sum(found[part] == preferred[part] for part in PARTS if preferred[part])
-        unasked = not preferred['threads'] and found['threads']
-        return (-(pinned == found['threads'] if pinned else 0), -kept, unasked, -found['sockets'], -found['cores'])
+        unrequested = not preferred['threads'] and found['threads']
+        return (-(pinned == found['threads'] if pinned else 0), -kept, unrequested, -found['sockets'], -found['cores'])
     return min(possible, key=rank)
 
 
-def _limit(asked, part):
+def _limit(requested, part):
     flavor, image = (_number(f'cpu_max_{part}', value)
-                     for value in (asked.flavor(f'cpu_max_{part}'), asked.image(f'cpu_max_{part}')))
+                     for value in (requested.flavor(f'cpu_max_{part}'), requested.image(f'cpu_max_{part}')))
     if image and flavor and image > flavor:
         raise exception.InvalidInput(reason=f"the image's hw_cpu_max_{part} {image} exceeds the flavor's {flavor}.")
     return image or flavor or NO_LIMIT
 
 
-def _preferred(asked, limits):
+def _preferred(requested, limits):
     """{part: number or None}; an image that prefers anything is not mixed with what the flavor prefers."""
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
-                     for read in (asked.flavor, asked.image))
+                     for read in (requested.flavor, requested.image))
     for values, whose in ((flavor, "flavor's hw:"), (image, "image's hw_")):
         for part, value in values.items():
             if value and value > limits[part]:

@@ -31,7 +31,7 @@ class Limits:
 
 
 class Fit(typing.NamedTuple):
-    """``topology``: the placed GuestTopology, or None and ``reason``, the end of a sentence about a host."""
+    """``topology``: the pinned GuestTopology, or None and ``reason``, the end of a sentence about a host."""
 
     topology: numa.GuestTopology | None
     reason: str | None = None
@@ -44,7 +44,7 @@ def fit(host, guest, limits=Limits(), devices=None, pack=False):
     that want none and first for others; the further cells of a guest are near its first.
 
     :param host: HostTopology; None: the host reports none
-    :param guest: GuestTopology (hardware.wanted), not yet placed
+    :param guest: GuestTopology (hardware.guest_request), not yet pinned
     :param devices: (pools, requests) of the host's PCI devices and of the guest (hardware.pci_pools)
     :returns: a Fit
     """
@@ -54,10 +54,10 @@ def fit(host, guest, limits=Limits(), devices=None, pack=False):
         return Fit(None, f'has {len(host.cells)} NUMA nodes and not the {len(guest.cells)} that are asked for')
     pools, requests = devices or ((), ())
     order = _order(host, guest, limits, (pools, requests), pack)
-    # the emulator's own CPU is beside the first vCPUs that are pinned
+    # the emulator's own CPU is in the cell of the first vCPUs that are pinned
     first = next((part.id for part in guest.cells if part.pcpuset), None)
     reserve = first if guest.emulator_threads_policy == 'isolate' else None
-    table = [{cell.id: _place(cell, part, guest.cpu_thread_policy, limits, reserve=int(part.id == reserve))
+    table = [{cell.id: _pinned_part(cell, part, guest.cpu_thread_policy, limits, reserve=int(part.id == reserve))
               for cell in order} for part in guest.cells]
     for row in table:
         if all(isinstance(found, str) for found in row.values()):
@@ -114,17 +114,17 @@ def _order(host, guest, limits, devices, pack):
     pinned = any(cell.pcpuset for cell in guest.cells)
 
     def rank(cell):
-        beside = (cell.id in near) != bool(requests)
+        far = (cell.id in near) != bool(requests)
         if pack:
-            return (beside, -cell.cpu_usage - len(cell.pinned_cpus), -cell.memory_usage, cell.id)
+            return (far, -cell.cpu_usage - len(cell.pinned_cpus), -cell.memory_usage, cell.id)
         free = free_pinnable(cell) if pinned else free_cpus(cell, limits)
-        return (beside, -free, -free_memory(cell, limits), cell.id)
+        return (far, -free, -free_memory(cell, limits), cell.id)
     return sorted(host.cells, key=rank)
 
 
 def _sets(order, size, devices):
     """Lists of host cells to choose from, likely ones first: around each cell those nearest to it; then, where
-    devices must be near, other sets, else all together, which is known to do."""
+    devices must be near, other sets, else all of them, which is known to do."""
     seen = set()
     for first in order:
         others = [cell for cell in order if cell is not first]
@@ -173,17 +173,17 @@ def _matchable(fitting, numbers):
     return all(assign(position, set()) for position in range(len(fitting)))
 
 
-def _place(cell, part, policy, limits, reserve):
+def _pinned_part(cell, part, policy, limits, reserve):
     """The guest's cell as it would be on this host cell, or the reason why it is not."""
     pagesize = place_pages(cell, part, limits)
     if isinstance(pagesize, str):
         return pagesize
     if len(part.shared) > len(cell.cpuset) or len(part.shared) > free_cpus(cell, limits):
         return CPUS
-    placed = dataclasses.replace(part, id=cell.id, pagesize=pagesize, cpu_pinning=None, cpu_topology=None,
+    found = dataclasses.replace(part, id=cell.id, pagesize=pagesize, cpu_pinning=None, cpu_topology=None,
                                  reserved_cpus=frozenset())
     if not part.pcpuset:
-        return placed
+        return found
     if cell.pcpuset is None and (cell.cpu_usage or part.shared):
         return NOT_PINNED
     pinned = pinning.pin(cell, part.pcpuset, policy, reserve)
@@ -191,11 +191,11 @@ def _place(cell, part, policy, limits, reserve):
         return PINNED
     topology = None if part.shared else {
         'sockets': 1, 'cores': len(part.pcpuset) // pinned.threads, 'threads': pinned.threads}
-    return dataclasses.replace(placed, cpu_pinning=pinned.cpus, reserved_cpus=pinned.reserved, cpu_topology=topology)
+    return dataclasses.replace(found, cpu_pinning=pinned.cpus, reserved_cpus=pinned.reserved, cpu_topology=topology)
 
 
 def place_pages(cell, part, limits):
-    """KiB of the pages that a guest cell gets here, None where it asked for none, or (text) why there are none."""
+    """KiB of the pages that a guest cell gets here, None where it requests none, or (text) why there are none."""
     need_kb = part.memory * 1024
     if part.pagesize is None:
         enough = part.memory <= cell.memory and part.memory <= free_memory(cell, limits)

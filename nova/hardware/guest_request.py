@@ -22,7 +22,7 @@ _KEYS = ('hw:cpu_', 'hw_cpu_', 'hw:numa_', 'hw_numa_', 'hw:mem_', 'hw_mem_', 'hw
 _PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
 
 
-class Asked:
+class Requested:
     """The values of ``hw:name`` of the flavor and ``hw_name`` of the image, as text; None where there is none."""
 
     def __init__(self, extra_specs, properties):
@@ -77,7 +77,7 @@ def _invalid(reason):
 
 
 def topology(flavor, properties):
-    """The GuestTopology that is asked for, not yet placed; None when nothing is.
+    """The GuestTopology that is requested, not yet pinned; None when nothing is.
 
     One node is made for a guest that names none but has pinned CPUs, a page size or real-time CPUs.
 
@@ -85,18 +85,18 @@ def topology(flavor, properties):
     :param properties: the image's
     :raises InvalidInput: they ask for what is none, or contradict each other
     """
-    asked, vcpus = Asked(flavor.get('extra_specs'), properties), flavor['vcpus']
-    policy = _cpu_policy(asked, flavor)
-    threads = asked.agreed('cpu_thread_policy', THREAD_POLICIES)
-    emulator = asked.agreed('emulator_threads_policy', EMULATOR_POLICIES)
+    requested, vcpus = Requested(flavor.get('extra_specs'), properties), flavor['vcpus']
+    policy = _cpu_policy(requested, flavor)
+    threads = requested.agreed('cpu_thread_policy', THREAD_POLICIES)
+    emulator = requested.agreed('emulator_threads_policy', EMULATOR_POLICIES)
     if threads and policy == 'shared':
         raise _invalid('cpu_thread_policy needs cpu_policy dedicated or mixed.')
     if emulator == 'isolate' and policy == 'shared':
         raise _invalid('emulator_threads_policy isolate needs cpu_policy dedicated or mixed.')
-    realtime = _realtime(asked, vcpus, policy, emulator)
-    pinned = _pinned(asked, vcpus, policy, realtime)
-    pages = _page_size(asked)
-    cells = _cells(asked, vcpus, flavor['memory_mb'], needed=bool(pinned or pages))
+    realtime = _realtime(requested, vcpus, policy, emulator)
+    pinned = _pinned(requested, vcpus, policy, realtime)
+    pages = _page_size(requested)
+    cells = _cells(requested, vcpus, flavor['memory_mb'], needed=bool(pinned or pages))
     if cells is None:
         return None
     return numa.GuestTopology(
@@ -110,9 +110,9 @@ def concerns(flavor, properties):
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
 
-def _cpu_policy(asked, flavor):
+def _cpu_policy(requested, flavor):
     """``resources:PCPU`` of the flavor is another way to ask for the policy dedicated."""
-    policy = asked.agreed('cpu_policy', CPU_POLICIES)
+    policy = requested.agreed('cpu_policy', CPU_POLICIES)
     dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
     if dedicated is None:
         return policy or 'shared'
@@ -123,10 +123,10 @@ def _cpu_policy(asked, flavor):
     return 'dedicated'
 
 
-def _page_size(asked):
+def _page_size(requested):
     """'small', 'large', 'any', KiB or None. An image may choose only where the flavor leaves it: large or any."""
     found = []
-    for value in (asked.flavor('mem_page_size'), asked.image('mem_page_size')):
+    for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:
             found.append(value and cpus.page_size(value))
         except ValueError as error:
@@ -140,23 +140,23 @@ def _page_size(asked):
 
 def pci_policy(flavor, properties):
     """How near to the guest's memory all its PCI devices must be (one of PCI_POLICIES); None: as each alias says."""
-    return Asked(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
+    return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 
-def _realtime(asked, vcpus, policy, emulator):
+def _realtime(requested, vcpus, policy, emulator):
     """The vCPUs that are real-time: at least one, and not all unless the emulator's threads have a place
     (https://docs.openstack.org/nova/latest/admin/real-time.html)."""
-    if (asked.flavor('cpu_realtime') or '').lower() not in TRUE:
+    if (requested.flavor('cpu_realtime') or '').lower() not in TRUE:
         return frozenset()
     if policy == 'shared':
         raise _invalid('cpu_realtime needs cpu_policy dedicated or mixed.')
-    mask = asked.image('cpu_realtime_mask') or asked.flavor('cpu_realtime_mask')
-    if mask and asked.flavor('cpu_dedicated_mask'):
+    mask = requested.image('cpu_realtime_mask') or requested.flavor('cpu_realtime_mask')
+    if mask and requested.flavor('cpu_dedicated_mask'):
         raise _invalid('cpu_dedicated_mask and cpu_realtime_mask exclude each other.')
     if mask:
         found = _masked('cpu_realtime_mask', mask, vcpus)
-    elif policy == 'mixed' and asked.flavor('cpu_dedicated_mask'):
-        found = _masked('cpu_dedicated_mask', asked.flavor('cpu_dedicated_mask'), vcpus)
+    elif policy == 'mixed' and requested.flavor('cpu_dedicated_mask'):
+        found = _masked('cpu_dedicated_mask', requested.flavor('cpu_dedicated_mask'), vcpus)
     else:
         found = _all(vcpus)
     if not found:
@@ -167,9 +167,9 @@ def _realtime(asked, vcpus, policy, emulator):
     return found
 
 
-def _pinned(asked, vcpus, policy, realtime):
+def _pinned(requested, vcpus, policy, realtime):
     """The vCPUs that are pinned; the mask of mixed ones is the flavor's alone."""
-    mask = asked.flavor('cpu_dedicated_mask')
+    mask = requested.flavor('cpu_dedicated_mask')
     if policy != 'mixed':
         if mask:
             raise _invalid('cpu_dedicated_mask needs cpu_policy mixed.')
@@ -196,10 +196,10 @@ def _masked(name, text, vcpus):
         raise _invalid(f'{name}: {error}.')
 
 
-def _cells(asked, vcpus, memory_mb, needed):
-    """[(vCPUs, MiB)], one a node; None when none is asked for or needed."""
-    text = asked.flavor_first('numa_nodes')
-    keys = asked.node_keys()
+def _cells(requested, vcpus, memory_mb, needed):
+    """[(vCPUs, MiB)], one a node; None when none is requested or needed."""
+    text = requested.flavor_first('numa_nodes')
+    keys = requested.node_keys()
     if text is None:
         if keys['cpus'] | keys['mem']:
             raise _invalid('numa_cpus and numa_mem need numa_nodes.')
@@ -214,7 +214,7 @@ def _cells(asked, vcpus, memory_mb, needed):
         if numbers != names:
             raise _invalid(f'numa_cpus and numa_mem are given for all nodes, 0 to {nodes - 1}, or for none; '
                            f'numa_{kind} is given for: {", ".join(sorted(numbers)) or "none"}.')
-    return _given(asked, nodes, everything, memory_mb)
+    return _given(requested, nodes, everything, memory_mb)
 
 
 def _even(nodes, vcpus, memory_mb):
@@ -225,16 +225,16 @@ def _even(nodes, vcpus, memory_mb):
     return [(frozenset(range(number * each, (number + 1) * each)), memory_mb // nodes) for number in range(nodes)]
 
 
-def _given(asked, nodes, everything, memory_mb):
+def _given(requested, nodes, everything, memory_mb):
     cells, taken = [], set()
     for number in range(nodes):
         name = f'numa_cpus.{number}'
-        text = asked.flavor_first(name)
+        text = requested.flavor_first(name)
         try:
             cpuset = cpus.parse(text or '')
         except ValueError as error:
             raise _invalid(f'{name}: {error}.')
-        memory = _positive(f'numa_mem.{number}', asked.flavor_first(f'numa_mem.{number}') or '')
+        memory = _positive(f'numa_mem.{number}', requested.flavor_first(f'numa_mem.{number}') or '')
         if not cpuset:
             raise _invalid(f'{name} names no CPU.')
         if cpuset & taken:

@@ -48,7 +48,7 @@ def shared_count(host):
 
 
 def unused(host):
-    """The HostTopology with nobody on it."""
+    """The HostTopology without guests."""
     return dataclasses.replace(host, cells=tuple(dataclasses.replace(
         cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
         mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells))

@@ -4,7 +4,7 @@ import dataclasses
 
 from nova.objects import pci
 
-MAX_TRIES = 10000                  # choices that are looked at; what is wanted is nearly always among the first
+MAX_TRIES = 10000                  # choices that are looked at; the right one is nearly always among the first
 
 
 def pools(devices):
@@ -15,7 +15,7 @@ def pools(devices):
 
 
 def supports(available, requests, host=None, cells=None):
-    """Whether the pools have all that is asked for: necessary for choose(), and all that a scheduler can know.
+    """Whether the pools have all that is requested: necessary for choose(), and all that a scheduler can know.
 
     :param available: [Pool]
     :param host: HostTopology, and cells: the ids of its cells that the guest is on; None: it has no topology
@@ -24,14 +24,14 @@ def supports(available, requests, host=None, cells=None):
 
 
 def taken(available, requests, host=None, cells=None):
-    """The pools when a guest has got what is asked for, see supports(); None when they do not have it."""
+    """The pools when a guest has got what is requested, see supports(); None when they do not have it."""
     numbers = _assign(available, requests, host, cells)
     return None if numbers is None else [dataclasses.replace(pool, count=pool.count - numbers[position])
                                          for position, pool in enumerate(available)]
 
 
 def _assign(available, requests, host, cells):
-    """{position of a pool: how many are taken of it}, None when they do not have all that is asked for."""
+    """{position of a pool: how many are taken of it}, None when they do not have all that is requested."""
     units = [request for request in requests for _ in range(request.count)]
     allowed = [[position for position, pool in enumerate(available)
                 if _matches(pool, request) and _near(pool.numa_node, request.numa_policy, host, cells)]
@@ -82,10 +82,10 @@ def choose(devices, requests, host=None, cells=None):
             return True
         seen = set()
         for device in candidates(requests[units[position]]):
-            alike = (_kind(device)[:3], _kind(device)[3], device.parent_addr)
-            if device.dev_type != pci.PHYSICAL and alike in seen:
+            same = (_kind(device)[:3], _kind(device)[3], device.parent_addr)
+            if device.dev_type != pci.PHYSICAL and same in seen:
                 continue                     # one as good has been tried
-            seen.add(alike)
+            seen.add(same)
             tries += 1
             if tries > MAX_TRIES:
                 return False

@@ -128,7 +128,7 @@ def requests(known, flavor, properties):
 def port_request(port_id, vnic_type, physical_network, policy=None, trusted=False):
     """The Request of a port whose interface is a function of a device; None when it needs none.
 
-    :param policy: the port's numa_affinity_policy, or that of flavor and image (wanted.pci_policy)
+    :param policy: the port's numa_affinity_policy, or that of flavor and image (guest_request.pci_policy)
     """
     if vnic_type not in PORT_TYPES:
         return None

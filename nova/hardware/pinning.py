@@ -38,7 +38,7 @@ def pin(cell, vcpus, policy, reserve=0):
     if policy == 'require':
         cores = [core for core in cores if len(core) > 1]
     left = [usable for usable in (tuple(cpu for cpu in core if cpu in free) for core in cores) if usable]
-    taken = _pack(left, len(vcpus), together=policy == 'require')
+    taken = _pack(left, len(vcpus), whole=policy == 'require')
     if taken is None:
         return None
     threads = math.gcd(*map(len, taken)) if taken else 1
@@ -62,14 +62,14 @@ def _cores(cell):
     return sorted(tuple(sorted(group)) for group in groups if not cell.pinnable.isdisjoint(group))
 
 
-def _pack(cores, need, together=False):
+def _pack(cores, need, whole=False):
     """Parts of cores that add up to ``need`` CPUs, breaking few; None when there are too few.
 
-    :param together: no part is a single CPU, but for the last of an odd number
+    :param whole: no part is a single CPU, but for the last of an odd number
     """
     taken, cores = [], list(cores)
     while need:
-        usable = [core for core in cores if len(core) > 1] if together and need > 1 else cores
+        usable = [core for core in cores if len(core) > 1] if whole and need > 1 else cores
         fitting = [core for core in usable if len(core) <= need]
         if not usable:
             return None

@@ -1,4 +1,4 @@
-"""What placed guests take of a host's cells: taken, given back, counted anew."""
+"""What pinned guests take of a host's cells: taken, given back, counted again."""
 import dataclasses
 
 from nova.hardware import fit
@@ -11,9 +11,9 @@ class Overcommitted(ValueError):
 
 
 def claim(host, guest, limits=fit.Limits()):
-    """The HostTopology when the placed guest has come.
+    """The HostTopology when the pinned guest has come.
 
-    :raises Overcommitted: it does not fit where it was placed; nothing but another guest in between explains it
+    :raises Overcommitted: it does not fit where it was pinned; nothing but another guest in between explains it
     """
     return _changed(host, guest, 1, limits)
 
@@ -27,7 +27,7 @@ def free(host, guest):
 
 
 def recount(host, guests):
-    """The HostTopology as these placed guests add up, whatever it says now (an audit).
+    """The HostTopology as these pinned guests add up, whatever it says now (an audit).
 
     What they have is counted even where it is more than there is: they run. Cells that are gone are left out.
     """
@@ -92,7 +92,7 @@ def _check(cell, part, guest, limits):
 
 
 def _taken(cell, part, guest):
-    """The CPUs that nobody else may be pinned to."""
+    """The CPUs that no other guest may be pinned to."""
     return pinning.blocked(cell, {*(part.cpu_pinning or {}).values(), *part.reserved_cpus}, guest.cpu_thread_policy)
 
 
