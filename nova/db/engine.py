@@ -33,9 +33,6 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-# what query functions take, and a point that its transaction can be rolled back to, for who holds no SQL
-Savepoint = sa.NestedTransaction
-
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
 TRUSTED_S = 1                    # a connection that was used within so many seconds is not asked whether it lives
@@ -51,6 +48,7 @@ SILENT_S = 20                    # a host from which not even acknowledgements c
 
 
 Connection = sa.Connection       # what functions of this package take as ``conn``
+Savepoint = sa.NestedTransaction         # what a part of its transaction can be rolled back to
 
 _joining = contextvars.ContextVar('nova_joining', default=None)
 

@@ -132,7 +132,8 @@ class _MoveAttempt:
 
     def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request,
                rankings: claimer.Rankings) -> dict[str, Selections]:
-        claims, found = node_claims.NodeClaims(conn, hosts, request, self._cell.uuid), {}
+        claims = node_claims.NodeClaims(conn, hosts, request, self._cell.uuid)
+        found: dict[str, Selections] = {}
         for uuid, ranking in rankings.items():
             _, claim = claims.first(ranking, uuid, self._migration_id)
             place = self._write(conn, claim, hosts)

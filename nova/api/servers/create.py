@@ -82,11 +82,11 @@ def create(req: api_request.Request) -> Document | Response:
         raise
     for row in (notifications.read(req, cell.db, instances.get_many, uuids) or {}).values():
         notifications.updated(req, cell, row, old_state=None, old_task_state=None)
-    spec = objects.RequestSpec(instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec)
-    casts.send(cell, req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=spec)
+    whole = objects.RequestSpec(instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec)
+    casts.send(cell, req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=whole)
     if server.get('return_reservation_id'):
         return {'reservation_id': reservation_id}
-    return _accepted(req, uuids[0], plan.columns, password, spec.security_groups)
+    return _accepted(req, uuids[0], plan.columns, password, spec['security_groups'])
 
 
 def _begun_before(req: api_request.Request, names: list[str], server: Document) -> Document | Response | None:

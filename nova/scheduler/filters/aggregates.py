@@ -29,7 +29,7 @@ class AggregateInstanceExtraSpecsFilter(base.Remembered):
 
     rebuild = False
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         specs = request_fields.extra_specs(request)
         found = request_fields.scoped(specs, 'aggregate_instance_extra_specs') if specs else {}
         return frozenset((key, str(value)) for key, value in found.items()) or None
@@ -55,7 +55,7 @@ class AggregateTypeAffinityFilter(base.Remembered):
 
     rebuild = False
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         return request_fields.flavor(request).get('name')
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
@@ -78,7 +78,7 @@ class AggregateMultiTenancyIsolation(base.Remembered):
 
     rebuild = False
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         return getattr(request.spec, 'project_id', None)
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
@@ -97,7 +97,7 @@ class AggregateMultiTenancyIsolation(base.Remembered):
 class AggregateImagePropertiesIsolation(base.Remembered):
     """Hosts whose aggregates' metadata agree with the image: where both have a key, one value is the image's."""
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         found = request_fields.properties(request)
         return frozenset((key, str(value)) for key, value in found.items()) or None
 

@@ -1,7 +1,6 @@
 """What every filter is: a mask over the hosts, and a sentence about those that it removes."""
 from __future__ import annotations
 
-import collections.abc
 import typing
 
 import numpy as np
@@ -83,7 +82,7 @@ class Filter:
 class Remembered(Filter):
     """A filter whose answer depends on no usage: it is found out once for each key."""
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         """What of the request decides, hashable; None: nothing is requested, and every host passes."""
         raise NotImplementedError
 

@@ -79,7 +79,7 @@ class ImagePropertiesFilter(base.Remembered):
     """Hosts that run guests of the architecture, hypervisor type, virtual machine mode and hypervisor version that the
     image's properties name."""
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         properties = request_fields.properties(request)
         if not properties:
             return None
@@ -137,7 +137,7 @@ class TraitsFilter(base.Remembered):
     """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``), and without those that
     either forbids; those of a numbered group, too. It is always consulted: who requires a trait relies on it."""
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         sources = request_fields.extra_specs(request), request_fields.properties(request)
         found = ((_TRAIT.fullmatch(key), value) for items in sources
                  for key, value in items.items() if key.startswith('trait'))

@@ -1,7 +1,6 @@
 """The cells in which a server can be placed."""
 from __future__ import annotations
 
-import collections.abc
 import typing
 
 import numpy as np
@@ -21,7 +20,7 @@ class CellFilter(base.Remembered):
 
     forced = True
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         return request.cell or request.closed or None
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:

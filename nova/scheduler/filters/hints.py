@@ -1,7 +1,6 @@
 """Filters by scheduler hints: near, or away from, named servers and addresses."""
 from __future__ import annotations
 
-import collections.abc
 import ipaddress
 import typing
 
@@ -67,7 +66,7 @@ class SimpleCIDRAffinityFilter(base.Remembered):
 
     rebuild = False
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         near = request_fields.hint(request, 'build_near_host_ip')
         return None if near is None else (str(near), str(request_fields.hint(request, 'cidr') or DEFAULT_CIDR))
 

@@ -1,7 +1,6 @@
 """IsolatedHostsFilter: hosts that are kept for some images."""
 from __future__ import annotations
 
-import collections.abc
 import typing
 
 import numpy as np
@@ -18,7 +17,7 @@ class IsolatedHostsFilter(base.Remembered):
     """Images of ``isolated_images`` go to hosts of ``isolated_hosts`` only; other images go there, too, unless
     ``restrict_isolated_hosts_to_isolated_images`` says no."""
 
-    def key(self, request: pipeline.Request) -> collections.abc.Hashable:
+    def key(self, request: pipeline.Request) -> typing.Any:
         options = self.conf.filter_scheduler
         if not options.isolated_hosts and not options.isolated_images:
             return None
