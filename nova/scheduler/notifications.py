@@ -27,7 +27,7 @@ class NotifyingManager:
     def _select_destinations(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec,
                              instance_uuids: list[str]) -> list[list[objects.Selection]]:
         row = spec.as_dict()
-        self._notifier.tell(ctx, _NAME, events.START, row)
+        self._notifier.publish(ctx, _NAME, events.START, row)
         selections = self._methods['select_destinations'](ctx, spec=spec, instance_uuids=instance_uuids)
-        self._notifier.tell(ctx, _NAME, events.END, row)
+        self._notifier.publish(ctx, _NAME, events.END, row)
         return selections

@@ -8,8 +8,6 @@ from nova import utils
 from nova.api import casts
 from nova.api import notifications
 from nova.api import request as api_request
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.servers import category as server_category
 from nova.api.servers import create_facts
 from nova.api.servers import create_plan

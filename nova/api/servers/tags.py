@@ -1,8 +1,6 @@
 """/servers/{id}/tags, since 2.26: at most 50 of at most 60 characters, without '/' and ','."""
 from nova import exception
 from nova.api import notifications
-from nova.api.request import Response
-from nova.api.routes import Route
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
