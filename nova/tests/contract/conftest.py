@@ -4,7 +4,7 @@ import pytest
 from nova.tests.functional import base
 
 
-@pytest.fixture(scope='session', autouse=True)
+@pytest.fixture(scope='module', autouse=True)
 def audited():
     """Each write that is carried out has one record in the audit log."""
     base.Client.audited = True

@@ -13,6 +13,7 @@ from oslo_versionedobjects import base as vo_base
 from oslo_versionedobjects import fields
 
 from nova import conf as nova_conf
+from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
@@ -94,8 +95,8 @@ def test_an_older_host_gets_a_server_without_its_image_grant():
 
 
 def test_an_older_conductor_gives_no_image_grant():
-    server = objects.Instance(uuid='6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50')
-    assert tasks.Task(None, CTX, 'an event', server, ()).ctx.image_grant is None
+    server = objects.Instance(uuid='6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50', vm_state='active')
+    assert tasks.Task(None, CTX, actions.ACTIONS['pause'], server).ctx.image_grant is None
 
 
 # ---- pins
