@@ -1,7 +1,6 @@
 """What a server create reads before it decides, and the refusal of what is not there."""
 from nova import context as nova_context
 from nova import exception
-from nova.api import formats
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import create_plan
@@ -16,6 +15,7 @@ from nova.db.placement import zones
 from nova.db.projects import flavors as flavors_db
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
+from nova.web import formats
 
 Document = create_plan.Document
 
