@@ -32,7 +32,7 @@ NO_PROJECT = Projects.NONE         # what everybody may see, where there is such
 def one_project(project_id: Projects | str) -> bool:
     """Whether a query is for the rows of one project; False for ALL_PROJECTS.
 
-    :raises TypeError: it is neither: somebody has not said whose rows he wants
+    :raises TypeError: it is neither: the caller has not said whose rows are requested
     """
     if project_id is ALL_PROJECTS:
         return False
@@ -74,10 +74,14 @@ class RequestContext(context.RequestContext):
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
     :ivar signed_by: id of the key that has signed the message, see rpc/signatures.py
-    :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: nobody said
+    :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: not known
     """
 
-    observer = credential_id = image_grant = sender_host = signed_by = None
+    observer: Any = None
+    credential_id: str | None = None
+    image_grant: str | None = None
+    sender_host: str | None = None
+    signed_by: str | None = None
 
     def __init__(self, *, remote_address: str | None = None, service_roles: list[str] | None = None,
                  token_expires_at: datetime.datetime | None = None, **kwargs: Any) -> None:
@@ -137,7 +141,7 @@ def admin_context(request_id: str | None = None) -> RequestContext:
 def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -> RequestContext:
     """What is left of a context that a compute host has sent: no role, no right of the system.
 
-    :param project_id, user_id: who has asked, as far as it is known otherwise
+    :param project_id, user_id: of the caller, as far as they are known otherwise
     """
     made = RequestContext(overwrite=False, request_id=sent.request_id, project_id=project_id, user_id=user_id,
                           auth_token=sent.auth_token)

@@ -166,7 +166,7 @@ class InsufficientStorage(NovaException):
 
 
 class ServiceBusy(Unavailable):
-    """More is asked for at once than there are places for."""
+    """More requests at once than there are places."""
 
     template = 'The service is busy; try again in %(retry_after)s seconds.'
 
@@ -261,7 +261,7 @@ class PolicyDenied(Forbidden):
 
 
 class ProjectNeeded(Forbidden):
-    """The caller's token has no project, and what is asked for belongs to one, or to those who act in one."""
+    """The caller's token has no project, and the request is for one, or to those who act in one."""
 
     template = 'This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'
 
@@ -589,7 +589,7 @@ class SecurityGroupInUse(Conflict):
     template = 'Security group %(security_group_id)s is in use.'
 
 
-# ---- raised and handled inside the system -----------------------------------
+# ---- raised and handled within the system -----------------------------------
 
 class NoValidHost(NovaException):
     """No host can take the request; ``reasons`` says per filter how many hosts it removed."""

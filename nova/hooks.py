@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'nova.hooks'
 
-_plugins = {}                # name of the hook: its objects
+_plugins: dict[Any, Any] = {}                # name of the hook: its objects
 _lock = threading.Lock()
 
 

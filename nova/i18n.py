@@ -21,7 +21,7 @@ DOMAIN = 'nova'
 LOCALES = pathlib.Path(__file__).parent / 'locale'
 DEFAULT = 'en'                   # the language that texts of the code are in
 
-# Where oslo.i18n looks for catalogs; nothing but the environment tells it.
+# Where oslo.i18n looks for catalogs; only the environment sets it.
 os.environ.setdefault('NOVA_LOCALEDIR', str(LOCALES))
 
 _translators = oslo_i18n.TranslatorFactory(domain=DOMAIN)

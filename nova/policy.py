@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by callers that asked before
+REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by earlier callers
 MAX_REMEMBERED = 20000    # answers
 
 
@@ -44,7 +44,8 @@ class Policy:
     def __init__(self, conf: ConfigOpts) -> None:
         self._conf = conf
         self._enforcer = oslo_policy.Enforcer(conf, use_conf=False)
-        self._answers, self._forget_at = {}, 0
+        self._answers: dict[Any, Any] = {}
+        self._forget_at: float = 0
         self._lock = threading.Lock()
         self._seen = files.signature(conf)
         self._added: dict[str, str] = {}
@@ -97,7 +98,7 @@ class Policy:
         return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, target, values, ask)
 
     def forget(self) -> None:
-        """Evaluate every rule anew from now on, by the files as they are now."""
+        """Evaluate every rule again from now on, by the files as they are now."""
         with self._lock:
             self._forget_at = time.monotonic() + REMEMBERED_S
             self._take_up()
@@ -123,8 +124,8 @@ class Policy:
         self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
         referred = {name for rule in rules.values() for name in files.references(rule.check)}
         for name, rule in rules.items():
-            asked = files.is_asked(name) or name in self._added or name in referred
-            if rule.source != files.DEFAULT and not asked:
+            used = files.is_asked(name) or name in self._added or name in referred
+            if rule.source != files.DEFAULT and not used:
                 LOG.warning('The policy file %s has the rule %s, which nothing asks.', rule.source, name)
 
 

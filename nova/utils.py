@@ -44,8 +44,8 @@ def change_number() -> int:
 def taken(event: Event) -> Iterator[bool]:
     """A block for what is to be done when a threading.Event was set; gets whether it was since the block before.
 
-    One that is set meanwhile is told now or the next time, and one that the block could do nothing about, because it
-    failed, the next time.
+    One that is set meanwhile is reported now or the next time, and one that the block could do nothing about,
+    because it failed, the next time.
     """
     found = event.is_set()
     if found:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Types of rows, made from the tables: nova/db/tables/rows.py.
+"""Types of rows, made from the tables: nova/db/tables/rows.py. It has those that a module of nova imports.
 
-    tools/row_types.py write     make the module again after a table has changed
-    tools/row_types.py check     exit 0 when it is as the tables want it
+    tools/row_types.py write     make the module again after a table has changed, or an import of a type
+    tools/row_types.py check     exit 0 when it is as the tables and the imports want it
 """
+import ast
 import importlib
 import pathlib
 import pkgutil
@@ -12,6 +13,7 @@ import sys
 import sqlalchemy as sa
 
 PACKAGE = 'nova.db.tables'
+MODULE = f'{PACKAGE}.rows'
 WRITTEN = pathlib.Path(__file__).resolve().parents[1] / 'nova' / 'db' / 'tables' / 'rows.py'
 HEAD = '''"""Types of the rows: what ``dict(row)`` of each table has. Made by tools/row_types.py; do not edit."""
 import datetime
@@ -27,11 +29,18 @@ def tables() -> list[sa.Table]:
     sys.path.insert(0, str(WRITTEN.parents[3]))
     package = importlib.import_module(PACKAGE)
     found: dict[str, sa.Table] = {}
-    for module in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+    for module in sorted({module.name for module in pkgutil.iter_modules(package.__path__)} - {WRITTEN.stem}):
         values = vars(importlib.import_module(f'{PACKAGE}.{module}')).values()
         for table in (value for value in values if isinstance(value, sa.Table)):
             found.setdefault(table.name, table)
     return [found[name] for name in sorted(found)]
+
+
+def imported() -> set[str]:
+    """Names of the types that modules import."""
+    return {alias.name for path in WRITTEN.parents[2].rglob('*.py') if MODULE in (text := path.read_text())
+            for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module == MODULE
+            for alias in node.names}
 
 
 def type_of(column: sa.Column) -> str:
@@ -42,9 +51,11 @@ def type_of(column: sa.Column) -> str:
 
 def written() -> str:
     """The module's text."""
-    parts = [HEAD]
+    parts, used = [HEAD], imported()
     for table in tables():
         name = ''.join(part.capitalize() for part in table.name.split('_')) + 'Row'
+        if name not in used:
+            continue
         rows = '\n'.join(f'    {column.name}: {type_of(column)}' for column in table.columns)
         parts.append(f'\n\nclass {name}(TypedDict):\n{rows}\n')
     return ''.join(parts)

@@ -22,7 +22,7 @@ def tell(req, name, row, **about):
 
 def told(req, **about):
     """What an action's arguments carry for events alone, where somebody is told of it."""
-    return {instance_actions.TOLD: about} if req.services.notifier.on else {}
+    return {instance_actions.EVENT_FACTS: about} if req.services.notifier.on else {}
 
 
 def read(req, database, get, *args):

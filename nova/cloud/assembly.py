@@ -362,12 +362,13 @@ def http_plan(conf):
     threads, streams = conf.http.threads, conf.api.event_streams
     own, quarter = max(1, threads // 8), max(1, threads // 4)
     return priorities.Plan(threads, max(2, threads // 2), [
-        priorities.Lane('login', own, quarter), priorities.Lane('identity', own, 2 * quarter),
-        priorities.Lane('image', own, 2 * quarter), priorities.Lane('network', own, 2 * quarter),
+        priorities.Priority('login', own, quarter), priorities.Priority('identity', own, 2 * quarter),
+        priorities.Priority('image', own, 2 * quarter), priorities.Priority('network', own, 2 * quarter),
     ], HTTP_FACES, apart=[
-        priorities.Lane('health', 1, 1), priorities.Lane('downloads', quarter, quarter, each=max(1, quarter // 2)),
+        priorities.Priority('health', 1, 1),
+        priorities.Priority('downloads', quarter, quarter, each=max(1, quarter // 2)),
         # Two more than are served, for those who hear that there are too many.
-        priorities.Lane('streams', streams + 2, streams + 2),
+        priorities.Priority('streams', streams + 2, streams + 2),
     ])
 
 

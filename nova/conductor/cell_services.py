@@ -86,4 +86,4 @@ class CellServices:
         """
         LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
         now = utils.utcnow()
-        self.cells.scatter(lambda cell: cell.db.run(instance_actions.hasten, now, uuids))
+        self.cells.scatter(lambda cell: cell.db.run(instance_actions.expedite, now, uuids))

@@ -209,7 +209,7 @@ def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:
     """Return what of an action's arguments stands in payloads."""
     arguments = action.get('arguments') or {}
     return {**{name: arguments[name] for name in ('new_volume_id', 'share_id') if name in arguments},
-            **arguments.get(instance_actions.TOLD, {})}
+            **arguments.get(instance_actions.EVENT_FACTS, {})}
 
 
 @contextlib.contextmanager

@@ -35,13 +35,13 @@ LOG = logging.getLogger(__name__)
 
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
-TRUSTED_S = 1                    # a connection that was used within so many seconds is not asked whether it lives
+TRUSTED_S = 1                    # a connection that was used within so many seconds is not probed
 POOL_TIMEOUT_S = 30              # a request waits this long for a connection
 # MariaDB's default shows every SELECT the moment of the transaction's first one, which may lie before a lock.
 MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
 CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
-SQLITE_MODE = 0o600              # of a database's file, whoever makes it: SQLite would go by the umask
+SQLITE_MODE = 0o600              # of a database's file, under every umask
 CONNECT_S = 5                    # a server that takes longer to be reached is away
 IDLE_S = 30                      # what a transaction has locked is free when nothing is said in it for so long
 SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
@@ -101,7 +101,7 @@ class Database:
         sa.event.listen(self.engine, 'invalidate', self._note_broken)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
-        self._idle = collections.deque()
+        self._idle: collections.deque[Any] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
@@ -197,7 +197,7 @@ class Database:
             self._broken.set()
 
     def broke_off(self) -> Any:
-        """A block (``utils.taken``) that gets whether connections broke: who committed at that moment told nobody."""
+        """A block (``utils.taken``) that gets whether connections broke: the result of a commit then is not known."""
         return utils.taken(self._broken)
 
     def ping(self) -> None:
@@ -218,7 +218,7 @@ class Database:
 
 
 def _tell_no_values(engine: Any) -> None:
-    """Neither the values of a statement nor what a server says of them is told to logs or callers: some are secrets.
+    """Neither the values of a statement nor what a server says of them reaches logs or callers: some are secrets.
 
     oslo.db logs some errors when it reads them: it does so after the values are gone.
     """
@@ -277,7 +277,8 @@ def _frugal(engine: sa.Engine) -> Callable[..., Any]:
     :returns: function(connection of the driver) to be called when its transaction has been committed and nothing more
         comes before it goes back into the pool
     """
-    used, committed = weakref.WeakKeyDictionary(), weakref.WeakSet()
+    used: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    committed: weakref.WeakSet[Any] = weakref.WeakSet()
     ping, rollback = engine.dialect.do_ping, engine.dialect.do_rollback
 
     def do_ping(connection: Any) -> Any:
@@ -315,7 +316,7 @@ class _SqliteConnection(sqlite3.Connection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._cursors = []
+        self._cursors: list[Any] = []
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         cursor = super().cursor(*args, **kwargs)

@@ -1,8 +1,8 @@
-"""What a driver's errors mean: to be run again, or nobody is there who writes.
+"""What a driver's errors mean: a transaction to run again, or no server that accepts writes.
 
 oslo.db knows most of them, and looks here for these, which it would take for a mistake of ours: the user got a 500.
 
-And what of a driver's text may be told: servers quote the values that they do not like, which may be passwords.
+And what of a driver's text may be published: servers quote the values that they refuse, which may be passwords.
 """
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
 
 # A server that was the primary until a moment ago, or is being looked after: as if the connection were lost, so that
-# the next one is made anew and finds who is the primary now.
+# the next connection is a new one and finds the current primary.
 READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transaction|not currently accepting connections|'
              r'database system is (starting up|shutting down|in recovery))')
 
 
 # libpq's words since PostgreSQL 14
-NOBODY = r'(?s).*connection to server .*(failed|closed)'
+CONNECTION_LOST = r'(?s).*connection to server .*(failed|closed)'
 # The same of MariaDB, which says why it takes no connection: too many, a wrong password, another's database, a wrong
 # host. Commands and daemons ended with a traceback.
 REFUSED = r'(?s).*\((1040|1044|1045|1129|1130|1203|1226|1698), '
@@ -42,7 +42,7 @@ def _away(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None
     raise db_exc.DBConnectionError(error)
 
 
-exc_filters.filters('postgresql', sa.exc.OperationalError, NOBODY)(_away)
+exc_filters.filters('postgresql', sa.exc.OperationalError, CONNECTION_LOST)(_away)
 exc_filters.filters('mysql', sa.exc.OperationalError, REFUSED)(_away)
 for _dialect in ('mysql', 'postgresql', 'sqlite'):
     for _kind in (sa.exc.OperationalError, sa.exc.InternalError):

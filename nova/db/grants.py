@@ -1,6 +1,6 @@
 """What nova-network needs of the databases, as rows, and the statements that give an account that much.
 
-It runs beside guests: with an account of everything, who breaks out of a guest there would have the control plane.
+It runs next to guests: with an account of everything, who breaks out of a guest there would have the control plane.
 """
 import dataclasses
 

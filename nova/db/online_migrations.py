@@ -38,8 +38,8 @@ class Migration:
     """
 
     name: str
-    find: typing.Callable
-    convert: typing.Callable
+    find: typing.Callable[..., Any]
+    convert: typing.Callable[..., Any]
 
 
 # ---- hosts that reported before hosts were mapped to cells
@@ -119,7 +119,7 @@ class Background:
     def __init__(self, api_db: Any, cells: Cells) -> None:
         self._api_db, self._cells = api_db, cells
         self.counts = {migration.name: 0 for migration in ROWS}
-        self._rests_until = {}
+        self._rests_until: dict[Any, Any] = {}
 
     def run(self) -> None:
         now = time.monotonic()

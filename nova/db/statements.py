@@ -10,12 +10,17 @@ Values compared with are never None, and those written are plain ones, no expres
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import functools
 from typing import Any
 
 import sqlalchemy as sa
 
 insert = functools.cache(sa.insert)           # of a table; the rows are the parameters
+
+
+# of a row: dict, whose result the checker takes for the row type that the caller returns
+to_dict: Callable[[Any], Any] = dict
 
 
 def equal(table: sa.Table, names: tuple[str, ...]) -> Any:
@@ -47,13 +52,13 @@ def _delete(table: sa.Table, names: tuple[str]) -> Any:
     return sa.delete(table).where(equal(table, names))
 
 
-def dicts(result: Any) -> list[dict[Any, Any]]:
+def dicts(result: Any) -> list[Any]:
     """All rows of a result as dicts; for many of them several times as fast as its mappings."""
     names = tuple(result.keys())
     return [dict(zip(names, row)) for row in result.all()]
 
 
-def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **match: Any) -> list[dict[str, Any]]:
+def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **match: Any) -> list[Any]:
     """The rows whose columns equal ``match``, as dicts.
 
     :param order: names of the columns that they are sorted by, a tuple

@@ -1,4 +1,4 @@
-"""Column types that behave alike on SQLite, MariaDB and PostgreSQL."""
+"""Column types that behave the same on SQLite, MariaDB and PostgreSQL."""
 from __future__ import annotations
 
 import functools
@@ -15,7 +15,7 @@ DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 Binary = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), 'mysql', 'mariadb')
 
 
-class Json(sa.types.TypeDecorator):
+class Json(sa.types.TypeDecorator[Any]):
     """A JSON document in a text column; None is NULL."""
 
     impl = LongText
@@ -30,22 +30,22 @@ class Json(sa.types.TypeDecorator):
 
 
 class Shared(Json):
-    """A JSON document that many rows have alike: equal texts give one object, which nobody may change."""
+    """A JSON document that many rows share: equal texts give one object; do not change it."""
 
     cache_ok = True
 
-    def process_result_value(self, value: str | None, dialect: Any) -> dict[str, Any] | list[list[str]] | None:
+    def process_result_value(self, value: str | None, dialect: Any) -> Any:
         return None if value is None else _shared(value)
 
 
 class SharedList(Json):
-    """A JSON list that many rows have alike: equal texts give one object, which nobody may change; NULL is []."""
+    """A JSON list that many rows share: equal texts give one object; do not change it. NULL is []."""
 
     cache_ok = True
 
-    def process_result_value(self, value: str | None, dialect: Any) -> list[dict[str, Any] | str]:
+    def process_result_value(self, value: str | None, dialect: Any) -> Any:
         return _EMPTY if value is None else _shared(value)
 
 
-_EMPTY = []
+_EMPTY: list[Any] = []
 _shared = functools.lru_cache(maxsize=4096)(utils.load_json)

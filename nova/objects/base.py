@@ -1,25 +1,21 @@
 """The base of the versioned objects: data on the wire between services, without I/O.
 
-A field is declared once; an object is made from keyword arguments or, with ``from_row``, from a database row whose
-columns carry the same names. Listings are not built of objects.
+A field is defined once; an object is made from keyword arguments or, with ``from_row``, from a database row whose
+columns have the same names. Listings are not built of objects.
 
 A new field raises the object's minor version and stands in ``ADDED``; receivers must do without it, because older
 services do not send it. rpc/versions.py says which services know which version.
 """
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import Any, Self
 
 from oslo_utils import versionutils
 from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
 
-if TYPE_CHECKING:
-    from nova.objects.instance import Instance
-    from nova.objects.migration import Migration
 
-
-class _JsonType(fields.FieldType):
+class _JsonType(fields.FieldType[Any]):
     """Any JSON value, carried as it is."""
 
     @staticmethod
@@ -27,7 +23,7 @@ class _JsonType(fields.FieldType):
         return value
 
 
-class JsonField(fields.AutoTypedField):
+class JsonField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _JsonType()
 
     def __init__(self, **kwargs: Any) -> None:
@@ -41,7 +37,7 @@ class _UtcType(fields.DateTime):
         super().__init__(tzinfo_aware=False)
 
 
-class UtcField(fields.AutoTypedField):
+class UtcField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _UtcType()
 
 
@@ -50,7 +46,7 @@ class NovaObject(base.VersionedObject):
     OBJ_SERIAL_NAMESPACE = 'nova_object'
 
     # {version: names of the fields that came with it}: what a receiver of an older version does not get
-    ADDED = {}
+    ADDED: dict[str, tuple[str, ...]] = {}
 
     def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
         super().obj_make_compatible(primitive, target_version)
@@ -61,7 +57,7 @@ class NovaObject(base.VersionedObject):
                     primitive.pop(name, None)
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Instance | Migration:
+    def from_row(cls, row: dict[str, Any]) -> Self:
         """An object of every field that the row (a mapping) has."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
 

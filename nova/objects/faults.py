@@ -21,9 +21,9 @@ def fault(error: Any, message: str | None = None, details: str = '') -> dict[str
     if message is None:
         readable = known and (error.code < 500 or isinstance(error, _READABLE))
         message = error.message if readable else _ANYONE
-    told = (f'{type(error).__name__}: {error}', known and error.kwargs.get('details'), details)
+    parts = (f'{type(error).__name__}: {error}', known and error.kwargs.get('details'), details)
     return {'code': error.code if known else 500, 'message': message[:255],
-            'details': '\n'.join(str(part) for part in told if part), 'created': utils.isotime(utils.utcnow())}
+            'details': '\n'.join(str(part) for part in parts if part), 'created': utils.isotime(utils.utcnow())}
 
 
 def trace(error: Any) -> str:

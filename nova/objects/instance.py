@@ -1,6 +1,9 @@
 """A server, as it travels between services: the columns of its row."""
 from __future__ import annotations
 
+import datetime
+from typing import Any
+
 from oslo_versionedobjects import fields
 
 from nova.objects import base
@@ -12,7 +15,7 @@ REIMAGE = 'reimage_id'
 SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 
 _text = fields.StringField
-_maybe = {'nullable': True}
+_maybe: dict[str, Any] = {'nullable': True}
 
 
 @base.register
@@ -65,6 +68,50 @@ class Instance(base.NovaObject):
         'pci_devices': base.JsonField(),         # not of its row: what a conductor adds at the beginning of a task
         'image_grant': _text(**_maybe),          # the same: what the task may do with images, see nova.image.grants
     }
+    # the types of the fields, for the checker
+    uuid: str
+    project_id: str
+    user_id: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    launched_at: datetime.datetime | None
+    terminated_at: datetime.datetime | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    progress: int
+    locked: bool
+    host: str | None
+    node: str | None
+    availability_zone: str | None
+    display_name: str
+    hostname: str
+    reservation_id: str
+    launch_index: int
+    image_id: str | None
+    kernel_id: str | None
+    ramdisk_id: str | None
+    root_device_name: str | None
+    key_name: str | None
+    key_data: str | None
+    user_data: str | None
+    config_drive: bool
+    disk_config: str
+    metadata: Any
+    flavor_id: str
+    flavor: Any
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int
+    image_properties: Any
+    network_info: Any
+    security_groups: Any
+    system_metadata: Any
+    server_group_id: str | None
+    numa_topology: str | None
+    pci_devices: Any
+    image_grant: str | None
 
     @property
     def name(self) -> str:

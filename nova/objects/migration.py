@@ -1,12 +1,14 @@
 """A move of a server, as it travels between services: the columns of its row that a compute needs."""
 from __future__ import annotations
 
+from typing import Any
+
 from oslo_versionedobjects import fields
 
 from nova.objects import base
 
 _text = fields.StringField
-_maybe = {'nullable': True}
+_maybe: dict[str, Any] = {'nullable': True}
 
 
 @base.register
@@ -31,6 +33,21 @@ class Migration(base.NovaObject):
         'old_flavor': base.JsonField(),
         'new_flavor': base.JsonField(),
     }
+    # the types of the fields, for the checker
+    id: int
+    uuid: str
+    instance_uuid: str
+    migration_type: str
+    status: str
+    swapped: bool
+    arguments: Any
+    source_compute: str | None
+    source_node: str | None
+    dest_compute: str | None
+    dest_node: str | None
+    dest_host: str | None
+    old_flavor: Any
+    new_flavor: Any
 
     @property
     def same_host(self) -> bool:

@@ -12,7 +12,7 @@ PREFIX = 'tap'
 
 
 def devname(port_id: str) -> str:
-    """Name of the port's tap device: at most 14 characters fit beside the kernel's terminator."""
+    """Name of the port's tap device: at most 14 characters fit with the kernel's terminator."""
     return PREFIX + port_id[:11]
 
 

@@ -43,27 +43,27 @@ class HostCell:
     """One NUMA node of a host.
 
     cpuset        CPUs that guests share
-    pcpuset       CPUs that are kept for pinning; None: guests are pinned to CPUs of ``cpuset``, where nobody shares
+    pcpuset       CPUs that are kept for pinning; None: guests are pinned to CPUs of ``cpuset``, which are not shared
     siblings      sets of CPUs that are threads of one core, where a core has more than one
     memory        MiB, large pages included
     cpu_usage     vCPUs of guests that share
     memory_usage  MiB of guests
-    pinned_cpus   CPUs that one guest has for itself, or that stay idle beside one that is isolated
+    pinned_cpus   CPUs that one guest has for itself, or that stay idle next to one that is isolated
     socket        number of the processor package, None: not known
     distances     {cell id: relative distance, 10 being its own}, empty: not known
     """
 
     id: int
-    cpuset: frozenset
+    cpuset: frozenset[Any]
     memory: int
     cpu_usage: int = 0
     memory_usage: int = 0
-    pinned_cpus: frozenset = frozenset()
-    siblings: tuple = ()
-    mempages: tuple = ()
-    pcpuset: frozenset | None = None
+    pinned_cpus: frozenset[Any] = frozenset()
+    siblings: tuple[Any, ...] = ()
+    mempages: tuple[Any, ...] = ()
+    pcpuset: frozenset[Any] | None = None
     socket: int | None = None
-    distances: dict = dataclasses.field(default_factory=dict)
+    distances: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def cpus(self) -> frozenset[int]:
@@ -78,7 +78,7 @@ class HostCell:
 
 @dataclasses.dataclass(frozen=True)
 class HostTopology:
-    cells: tuple
+    cells: tuple[Any, ...]
 
     def cell(self, number: int | None) -> HostCell | None:
         """The HostCell of that id; None when there is none."""
@@ -100,13 +100,13 @@ class GuestCell:
     """
 
     id: int
-    cpuset: frozenset
+    cpuset: frozenset[Any]
     memory: int
-    pcpuset: frozenset = frozenset()
+    pcpuset: frozenset[Any] = frozenset()
     pagesize: int | str | None = None
-    cpu_topology: dict | None = None
-    cpu_pinning: dict | None = None
-    reserved_cpus: frozenset = frozenset()
+    cpu_topology: dict[str, Any] | None = None
+    cpu_pinning: dict[str, Any] | None = None
+    reserved_cpus: frozenset[Any] = frozenset()
 
     @property
     def shared(self) -> frozenset[int]:
@@ -123,12 +123,12 @@ class GuestTopology:
     realtime                 vCPUs that are scheduled as real-time threads
     """
 
-    cells: tuple
+    cells: tuple[Any, ...]
     instance_uuid: str | None = None
     cpu_policy: str = 'shared'
     cpu_thread_policy: str | None = None
     emulator_threads_policy: str | None = None
-    realtime: frozenset = frozenset()
+    realtime: frozenset[Any] = frozenset()
 
 
 # ---- their stored form -------------------------------------------------------
@@ -197,7 +197,7 @@ def dedicated(stored: str | None) -> frozenset[int]:
 def shown(topology: GuestTopology, placed: bool = True) -> dict[str, list[dict[str, Any]] | None]:
     """A GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78).
 
-    :param placed: it is on a host now; else what it had of one before is not told
+    :param placed: it is on a host now; else what it had on an earlier one is left out
     """
     sizes = {cell.pagesize for cell in topology.cells if placed}
     size = sizes.pop() if len(sizes) == 1 else None

@@ -30,7 +30,7 @@ class Device:
     numa_node: int | None = None
     parent_addr: str | None = None
     devname: str | None = None
-    tags: dict = dataclasses.field(default_factory=dict)
+    tags: dict[str, Any] = dataclasses.field(default_factory=dict)
     status: str = AVAILABLE
     instance_uuid: str | None = None
     request_id: str | None = None
@@ -45,7 +45,7 @@ class Pool:
     product_id: str
     numa_node: int | None
     count: int
-    tags: dict
+    tags: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Request:
     count        devices
     spec         alternatives, each {'vendor_id', 'product_id', 'dev_type', and tags}, whatever matters
     numa_policy  'required', 'preferred', 'legacy' or 'socket'
-    alias_name   what a flavor asked for; request_id: the port that did
+    alias_name   what a flavor requests; request_id: the port that does
     """
 
     count: int
-    spec: tuple
+    spec: tuple[Any, ...]
     numa_policy: str = 'legacy'
     alias_name: str | None = None
     request_id: str | None = None
@@ -81,6 +81,6 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
     return [Request(**dict(value, spec=tuple(value['spec']))) for value in values]
 
 
-def asked(flavor: dict[str, Any]) -> tuple[Any, ...]:
+def requested(flavor: dict[str, Any]) -> tuple[Any, ...]:
     """(Request, …) of what a server keeps of its flavor: the aliases as they were defined when it got the flavor."""
     return tuple(load_requests((flavor or {}).get('pci_requests') or ()))

@@ -1,5 +1,7 @@
-"""What was asked for: everything that is needed to place and build one server, again if need be."""
+"""A request: everything that is needed to place and build one server, again if need be."""
 from __future__ import annotations
+
+from typing import Any
 
 from oslo_versionedobjects import fields
 
@@ -11,12 +13,12 @@ class RequestSpec(base.NovaObject):
     """One per server, stored until the server is deleted.
 
     requested_networks  None (the project's networks, 'auto'), 'none', or a list of
-                        {'network_id', 'port_id', 'fixed_ip', 'tag'} with None where nothing was asked
+                        {'network_id', 'port_id', 'fixed_ip', 'tag'} with None where nothing was requested
     injected_files      [{'path', 'contents'}], contents in base64
     block_devices       rows of block_device_mapping_v2 as the API normalized them
     hints               scheduler hints, each value a list
-    force_host, force_node   administrators only: filters are not asked
-    requested_host, requested_node   2.74: filters are asked
+    force_host, force_node   administrators only: filters do not run
+    requested_host, requested_node   2.74: filters run
     retry_hosts         [[host, node]] where building it has failed already
     category            name of the instance category; not set in specs that are older than categories
     """
@@ -44,6 +46,26 @@ class RequestSpec(base.NovaObject):
         'num_instances': fields.IntegerField(),
         'category': fields.StringField(nullable=True),
     }
+    # the types of the fields, for the checker
+    instance_uuid: str
+    project_id: str
+    user_id: str
+    flavor: Any
+    image: Any
+    availability_zone: str | None
+    requested_networks: Any
+    security_groups: Any
+    injected_files: Any
+    admin_password: str | None
+    block_devices: Any
+    hints: Any
+    force_host: str | None
+    force_node: str | None
+    requested_host: str | None
+    requested_node: str | None
+    retry_hosts: Any
+    num_instances: int
+    category: str | None
 
     @property
     def category_name(self) -> str | None:
@@ -63,3 +85,8 @@ class Selection(base.NovaObject):
         'node': fields.StringField(),
         'availability_zone': fields.StringField(nullable=True),
     }
+    # the types of the fields, for the checker
+    cell_uuid: str
+    host: str
+    node: str
+    availability_zone: str | None

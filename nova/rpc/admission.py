@@ -10,10 +10,13 @@ says of who asks counts for nothing: see ``Admission.admit``.
 A check is a function(call) that raises when the call is not allowed. Facts are read when the first check asks for them:
 what a condition in a statement of the method finds out anyway costs nothing here.
 """
+from __future__ import annotations
+
 import dataclasses
 import functools
 import logging
 import threading
+from typing import Any
 
 from nova import context as nova_context
 from nova import exception
@@ -37,27 +40,27 @@ class Call:
     host: str
     topic: str
     method: str
-    arguments: dict
+    arguments: dict[str, Any]
     request_id: str | None
-    read: object = None
+    read: Any = None
 
     @functools.cached_property
-    def server(self):
+    def server(self) -> Any:
         """What is known of the server that the call names (db.places.Server), None when there is none."""
         return self.read(self, 'server')
 
     @functools.cached_property
-    def move(self):
+    def move(self) -> Any:
         """What is known of the move that the call names (db.places.Move), None when there is none."""
         return self.read(self, 'move')
 
     @property
-    def uuid(self):
+    def uuid(self) -> Any:
         """Of the server that the call names."""
         instance = self.arguments.get('instance')
         return self.arguments.get('instance_uuid') if instance is None else instance.uuid
 
-    def asked(self):
+    def requester(self) -> tuple[Any, Any]:
         """(project id, user id) of the open action that the request has begun, as far as they were read."""
         for found in (self.__dict__.get('server'), self.__dict__.get('move')):
             for action in found.actions if found else ():
@@ -65,11 +68,11 @@ class Call:
                     return action['project_id'], action['user_id']
         return None, None
 
-    def refuse(self, reason):
+    def refuse(self, reason: str) -> None:
         """:raises HostForbidden:"""
         raise exception.HostForbidden(host=self.host, topic=self.topic, method=self.method, reason=reason)
 
-    def not_here(self):
+    def not_here(self) -> None:
         """:raises NotOnHost:"""
         raise exception.NotOnHost(host=self.host, topic=self.topic, method=self.method, instance_id=self.uuid)
 
@@ -81,15 +84,16 @@ class Admission:
     :param read: function(call, kind) -> facts for the checks, see Call
     """
 
-    def __init__(self, topic, rights, read=None):
+    def __init__(self, topic: str, rights: Any, read: Any = None) -> None:
         self._topic, self._rights, self._read = topic, rights, read
-        self._logged, self._lock = set(), threading.Lock()
+        self._logged: set[Any] = set()
+        self._lock = threading.Lock()
 
-    def admit(self, context, method, arguments):
+    def admit(self, context: Any, method: str, arguments: Any) -> Any:
         """The context in which a method runs.
 
         That of a host's message has neither roles nor the system's rights. Project and user are those of the open
-        action of the request, where a check has read it, else nobody's.
+        action of the request, where a check has read it, else None.
 
         :raises HostForbidden: a host may not ask for this
         :raises NotOnHost, InstanceNotFound, MigrationNotFound: what it names is not, or no longer, its own
@@ -106,9 +110,9 @@ class Admission:
         except (exception.HostForbidden, exception.NotOnHost) as error:
             self._note(call, error)
             raise
-        return nova_context.of_host(context, *call.asked())
+        return nova_context.of_host(context, *call.requester())
 
-    def _note(self, call, error):
+    def _note(self, call: Any, error: Any) -> None:
         metrics.RPC_REFUSED.labels(self._topic, call.method).inc()
         named = call.uuid or call.arguments.get('migration_id')
         key = call.host, call.method, named
@@ -123,46 +127,46 @@ class Admission:
 
 # ---- checks of arguments: they read nothing
 
-def anything(call):
+def anything(call: Any) -> None:
     """Harmless, whatever it names."""
 
 
-def own_host(call):
+def own_host(call: Any) -> None:
     """``host`` is the caller; where it stands in the conditions of the method's statements that is all there is to do.
     """
     if call.arguments.get('host') != call.host:
         call.refuse(f'it speaks for host {call.arguments.get("host")}')
 
 
-def own_owner(call):
+def own_owner(call: Any) -> None:
     """An action is claimed in the caller's own name."""
     if call.arguments.get('owner') != f'compute:{call.host}':
         call.refuse(f'it speaks for {call.arguments.get("owner")}')
 
 
-def own_connector(call):
+def own_connector(call: Any) -> None:
     """Volumes are connected to the caller."""
     connector = call.arguments.get('connector')
     if connector is not None and connector.get('host') != call.host:
         call.refuse(f'it connects a volume to host {connector.get("host")}')
 
 
-def is_expecting_own(call):
+def is_expecting_own(call: Any) -> bool:
     """Whether the write is done only while the server is on the caller."""
     return (call.arguments.get('expect') or {}).get('host') in ([call.host], call.host)
 
 
-def expects_own(call):
+def expects_own(call: Any) -> None:
     """The statement itself finds out whether the server is on the caller."""
     if not is_expecting_own(call):
         call.refuse('it does not write of its own servers alone')
 
 
-def columns(argument, allowed):
+def columns(argument: Any, allowed: Any) -> Any:
     """A check: the dictionary in this argument has these keys alone."""
     allowed = frozenset(allowed)
 
-    def check(call):
+    def check(call: Any) -> None:
         values = call.arguments.get(argument)
         if values is not None and not isinstance(values, dict):
             call.refuse(f'{argument} is no dictionary')
@@ -172,9 +176,9 @@ def columns(argument, allowed):
     return check
 
 
-def one_of(argument, allowed):
+def one_of(argument: Any, allowed: Any) -> Any:
     """A check: the argument has one of these values."""
-    def check(call):
+    def check(call: Any) -> None:
         if call.arguments.get(argument) not in allowed:
             call.refuse(f'{argument} is {str(call.arguments.get(argument))[:50]}')
     return check
@@ -182,7 +186,7 @@ def one_of(argument, allowed):
 
 # ---- checks of servers and moves
 
-def here(call):
+def here(call: Any) -> None:
     """The server is on the caller.
 
     :raises InstanceNotFound:
@@ -193,23 +197,23 @@ def here(call):
         call.not_here()
 
 
-def here_or_gone(call):
+def here_or_gone(call: Any) -> None:
     """The same for what changes nothing when the server is gone: what a host undoes late."""
     if call.server is not None:
         here(call)
 
 
-def who_asked(call):
-    """Nothing to refuse: the method's own conditions do. It goes on in the name of who has asked."""
+def who_asked(call: Any) -> Any:
+    """Nothing to refuse: the method's own conditions do. It goes on in the name of the caller."""
     return call.server
 
 
-def end_of_move(end):
+def end_of_move(end: Any) -> Any:
     """A check: the caller is this end of the move, ``source`` or ``dest``; its status the method looks at.
 
     :raises MigrationNotFound:
     """
-    def check(call):
+    def check(call: Any) -> None:
         if call.move is None:
             raise exception.MigrationNotFound(migration_id=call.arguments.get('migration_id'))
         if call.move.row[f'{end}_compute'] != call.host:
@@ -220,4 +224,4 @@ def end_of_move(end):
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NOBODY = {}                  # the rights of hosts at a service that only others send messages to
+NO_RIGHTS: dict[Any, Any] = {}                  # the rights of hosts at a service that only others send messages to

@@ -5,6 +5,9 @@
     computes.stop_instance(context, server='host1', instance=instance, clean_shutdown=True)
     server = bus.serve(compute_interface.INTERFACE, manager, 'host1')
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import copy
 import functools
 import logging
@@ -12,7 +15,9 @@ import socket
 import sys
 import threading
 import time
+from typing import Any, TYPE_CHECKING
 
+from oslo_config.cfg import ConfigOpts
 import oslo_messaging
 import orjson
 from oslo_messaging import opts as messaging_opts
@@ -40,6 +45,9 @@ from nova.rpc import versions
 from nova.runtime import concurrency
 from nova.runtime import health
 from nova.runtime import metrics
+
+if TYPE_CHECKING:
+    from nova.rpc.interface import Method
 
 LOG = logging.getLogger(__name__)
 
@@ -69,7 +77,7 @@ _RABBIT_DEFAULTS = {
 }
 
 
-def register_options(conf):
+def register_options(conf: ConfigOpts) -> None:
     """oslo.messaging's options, with our defaults."""
     for group, options in OPTION_GROUPS:
         conf.register_opts(options, group=group)
@@ -79,7 +87,7 @@ def register_options(conf):
     conf.set_default('transport_url', None)
 
 
-def configured(conf):
+def configured(conf: ConfigOpts) -> bool:
     """Whether the configuration names a broker."""
     register_options(conf)
     return bool(conf.transport_url)
@@ -95,7 +103,7 @@ class Bus:
     :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names no known version
     """
 
-    def __init__(self, conf, url=None, pins=None, keys=None):
+    def __init__(self, conf: ConfigOpts, url: str | None = None, pins: Any = None, keys: Any = None) -> None:
         if not configured(conf) and not url:
             raise exception.InvalidInput('transport_url is not set: services in several processes need a broker.')
         try:
@@ -111,18 +119,18 @@ class Bus:
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
         self._host = None
-        # Inside one process who sends is known, and nobody else can.
+        # In one process the sender is known, and no other process can send.
         self.signatures = keys or signatures.Signatures(signatures.OFF if alone else conf.messages.signatures)
         if self.signatures.mode != signatures.OFF:
             self._transport = signatures.Transport(self._transport, self.signatures)
 
-    def of_host(self, host):
+    def of_host(self, host: str) -> Any:
         """The same bus, for what a compute host sends: receivers know whose it is, and take what is its own."""
         made = copy.copy(self)
         made._host = host
         return made
 
-    def client(self, interface):
+    def client(self, interface: Any) -> Any:
         """An object with one method a row of the interface.
 
         Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a
@@ -133,7 +141,7 @@ class Bus:
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
-    def serve(self, interface, manager, server, admission=None):
+    def serve(self, interface: Any, manager: Any, server: Any, admission: Any = None) -> Any:
         """A server that dispatches the interface's methods to ``manager``; not yet started.
 
         :param manager: what rpc.interface.methods_of takes
@@ -141,10 +149,10 @@ class Bus:
         :raises TypeError: the manager lacks a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,
-                      admission or rpc_admission.Admission(interface.topic, rpc_admission.NOBODY), self._host,
+                      admission or rpc_admission.Admission(interface.topic, rpc_admission.NO_RIGHTS), self._host,
                       self.signatures)
 
-    def _backport(self, context, primitive):
+    def _backport(self, context: Any, primitive: Any) -> Any:
         """An object that is too new for this code, as a conductor makes it older.
 
         It travels as text: a conductor that does not know it either says so, instead of asking for itself.
@@ -153,8 +161,8 @@ class Bus:
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
         return orjson.loads(answer)
 
-    def reach(self, timeout=2):
-        """Whether a broker listens, asked without a word to it.
+    def reach(self, timeout: float = 2) -> None:
+        """Whether a broker listens, by a connection alone.
 
         :raises OSError: none does
         """
@@ -168,14 +176,14 @@ class Bus:
         if error is not None:
             raise error
 
-    def close(self):
+    def close(self) -> None:
         self._transport.cleanup()
 
 
 class Client:
     """See Bus.client."""
 
-    def __init__(self, transport, interface, pins, backport, host=None):
+    def __init__(self, transport: Any, interface: Any, pins: Any, backport: Any, host: str | None = None) -> None:
         self._interface, self._pins = interface, pins
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
@@ -183,7 +191,7 @@ class Client:
         for method in interface.methods.values():
             setattr(self, method.name, functools.partial(self._counted, method))
 
-    def _counted(self, method, context, **arguments):
+    def _counted(self, method: Method, context: Any, **arguments: Any) -> Any:
         begun, result = time.monotonic(), 'ok'
         try:
             return self._send(method, context, **arguments)
@@ -196,7 +204,7 @@ class Client:
             if method.call:
                 metrics.RPC_CALL_SECONDS.labels(*labels).observe(time.monotonic() - begun)
 
-    def _send(self, method, context, *, server=None, **arguments):
+    def _send(self, method: Method, context: Any, *, server: Any = None, **arguments: Any) -> Any:
         unknown = arguments.keys() - set(method.arguments)
         if unknown:
             raise TypeError(f'{self._interface.topic}.{method.name} has no argument {", ".join(sorted(unknown))}')
@@ -227,13 +235,13 @@ class Client:
             LOG.warning('%s could not be sent to %s: %s', method.name, self._interface.topic, error)
             raise self._unavailable(server) from error
 
-    def _unavailable(self, server):
+    def _unavailable(self, server: Any) -> Any:
         if self._interface.topic == 'compute' and server:
             return exception.HostUnavailable(host=server)
         return exception.ServiceUnavailable(service=self._interface.topic)
 
 
-def _result(error):
+def _result(error: Any) -> Any:
     """How a message that a Client sent has ended, for the metrics."""
     if isinstance(error, exception.RemoteError):
         return 'failed'
@@ -243,7 +251,7 @@ def _result(error):
             'unsupported' if isinstance(error, exception.Unsupported) else 'failed')
 
 
-def _original(error):
+def _original(error: Any) -> Any:
     """The error as it was raised there; oslo.messaging gives a subclass whose text ends in a traceback."""
     kind = type(error)
     while kind.__module__ != exception.__name__:
@@ -254,12 +262,12 @@ def _original(error):
 class _RpcServer(rpc_server.RPCServer):
     """Works on plain pools."""
 
-    def __init__(self, interface, *args):
+    def __init__(self, interface: Any, *args: Any) -> None:
         super().__init__(*args, executor='threading')
-        self._executor_cls = functools.partial(priorities.Lanes, interface)
+        self._executor_cls = functools.partial(priorities.Pools, interface)
 
-    def _process_incoming(self, incoming):
-        """Nobody works on a message whose sender is not known, nor twice on one that the broker has delivered twice."""
+    def _process_incoming(self, incoming: Any) -> None:
+        """Refuse a message whose sender is not known, and one that the broker has delivered before."""
         message = incoming[0]
         try:
             self.dispatcher.check(message)
@@ -271,15 +279,16 @@ class _RpcServer(rpc_server.RPCServer):
         super()._process_incoming(incoming)
 
     @property
-    def full(self):
+    def full(self) -> Any:
         return self._work_executor is not None and self._work_executor.full
 
 
 class Server:
     """A manager behind its queues: ``start``, then ``stop`` and ``wait``; ``probe`` finds out whether they answer."""
 
-    def __init__(self, transport, interface, manager, server, backport, admission, host=None,
-                 keys=None):
+    def __init__(self, transport: Any, interface: Any, manager: Any, server: Any, backport: Any, admission: Any,
+                 host: str | None = None,
+                 keys: Any = None) -> None:
         self._name = f'{interface.topic}.{server}'
         target = oslo_messaging.Target(topic=interface.topic, server=server)
         self._work = health.Work(transport.conf.executor_thread_pool_size)
@@ -290,29 +299,29 @@ class Server:
             serializer.Serializer(backport=backport),
             check=keys and functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        self._leaving = []               # threads that wait for what earlier subscriptions have taken
+        self._leaving: list[Any] = []               # threads that wait for what earlier subscriptions have taken
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
 
-    def start(self):
+    def start(self) -> None:
         self._start(self._rpc)
 
-    def _start(self, server):
+    def _start(self, server: Any) -> None:
         server.start()
         queue_declaration.follow(server.listener, self._again.set)
 
-    def declared_again(self):
-        """A block (``utils.taken``) that gets whether queues were declared anew: messages in them may be lost."""
+    def declared_again(self) -> Any:
+        """A block (``utils.taken``) that gets whether queues were redeclared: messages in them may be lost."""
         return utils.taken(self._again)
 
-    def stop(self):
+    def stop(self) -> None:
         """Take no new message; those on their way stay in the queue for the next process."""
         with self._changing:
             self._stopped = True
         self._rpc.stop()
         shutdown.give_back(self._rpc.listener)
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> bool:
         """Wait for what runs, ``timeout`` seconds at most; True when all has ended."""
         deadline = None if timeout is None else time.monotonic() + timeout
         waiters = [concurrency.spawn(f'wait-{self._name}', self._rpc.wait), *self._leaving]
@@ -320,11 +329,11 @@ class Server:
             waiter.join(None if deadline is None else max(0, deadline - time.monotonic()))
         return not any(waiter.is_alive() for waiter in waiters)
 
-    def on_probe(self, arrived):
+    def on_probe(self, arrived: Any) -> None:
         """Call ``arrived(token)`` in one of the workers when a message of ``probe`` has come."""
         self._arrivals.follow(arrived)
 
-    def probe(self, context, token):
+    def probe(self, context: Any, token: Any) -> Any:
         """Send this server a message through its own queue; False when the broker has no such queue.
 
         :raises ServiceUnavailable: there is no broker
@@ -332,12 +341,12 @@ class Server:
         return self._sender.send(context, token)
 
     @property
-    def full(self):
+    def full(self) -> Any:
         """Whether messages wait because every worker is busy."""
         return self._rpc.full
 
-    def subscribe_again(self):
-        """Declare the queues and take messages anew; what was taken before goes on. Nothing when it has stopped."""
+    def subscribe_again(self) -> None:
+        """Declare the queues and take messages again; what was taken before goes on. Nothing when it has stopped."""
         if self._stopped:
             return
         new = self._new()
@@ -350,7 +359,7 @@ class Server:
         self._leaving.append(concurrency.spawn(f'leave-{self._name}', _leave, old))
 
 
-def _leave(server):
+def _leave(server: Any) -> None:
     """End a subscription that does not work: what the broker has sent to it goes to the new one at once."""
     for end in (server.stop, functools.partial(shutdown.give_back, server.listener), server.listener.cleanup,
                 server._work_executor.shutdown):
@@ -360,7 +369,7 @@ def _leave(server):
             LOG.warning('A subscription was left: %s', error)
 
 
-def _endpoint(interface, manager, work, admission):
+def _endpoint(interface: Any, manager: Any, work: Any, admission: Any) -> Any:
     """An object with the interface's methods, and nothing else, of ``manager``."""
     table = rpc_interface.methods_of(interface, manager)
     methods = {name: staticmethod(_counted(interface.topic, row, work,
@@ -369,15 +378,15 @@ def _endpoint(interface, manager, work, admission):
     return type('Endpoint', (), {'target': oslo_messaging.Target(version=interface.version), **methods})()
 
 
-def _admitted(admission, name, function):
+def _admitted(admission: Any, name: str, function: Callable[..., Any]) -> Any:
     """The one place where it is looked at who has sent a message."""
-    def method(context, **arguments):
+    def method(context: Any, **arguments: Any) -> Any:
         return function(admission.admit(context, name, arguments), **arguments)
     return method
 
 
-def _counted(topic, row, work, function):
-    def method(*args, **kwargs):
+def _counted(topic: str, row: Method, work: Any, function: Callable[..., Any]) -> Any:
+    def method(*args: Any, **kwargs: Any) -> Any:
         begun, result = time.monotonic(), 'ok'
         try:
             with work, metrics.RPC_RUNNING.during(topic, row.name):
@@ -392,18 +401,18 @@ def _counted(topic, row, work, function):
 
 
 CAST_PAUSES_S = (0.5, 1, 2, 4, 8, 16)
-# A service without its database does not answer: who asked asks again. By name, for computes have no such modules.
+# A service without its database does not answer: the caller retries. By name, for computes have no such modules.
 _AWAY = {'oslo_db.exception.DBConnectionError', 'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.OperationalError',
          'sqlalchemy.exc.TimeoutError'}
 
 
-def _without_database(error):
+def _without_database(error: Any) -> Any:
     return errors.is_named(error, _AWAY)
 
 
-def _persistent(function):
-    """A cast has nobody who would ask again: it waits for the database for a while."""
-    def method(*args, **kwargs):
+def _persistent(function: Callable[..., Any]) -> Any:
+    """Let a cast wait for the database for a while: it has no caller that would retry."""
+    def method(*args: Any, **kwargs: Any) -> Any:
         for pause in CAST_PAUSES_S:
             try:
                 return function(*args, **kwargs)
@@ -416,11 +425,11 @@ def _persistent(function):
     return method
 
 
-def _guarded(topic, row, function):
+def _guarded(topic: str, row: Method, function: Callable[..., Any]) -> Any:
     """Errors of the domain are answers; any other stays in this service's log and the caller learns its type."""
     run = function if row.call else _persistent(function)
 
-    def method(*args, **kwargs):
+    def method(*args: Any, **kwargs: Any) -> Any:
         try:
             return run(*args, **kwargs)
         except exception.NovaException as error:

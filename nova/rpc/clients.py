@@ -1,5 +1,8 @@
-"""The clients of one cell's services, made when they are first asked for."""
+"""The clients of one cell's services, made at their first use."""
+from __future__ import annotations
+
 import threading
+from typing import Any
 
 
 class Clients:
@@ -7,14 +10,14 @@ class Clients:
 
     :param open: function that gives the bus; called at first use
     :param interfaces: {attribute: Interface}
-    :param close: function(bus) that ends it; None: it is somebody else's
+    :param close: function(bus) that ends it; None: the caller ends it
     """
 
-    def __init__(self, open, interfaces, close=None):
+    def __init__(self, open: Any, interfaces: Any, close: Any = None) -> None:
         self._open, self._interfaces, self._close = open, interfaces, close
         self._bus, self._lock = None, threading.Lock()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         interface = self.__dict__.get('_interfaces', {}).get(name)
         if interface is None:
             raise AttributeError(f'There is no client for {name}.')
@@ -25,7 +28,7 @@ class Clients:
                 self.__dict__[name] = self._bus.client(interface)
         return self.__dict__[name]
 
-    def close(self):
+    def close(self) -> None:
         """No message goes out any more."""
         with self._lock:
             bus, self._bus = self._bus, None

@@ -1,17 +1,19 @@
-"""The key that a compute host signs its messages with: made at its first start, and made known to a conductor.
+"""The signing key of a compute host: made at its first start, and made known to a conductor.
 
 Two files in ``<state path>/services``: the host's key, and the public halves of the deployment's, which a host believes
-from then on. Nobody else reads the first. nova-compute and nova-network of one host share them.
+from then on. No other account reads the first. nova-compute and nova-network of one host share them.
 """
+from __future__ import annotations
+
 import base64
+from collections.abc import Callable
 import logging
 import os
 import secrets
 import threading
 import time
-import urllib.parse
-from collections.abc import Callable
 from typing import Any
+import urllib.parse
 
 from oslo_config import cfg
 
@@ -47,7 +49,7 @@ class Enrolment:
         self._deployment: list[bytes] = []           # public halves, the present one first
         self._looks_up = trusted
 
-    def start(self):
+    def start(self) -> None:
         """Sign from now on. Where signatures are required, it waits here until the key is approved.
 
         :raises InvalidInput: a file cannot be used
@@ -67,16 +69,16 @@ class Enrolment:
             self._stopping.wait(PAUSE_S)
         concurrency.spawn(f'message-key-{self._host}', self._follow)
 
-    def rest(self):
+    def rest(self) -> None:
         self._stopping.set()
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> bool:
         self._stopping.set()
         return True
 
     # ---- what is believed
 
-    def _trusted(self, key_id):
+    def _trusted(self, key_id: str) -> Any:
         for public in self._deployment:
             if key_id == signatures.fingerprint(public):
                 return signatures.Trusted(None, public)
@@ -86,7 +88,7 @@ class Enrolment:
 
     # ---- files
 
-    def _own(self):
+    def _own(self) -> Any:
         found = _read(self._path)
         if not found:
             key = signatures.Key()
@@ -95,17 +97,17 @@ class Enrolment:
             found = _read(self._path)                # the other service of this host may have been first
         return signatures.Key(found[0])
 
-    def _pinned(self):
+    def _pinned(self) -> Any:
         return _read(self._pinned_path)
 
     # ---- the conductor
 
-    def _ask(self):
+    def _ask(self) -> Any:
         """The state of the key, None when no conductor answers."""
         self._deployment = self._deployment or self._pinned()
         token = self._token()
         try:
-            told = self._enroll(self._keys.key, token)
+            answer = self._enroll(self._keys.key, token)
         except exception.Unavailable as error:
             LOG.warning('Waiting for a conductor: %s', error.message)
             return None
@@ -115,40 +117,40 @@ class Enrolment:
                 return 'pending'
             LOG.warning('The conductor cannot take the key: %s', error.message)
             return None
-        if told['state'] in _APPROVED and not self._deployment:
-            LOG.warning('Nobody has proved which key the deployment has: the join token is not good any more. Make '
+        if answer['state'] in _APPROVED and not self._deployment:
+            LOG.warning('The key of the deployment is not proved: the join token is not good any more. Make '
                         'another one, or take [messages] join_token_file out to believe what is answered.')
-        if told['state'] not in _APPROVED:
+        if answer['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits: nova-manage host approve %s --fingerprint %s',
                         self._keys.key.id, self._host, self._host, self._keys.key.id)
-        return told['state']
+        return answer['state']
 
-    def _enroll(self, key, token):
+    def _enroll(self, key: Any, token: Any) -> Any:
         ident, secret = token or (None, None)
         number, public = secrets.token_hex(12), base64.b64encode(key.public).decode()
-        told = self._conductor.enroll_host(
+        answer = self._conductor.enroll_host(
             context.admin_context(), host=self._host, public=public, token_id=ident, number=number,
             proof=secret and join_tokens.proof(secret, 'host', self._host, public, number))
-        proved = told['proof'] and secret and join_tokens.is_proved(
-            told['proof'], secret, 'deployment', told['deployment'], public, number)
-        if secret and told['proof'] and not proved:
+        proved = answer['proof'] and secret and join_tokens.is_proved(
+            answer['proof'], secret, 'deployment', answer['deployment'], public, number)
+        if secret and answer['proof'] and not proved:
             raise exception.HostKeyRefused(host=self._host, reason='who answered does not have the join token')
         if not self._deployment and (proved or secret is None):
-            self._pin(base64.b64decode(told['deployment']), proved)
+            self._pin(base64.b64decode(answer['deployment']), proved)
         elif self._deployment:
-            self._follow_deployment(told)
-        return told
+            self._follow_deployment(answer)
+        return answer
 
-    def _follow_deployment(self, told):
+    def _follow_deployment(self, answer: Any) -> None:
         """Believe a later key of the deployment that one which is believed vouches for; forget what has ended."""
         known, good = list(self._deployment), []
-        for row in told.get('deployments') or ():            # none of a conductor of an older release
+        for row in answer.get('deployments') or ():            # none of a conductor of an older release
             public = base64.b64decode(row['public'])
             if public not in known and _is_vouched(known, row, public):
                 known.append(public)
             if public in known and row['good']:
                 good.append(public)
-        present = base64.b64decode(told['deployment'])
+        present = base64.b64decode(answer['deployment'])
         if present in good:
             good = [present, *(each for each in good if each != present)]
             if good != self._deployment:
@@ -157,14 +159,14 @@ class Enrolment:
                 LOG.warning('Host %s believes the deployment with %s.', self._host,
                             ', '.join(map(signatures.fingerprint, good)))
 
-    def _pin(self, public, proved):
+    def _pin(self, public: Any, proved: Any) -> None:
         _write(self._pinned_path, [public])
         self._deployment = [public]
         LOG.warning('From now on host %s believes the deployment with the key %s%s.', self._host,
                     signatures.fingerprint(public), '' if proved else
                     ', which nothing has proved: compare it with nova-manage host keys')
 
-    def _token(self):
+    def _token(self) -> Any:
         """(id, secret) of the join token, None without one.
 
         :raises InvalidInput: the file holds something else
@@ -180,27 +182,27 @@ class Enrolment:
 
     # ---- renewal
 
-    def _follow(self):
+    def _follow(self) -> None:
         while not self._stopping.wait(LOOK_S):
             try:
                 self.renew_if_asked()
             except exception.NovaException as error:
                 LOG.warning('The key of host %s was not looked after: %s', self._host, error.message)
 
-    def renew_if_asked(self):
+    def renew_if_asked(self) -> bool:
         """A new key in the place of one that is old, or that an operator wants to be renewed; whether."""
         own = self._own()
         if own.id != self._keys.key.id:
             self._keys.key = own             # the other service of this host has renewed it
             return True
-        told = self._enroll(self._keys.key, None)
-        if told['state'] != 'renewing':
+        answer = self._enroll(self._keys.key, None)
+        if answer['state'] != 'renewing':
             return False
         key = signatures.Key()
         self._enroll(key, None)              # signed with the one before, which is good for a while yet
         _write(self._path, [key.private_bytes()])
         self._keys.key = key
-        LOG.warning('Host %s signs with its new key %s.', self._host, key.id)
+        LOG.warning('Host %s uses its new signing key %s.', self._host, key.id)
         return True
 
 

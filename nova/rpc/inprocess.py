@@ -1,92 +1,96 @@
-"""An oslo.messaging driver that hands messages over inside one process: ``nova-inprocess:///name``.
+"""An oslo.messaging driver that delivers messages within one process: ``nova-inprocess:///name``.
 
 A message goes straight from the sender's thread to the listener's pool of workers, and the sender of a call sleeps
 on a lock until the reply is there: nothing polls. Messages and replies are turned into JSON and back, so that a
 service behaves as it would behind a broker. What a broker does is done here, too: queues outlive their listeners,
-several listeners of one queue take turns, a message that nobody took before its deadline is dropped.
+several listeners of one queue take turns, a message that no listener took before its deadline is dropped.
 """
+from __future__ import annotations
+
 import collections
 import itertools
 import threading
 import time
+from typing import Any
 
+from oslo_config.cfg import ConfigOpts
 import oslo_messaging
 import orjson
 from oslo_messaging._drivers import base          # where drivers, also those out of tree, find their base classes
 from oslo_messaging._drivers import common
 
 SCHEME = 'nova-inprocess'
-QUEUE_LIMIT = 10_000                # messages waiting for a listener; a sender of more is told so
+QUEUE_LIMIT = 10_000                # messages waiting for a listener; a sender of more gets an error
 
-_brokers = {}
+_brokers: dict[Any, Any] = {}
 _brokers_lock = threading.Lock()
 
 
 class _Reply:
     """Where a caller waits; filled once."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._ready = threading.Lock()
         self._ready.acquire()
         self._once = threading.Lock()
         self.result, self.failure = None, None
 
-    def fill(self, result, failure):
+    def fill(self, result: Any, failure: Any) -> None:
         if self._once.acquire(blocking=False):
             self.result, self.failure = result, failure
             self._ready.release()
 
-    def wait(self, timeout):
+    def wait(self, timeout: Any) -> Any:
         return self._ready.acquire(timeout=-1 if timeout is None else max(0, timeout))
 
 
 class Incoming(base.RpcIncomingMessage):
     """A message on its way to the server; ``deadline`` on the monotonic clock, None for a cast."""
 
-    def __init__(self, payload, reply, deadline):
+    def __init__(self, payload: Any, reply: Any, deadline: Any) -> None:
         context, message = orjson.loads(payload)
         super().__init__(context, message)
         self._payload, self._reply, self.deadline = payload, reply, deadline
 
-    def copy(self):
+    def copy(self) -> Any:
         return Incoming(self._payload, self._reply, self.deadline)
 
     @property
-    def expired(self):
+    def expired(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def reply(self, reply=None, failure=None):
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
         if self._reply is not None:
             self._reply.fill(None if failure else orjson.dumps(reply),
                              common.serialize_remote_exception(failure) if failure else None)
 
-    def requeue(self):
+    def requeue(self) -> None:
         raise NotImplementedError('A message that was taken is not given back.')
 
-    def heartbeat(self):
+    def heartbeat(self) -> None:
         """Nothing to do: a caller in the same process sees the end of the call."""
 
 
 class Listener(base.Listener):
     """One server's subscription to its queues."""
 
-    def __init__(self, queues, batch_size, batch_timeout):
+    def __init__(self, queues: Any, batch_size: int, batch_timeout: Any) -> None:
         super().__init__(batch_size, batch_timeout)
         self._queues = queues
         self._lock = threading.Lock()
 
-    def start(self, on_incoming_callback):
+    def start(self, on_incoming_callback: Any) -> None:
         super().start(on_incoming_callback)
         for queue in self._queues:
             queue.attach(self)
 
-    def stop(self):
+    def stop(self) -> None:
         for queue in self._queues:
             queue.detach(self)
         with self._lock:
             super().stop()
 
-    def take(self, incoming):
+    def take(self, incoming: Any) -> bool:
         """Hand the message to the server; False when it has stopped."""
         with self._lock:
             if self.on_incoming_callback is None:
@@ -94,18 +98,18 @@ class Listener(base.Listener):
             self.on_incoming_callback([incoming])
             return True
 
-    def cleanup(self):
+    def cleanup(self) -> None:
         """Nothing is left after ``stop``."""
 
 
 class _Queue:
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting = collections.deque()
-        self._listeners = []
+        self._waiting: collections.deque[Any] = collections.deque()
+        self._listeners: list[Any] = []
         self._turn = itertools.count()
 
-    def attach(self, listener):
+    def attach(self, listener: Any) -> None:
         with self._lock:
             self._listeners.append(listener)
             waiting, self._waiting = self._waiting, collections.deque()
@@ -113,12 +117,12 @@ class _Queue:
             if not incoming.expired:
                 self.put(incoming)
 
-    def detach(self, listener):
+    def detach(self, listener: Any) -> None:
         with self._lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
-    def put(self, incoming):
+    def put(self, incoming: Any) -> None:
         """Give the message to the next listener, or keep it until there is one."""
         while True:
             with self._lock:
@@ -130,7 +134,7 @@ class _Queue:
                 return
             self.detach(listener)
 
-    def _keep(self, incoming):
+    def _keep(self, incoming: Any) -> None:
         if len(self._waiting) >= QUEUE_LIMIT:
             self._waiting = collections.deque(kept for kept in self._waiting if not kept.expired)
             if len(self._waiting) >= QUEUE_LIMIT:
@@ -141,20 +145,20 @@ class _Queue:
 class _Broker:
     """The queues of one name: (exchange, topic, server or None) -> queue."""
 
-    def __init__(self):
-        self._queues = collections.defaultdict(_Queue)
+    def __init__(self) -> None:
+        self._queues: dict[Any, _Queue] = collections.defaultdict(_Queue)
         self._lock = threading.Lock()
 
-    def queue(self, exchange, topic, server=None):
+    def queue(self, exchange: Any, topic: str, server: Any = None) -> Any:
         with self._lock:
             return self._queues[exchange, topic, server]
 
-    def fanout(self, exchange, topic):
+    def fanout(self, exchange: Any, topic: str) -> list[Any]:
         with self._lock:
             return [queue for key, queue in self._queues.items() if key[:2] == (exchange, topic) and key[2]]
 
 
-def _broker(url):
+def _broker(url: Any) -> Any:
     """The broker that all transports of one URL in this process share."""
     name = (tuple(host.hostname for host in url.hosts), url.virtual_host)
     with _brokers_lock:
@@ -164,12 +168,14 @@ def _broker(url):
 class Driver(base.BaseDriver):
     """Registered as ``nova-inprocess`` among the oslo.messaging drivers."""
 
-    def __init__(self, conf, url, default_exchange=None, allowed_remote_exmods=None):
+    def __init__(self, conf: ConfigOpts, url: Any, default_exchange: Any = None,
+                 allowed_remote_exmods: Any = None) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._broker = _broker(url)
 
-    def send(self, target, ctxt, message, wait_for_reply=None, timeout=None, call_monitor_timeout=None,
-             retry=None, transport_options=None):
+    def send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], wait_for_reply: Any = None,
+             timeout: float | None = None, call_monitor_timeout: Any = None,
+             retry: Any = None, transport_options: Any = None) -> Any:
         exchange = target.exchange or self._default_exchange
         reply = _Reply() if wait_for_reply else None
         deadline = time.monotonic() + timeout if wait_for_reply and timeout is not None else None
@@ -187,20 +193,22 @@ class Driver(base.BaseDriver):
             raise common.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
         return orjson.loads(reply.result)
 
-    def send_notification(self, target, ctxt, message, version, retry=None):
+    def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: str,
+                          retry: Any = None) -> None:
         self.send(target, ctxt, message)
 
-    def listen(self, target, batch_size, batch_timeout):
+    def listen(self, target: Any, batch_size: int, batch_timeout: Any) -> Any:
         exchange = target.exchange or self._default_exchange
         return Listener([self._broker.queue(exchange, target.topic, target.server),
                          self._broker.queue(exchange, target.topic)], batch_size, batch_timeout)
 
-    def listen_for_notifications(self, targets_and_priorities, pool, batch_size, batch_timeout):
+    def listen_for_notifications(self, targets_and_priorities: Any, pool: Any, batch_size: int,
+                                 batch_timeout: Any) -> Any:
         if pool:
             raise NotImplementedError('Notification pools need a broker.')
         return Listener([self._broker.queue(target.exchange or self._default_exchange,
                                             f'{target.topic}.{priority}')
                          for target, priority in targets_and_priorities], batch_size, batch_timeout)
 
-    def cleanup(self):
-        """Queues stay: what waits in them is for whoever listens next."""
+    def cleanup(self) -> None:
+        """Queues stay: what waits in them is for the next listener."""

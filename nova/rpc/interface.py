@@ -4,17 +4,20 @@ A caller's client is made from these rows, and a manager's table of callables (`
 it is made. Additions raise the minor version, anything else the major one; rpc/versions.py says what is sent to older
 services during an upgrade.
 """
+from __future__ import annotations
+
 import collections.abc
 import dataclasses
 import inspect
 import typing
+from typing import Any
 
 from nova import exception
 
 CALL_TIMEOUT = 60       # seconds that a caller waits for an answer, unless the row says otherwise
 
 
-def parsed(version):
+def parsed(version: str) -> tuple[Any, Any]:
     """'1.10' -> (1, 10)."""
     major, _, minor = version.partition('.')
     return int(major), int(minor)
@@ -50,17 +53,17 @@ class Method:
     """
 
     name: str
-    arguments: tuple = ()
+    arguments: tuple[Any, ...] = ()
     call: bool = False
     since: str = '1.0'
-    timeout: int = CALL_TIMEOUT
+    timeout: float = CALL_TIMEOUT
     at_once: int = 0
-    newer: tuple = ()
+    newer: tuple[Any, ...] = ()
     optional: bool = False
     unpinned: bool = False
     versions: bool = False
 
-    def fitted(self, arguments, newest):
+    def fitted(self, arguments: Any, newest: Any) -> tuple[Any, Any] | None:
         """(version of the message, its arguments) for receivers of an interface version; None: it is not sent.
 
         :param arguments: {name: value}
@@ -91,12 +94,12 @@ class Interface:
     :param topic: the queue's name; a message for one server goes to ``topic.server``
     """
 
-    def __init__(self, topic, version, *methods):
+    def __init__(self, topic: str, version: str, *methods: Any) -> None:
         self.topic, self.version = topic, version
         self.methods = {method.name: method for method in methods}
 
 
-class Methods(collections.abc.Mapping):
+class Methods(collections.abc.Mapping[str, Any]):
     """What serves an interface: {method name: callable(context, **arguments)}, every method and nothing else.
 
     The methods are attributes as well, so that a caller in the same process uses it as it uses a client.
@@ -105,13 +108,13 @@ class Methods(collections.abc.Mapping):
     :raises TypeError: a method has no callable, a callable has no method, or its arguments are not those of the row
     """
 
-    def __init__(self, interface: Interface, table: collections.abc.Mapping[str, typing.Callable]) -> None:
+    def __init__(self, interface: Interface, table: collections.abc.Mapping[str, typing.Callable[..., Any]]) -> None:
         _check(interface, table)
         for name, function in table.items():
             _check_arguments(interface, interface.methods[name], function)
         self._table = dict(table)
 
-    def __getitem__(self, name: str) -> typing.Callable:
+    def __getitem__(self, name: str) -> typing.Callable[..., Any]:
         return self._table[name]
 
     def __iter__(self) -> typing.Iterator[str]:
@@ -120,13 +123,13 @@ class Methods(collections.abc.Mapping):
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getattr__(self, name: str) -> typing.Callable:
+    def __getattr__(self, name: str) -> typing.Callable[..., Any]:
         if name.startswith('_') or name not in self._table:
             raise AttributeError(name)
         return self._table[name]
 
 
-def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping[str, typing.Callable]:
+def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping[str, typing.Callable[..., Any]]:
     """The callables that serve an interface.
 
     :param manager: a Methods, an object that has one as ``methods``, or an object with a method for each row
@@ -139,7 +142,7 @@ def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping
     return table
 
 
-def _check(interface: Interface, table: collections.abc.Mapping, owner: str = 'The table') -> None:
+def _check(interface: Interface, table: collections.abc.Mapping[str, Any], owner: str = 'The table') -> None:
     missing = [name for name in interface.methods if not callable(table.get(name))]
     if missing:
         raise TypeError(f'{owner} lacks {", ".join(missing)} of the {interface.topic} interface')
@@ -148,7 +151,7 @@ def _check(interface: Interface, table: collections.abc.Mapping, owner: str = 'T
         raise TypeError(f'{owner} has {", ".join(unknown)}, which the {interface.topic} interface has not')
 
 
-def _check_arguments(interface: Interface, row: Method, function: typing.Callable) -> None:
+def _check_arguments(interface: Interface, row: Method, function: typing.Callable[..., Any]) -> None:
     parameters = list(inspect.signature(function).parameters.values())[1:]
     if [each.name for each in parameters] != list(row.arguments):
         raise TypeError(f'{interface.topic}.{row.name} takes {", ".join(row.arguments) or "nothing"}, its callable '

@@ -1,10 +1,13 @@
-"""Signs of life for those who wait for a call: from one thread for all calls that a server works on.
+"""Heartbeats for the senders of running calls: from one thread for all calls that a server works on.
 
 oslo.messaging starts and joins a thread for each, which is more work than many a call is.
 """
+from __future__ import annotations
+
 import logging
 import threading
 import time
+from typing import Any
 
 from oslo_messaging.rpc import dispatcher
 
@@ -16,36 +19,38 @@ LOOK_S = 0.5                 # between two looks which calls are due
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
-    """One that gives a call's sign every half of the time after which its sender would give it up."""
+    """One that sends a call's heartbeat every half of the time after which its sender would give it up."""
 
-    def __init__(self, *args, check=None):
+    def __init__(self, *args: Any, check: Any = None) -> None:
         """:param check: function(context, message), as they came; raises NovaException: who sent it is not known"""
         super().__init__(*args)
         self._check = check
         self._lock = threading.Lock()
-        self._running, self._at_work = {}, False             # {incoming: (when the next sign is due, seconds)}
+        # {incoming: (when the next heartbeat is due, seconds)}
+        self._running: dict[Any, Any] = {}
+        self._at_work = False
 
-    def check(self, incoming):
-        """:raises NovaException: nobody works on the message, see signatures.Signatures.check"""
+    def check(self, incoming: Any) -> None:
+        """:raises NovaException: the message is refused, see signatures.Signatures.check"""
         if self._check is not None:
             self._check(incoming.ctxt, incoming.message)
 
-    def dispatch(self, incoming):
-        patience, incoming.client_timeout = incoming.client_timeout, None        # with None, no thread is started
-        if not patience:
+    def dispatch(self, incoming: Any) -> Any:
+        timeout, incoming.client_timeout = incoming.client_timeout, None        # with None, no thread is started
+        if not timeout:
             return super().dispatch(incoming)
         with self._lock:
-            self._running[incoming] = time.monotonic() + patience / 2, patience / 2
+            self._running[incoming] = time.monotonic() + timeout / 2, timeout / 2
             begins, self._at_work = not self._at_work, True
         try:
             if begins:
-                concurrency.spawn('signs-of-life', self._give)
+                concurrency.spawn('call-heartbeat', self._give)
             return super().dispatch(incoming)
         finally:
             with self._lock:
                 self._running.pop(incoming, None)
 
-    def _give(self):
+    def _give(self) -> None:
         while True:
             time.sleep(LOOK_S)
             now = time.monotonic()
@@ -58,10 +63,10 @@ class Dispatcher(dispatcher.RPCDispatcher):
             for incoming, _seconds in due:
                 self._sign(incoming)
 
-    def _sign(self, incoming):
+    def _sign(self, incoming: Any) -> None:
         try:
             incoming.heartbeat()
         except Exception as error:           # who waited, or the broker, is gone
-            LOG.debug('No sign of life for a call: %s', error)
+            LOG.debug('No heartbeat for a call: %s', error)
             with self._lock:
                 self._running.pop(incoming, None)

@@ -1,8 +1,12 @@
-"""The threads of an RPC server: one pool for what has a bound of its own, one for all the rest."""
+"""The threads of an RPC server: one pool for each method with a bound of its own, one for all others."""
+from __future__ import annotations
+
+from collections.abc import Callable
 import concurrent.futures
+from typing import Any
 
 
-class Lanes:
+class Pools:
     """An executor as oslo.messaging's servers want one.
 
     Plain pools: under eventlet their threads are green, and idle threads are used before new ones.
@@ -11,22 +15,22 @@ class Lanes:
     :param max_workers: threads for all others
     """
 
-    def __init__(self, interface, max_workers):
+    def __init__(self, interface: Any, max_workers: Any) -> None:
         name = f'rpc-{interface.topic}'
         self._main = concurrent.futures.ThreadPoolExecutor(max_workers, thread_name_prefix=name)
-        self._lanes = {row.name: concurrent.futures.ThreadPoolExecutor(row.at_once, f'{name}-{row.name}')
+        self._pools = {row.name: concurrent.futures.ThreadPoolExecutor(row.at_once, f'{name}-{row.name}')
                        for row in interface.methods.values() if row.at_once}
 
-    def submit(self, function, incoming):
-        return self._lanes.get(incoming[0].message.get('method'), self._main).submit(function, incoming)
+    def submit(self, function: Callable[..., Any], incoming: Any) -> Any:
+        return self._pools.get(incoming[0].message.get('method'), self._main).submit(function, incoming)
 
     @property
-    def full(self):
+    def full(self) -> bool:
         """Whether a message waits because every thread of the common pool is at work."""
         return self._main._work_queue.qsize() > 0
 
-    def shutdown(self, wait=True):
-        pools = self._main, *self._lanes.values()
+    def shutdown(self, wait: bool = True) -> None:
+        pools = self._main, *self._pools.values()
         for pool in pools:
             pool.shutdown(wait=False)
         for pool in pools if wait else ():

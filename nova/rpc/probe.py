@@ -1,5 +1,8 @@
 """Messages that a server sends to itself, to find out whether its queue answers."""
+from __future__ import annotations
+
 import logging
+from typing import Any
 
 import oslo_messaging
 
@@ -18,13 +21,13 @@ class Endpoint:
 
     target = oslo_messaging.Target(namespace=NAMESPACE, version='1.0')
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._arrived = None
 
-    def follow(self, arrived):
+    def follow(self, arrived: Any) -> None:
         self._arrived = arrived
 
-    def arrive(self, context, token):
+    def arrive(self, context: Any, token: Any) -> None:
         if self._arrived is not None:
             self._arrived(token)
 
@@ -35,13 +38,13 @@ class Sender:
     :param host: as serializer.Serializer takes it
     """
 
-    def __init__(self, transport, target, host=None):
+    def __init__(self, transport: Any, target: Any, host: str | None = None) -> None:
         self._name = f'{target.topic}.{target.server}'
         self._rpc = oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(topic=target.topic, server=target.server, namespace=NAMESPACE,
                                              version='1.0'), serializer=serializer.Serializer(host=host))
 
-    def send(self, context, token):
+    def send(self, context: Any, token: Any) -> bool:
         """Send one; False when the broker has no such queue.
 
         :raises ServiceUnavailable: there is no broker

@@ -1,13 +1,16 @@
-"""Queues that are declared anew: what was in them may be lost.
+"""Queue redeclaration: what was in a queue may be lost.
 
-oslo.messaging 18.3.1 declares the queues of a server again whenever its connection was lost, or somebody has deleted a
-queue, and tells nobody.
+oslo.messaging 18.3.1 declares the queues of a server again whenever its connection was lost, or a queue was deleted,
+without an event.
 """
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 
-def follow(listener, again):
-    """Call ``again()``, which must not wait, whenever a queue of a listener is declared once more.
+def follow(listener: Any, again: Any) -> None:
+    """Call ``again()``, which must not wait, after each redeclaration of a listener's queue.
 
     :param listener: of a server that has started
     """
@@ -16,6 +19,6 @@ def follow(listener, again):
         consumer.declare = functools.partial(_declare, consumer.declare, again)
 
 
-def _declare(declare, again, connection):
+def _declare(declare: Any, again: Any, connection: Any) -> None:
     declare(connection)
     again()

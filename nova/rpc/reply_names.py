@@ -3,6 +3,9 @@
 oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The queue
 is told to whom this process asks: a random name alone is no secret.
 """
+from __future__ import annotations
+
+from typing import Any
 import uuid
 
 HOST_LENGTH = 180            # of a queue's name that may have 255 bytes
@@ -21,7 +24,7 @@ def prefix(host: str) -> str:
     return host[:HOST_LENGTH] + ':'
 
 
-def use(transport, host: str) -> None:
+def use(transport: Any, host: str) -> None:
     """Let a transport name its queue for answers so; nothing where it is not RabbitMQ's, or has names of its own."""
     driver = transport._driver
     if getattr(driver, '_q_manager', False) is None:

@@ -1,9 +1,12 @@
 """What travels: plain JSON, versioned objects, datetimes and bytes; everything else is a TypeError at the sender.
 
-An argument is copied on its way, also inside one process: sender and receiver never share anything mutable.
+An argument is copied on its way, also within one process: sender and receiver never share anything mutable.
 """
+from __future__ import annotations
+
 import base64
 import datetime
+from typing import Any
 
 import oslo_messaging
 import orjson
@@ -27,7 +30,7 @@ _KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in a text; withi
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
-def _tag(value, manifest=None):
+def _tag(value: Any, manifest: Any = None) -> Any:
     """A JSON-able stand-in for what JSON lacks."""
     if isinstance(value, base.VersionedObject):
         return at_version(value, manifest) if manifest else value.obj_to_primitive()
@@ -38,7 +41,7 @@ def _tag(value, manifest=None):
     raise TypeError(f'A {type(value).__name__} does not travel between services.')
 
 
-def at_version(value, manifest):
+def at_version(value: Any, manifest: Any) -> Any:
     """An object as a primitive that its receiver understands: no newer than the version that the manifest names."""
     target = manifest.get(value.obj_name(), value.VERSION)
     if versions.parsed(target) > versions.parsed(value.VERSION):
@@ -46,7 +49,7 @@ def at_version(value, manifest):
     return value.obj_to_primitive(target_version=target, version_manifest=manifest)
 
 
-def to_primitive(value, manifest=None):
+def to_primitive(value: Any, manifest: Any = None) -> Any:
     """A deep copy of ``value`` in which only JSON types are left.
 
     :param manifest: {name of an object: version} that its receiver knows; None: objects stay as they are
@@ -54,7 +57,7 @@ def to_primitive(value, manifest=None):
     """
     tagged = 0
 
-    def tag(item):
+    def tag(item: Any) -> Any:
         nonlocal tagged
         tagged += 1
         return _tag(item, manifest)
@@ -68,7 +71,7 @@ def to_primitive(value, manifest=None):
         raise error.__cause__ if isinstance(error.__cause__, TypeError) else TypeError(str(error)) from None
 
 
-def _escaped(value, manifest):
+def _escaped(value: Any, manifest: Any) -> Any:
     """The same, with each dictionary that has a key of ours, and is none of ours, as a DICT."""
     if isinstance(value, base.VersionedObject):
         return {key: _escaped(item, manifest) if key == DATA else item for key, item in _tag(value, manifest).items()}
@@ -78,10 +81,10 @@ def _escaped(value, manifest):
     return [_escaped(item, manifest) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def from_primitive(value, context=None, backport=None):
+def from_primitive(value: Any, context: Any = None, backport: Any = None) -> Any:
     """The opposite of ``to_primitive``; takes the value over and may change it.
 
-    :param backport: function(context, primitive) -> the object in a version of this code, asked when it is newer
+    :param backport: function(context, primitive) -> the object in a version of this code, called when it is newer
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -119,22 +122,22 @@ class Serializer(oslo_messaging.Serializer):
     :param host: name of the compute host whose messages these are; None: a service of the control plane
     """
 
-    def __init__(self, pin=None, backport=None, host=None):
+    def __init__(self, pin: Any = None, backport: Any = None, host: str | None = None) -> None:
         self._pin, self._backport = pin, backport
         self._sender = {SENDER: versions.VERSION} if host is None else {SENDER: versions.VERSION, SENDER_HOST: host}
 
-    def serialize_entity(self, ctxt, entity):
+    def serialize_entity(self, ctxt: dict[str, Any], entity: Any) -> Any:
         if self._pin is not None:
             return to_primitive(entity, self._pin().objects)
         return to_primitive(entity, _known_to(getattr(ctxt, 'sender_version', versions.VERSION)))
 
-    def deserialize_entity(self, ctxt, entity):
+    def deserialize_entity(self, ctxt: dict[str, Any], entity: Any) -> Any:
         return from_primitive(entity, ctxt, self._backport)
 
-    def serialize_context(self, ctxt):
+    def serialize_context(self, ctxt: dict[str, Any]) -> dict[Any, Any]:
         return {**ctxt.to_dict(), **self._sender}
 
-    def deserialize_context(self, ctxt):
+    def deserialize_context(self, ctxt: dict[str, Any]) -> Any:
         """The sender's context; it becomes the one of this thread, for its log lines."""
         made = nova_context.RequestContext.from_dict(ctxt)
         made.sender_host, made.signed_by = ctxt.get(SENDER_HOST), ctxt.get('signed_by')
@@ -142,7 +145,7 @@ class Serializer(oslo_messaging.Serializer):
         return made
 
 
-def _known_to(version):
+def _known_to(version: str) -> Any:
     """The manifest of a service of another VERSION; None where it knows what this code knows."""
     release = versions.RELEASES[min(max(version, versions.OLDEST), versions.VERSION)]
     return None if release.objects == versions.RELEASES[versions.VERSION].objects else release.objects

@@ -1,14 +1,17 @@
 """A subscription that ends: what the broker sends meanwhile goes to the next process.
 
 oslo.messaging 18.3.1 stops reading and stays subscribed until the work has ended, so that the broker goes on sending;
-and what it finds on the connection when that is closed at last it acknowledges, for nobody: those messages were lost.
+and it acknowledges what it finds on the connection when that is closed at last: those messages were lost.
 """
+from __future__ import annotations
+
 import logging
+from typing import Any
 
 LOG = logging.getLogger(__name__)
 
 
-def give_back(listener):
+def give_back(listener: Any) -> None:
     """End the subscriptions of a listener that has stopped. Messages that are on their way to it are put back.
 
     :param listener: of a server that has stopped; None: it has not started
@@ -23,8 +26,8 @@ def give_back(listener):
         for consumer, tag in consumers.items():
             consumer.cancel(tag)
     except Exception as error:           # it is away, and has its messages back then
-        LOG.info('The broker could not be told that nobody listens any more: %s', error)
+        LOG.info('The consumers could not be cancelled at the broker: %s', error)
 
 
-def _put_back(message):
+def _put_back(message: Any) -> None:
     message.requeue()

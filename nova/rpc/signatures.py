@@ -4,8 +4,11 @@ Signed are the topic, the server, the method with its version and arguments as t
 number used once. The services of the control plane sign with the key of the deployment, each host with its own. See
 doc/source/adr/0013-signed-messages.rst for what that holds against, and what not.
 """
+from __future__ import annotations
+
 import base64
 import collections
+from collections.abc import Callable
 import dataclasses
 import functools
 import hashlib
@@ -13,6 +16,7 @@ import logging
 import os
 import threading
 import time
+from typing import Any
 
 import oslo_messaging
 import orjson
@@ -29,11 +33,11 @@ LOG = logging.getLogger(__name__)
 
 OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
 FIELD = 'signature'          # in a context
-SIGNED_BY = 'signed_by'      # in the context of a checked message: the id of its key; None: nobody's
+SIGNED_BY = 'signed_by'      # in the context of a checked message: the id of its key; None: not signed
 
 SKEW_S = 120                 # so much may the clocks of two hosts differ
-# A cast waits in its queue for a service that is down, and is good when it comes; who asked a call does not wait longer
-# than the call's timeout.
+# A cast waits in its queue for a service that is down, and is good when it comes; the caller of a call does not
+# wait longer than the call's timeout.
 CAST_S = 24 * 3600
 REMEMBERED = 200_000         # numbers used once: about 30 MB when full
 
@@ -44,7 +48,7 @@ _TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})      # of
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
-def fingerprint(public):
+def fingerprint(public: Any) -> Any:
     """The id of a key: of the 32 bytes of its public half."""
     return hashlib.sha256(public).hexdigest()[:40]
 
@@ -56,7 +60,7 @@ class Key:
     public  its public half, 32 bytes
     """
 
-    def __init__(self, private=None):
+    def __init__(self, private: bytes | None = None) -> None:
         """:param private: 32 bytes; None: a new one"""
         self._private = (ed25519.Ed25519PrivateKey.generate() if private is None
                          else ed25519.Ed25519PrivateKey.from_private_bytes(private))
@@ -64,18 +68,18 @@ class Key:
             serialization.Encoding.Raw, serialization.PublicFormat.Raw)
         self.id = fingerprint(self.public)
 
-    def private_bytes(self):
+    def private_bytes(self) -> Any:
         return self._private.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw,
                                            serialization.NoEncryption())
 
-    def sign(self, content):
+    def sign(self, content: Any) -> Any:
         return self._private.sign(content)
 
 
 _loaded = functools.lru_cache(10_000)(ed25519.Ed25519PublicKey.from_public_bytes)
 
 
-def is_signed_by(public, signature, content):
+def is_signed_by(public: Any, signature: Any, content: Any) -> bool:
     """Whether the key with this public half (32 bytes) has signed it."""
     try:
         _loaded(public).verify(signature, content)
@@ -84,7 +88,7 @@ def is_signed_by(public, signature, content):
     return True
 
 
-def content(topic, ctxt, message, head):
+def content(topic: str, ctxt: dict[str, Any], message: dict[str, Any], head: Any) -> Any:
     """What is signed, as bytes: the same at both ends.
 
     :param ctxt: of the message, a dictionary; what the transport adds to it does not count
@@ -109,11 +113,12 @@ class Trusted:
 class Replays:
     """Numbers that came once; the oldest are forgotten when there are too many, or after ``keep_s``."""
 
-    def __init__(self, most=REMEMBERED, keep_s=CAST_S + SKEW_S):
+    def __init__(self, most: Any = REMEMBERED, keep_s: Any = CAST_S + SKEW_S) -> None:
         self._most, self._keep_s = most, keep_s
-        self._seen, self._lock = collections.OrderedDict(), threading.Lock()
+        self._seen: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
 
-    def is_new(self, number, now):
+    def is_new(self, number: Any, now: Any) -> bool:
         with self._lock:
             while self._seen and (len(self._seen) >= self._most
                                   or next(iter(self._seen.values())) < now - self._keep_s):
@@ -125,18 +130,19 @@ class Signatures:
     """The keys of a process, and what it does with messages that have no signature.
 
     :param mode: one of MODES
-    :ivar key: Key of this process, None: it signs nothing
+    :ivar key: Key of this process; None: no signatures
     :ivar trusted: function(key id) -> Trusted or None
     """
 
-    def __init__(self, mode):
-        self.mode, self.key = mode, None
-        self.trusted = lambda key_id: None
+    def __init__(self, mode: Any) -> None:
+        self.mode = mode
+        self.key: Any = None
+        self.trusted: Callable[[str], Any] = lambda key_id: None
         self.enrolling = None            # name of the method that makes a key known
         self._replays, self._noted = Replays(), set()
         self._look, self._due = None, 0.0
 
-    def warn(self):
+    def warn(self) -> None:
         """Log, at the start of a daemon, that it takes messages of anybody; nothing where a signature is needed."""
         if self.mode == ACCEPT:
             LOG.warning('Messages without a signature are taken: [messages] signatures is accept, which is for the '
@@ -145,7 +151,7 @@ class Signatures:
 
     # ---- the sender
 
-    def follow(self, look):
+    def follow(self, look: Any) -> None:
         """Sign with the key that this gives, now and from time to time: it may be another one then.
 
         :param look: function() -> Key
@@ -153,7 +159,7 @@ class Signatures:
         self.key, self._look = look(), look
         self._due = time.monotonic() + FOLLOW_S
 
-    def _follow(self):
+    def _follow(self) -> None:
         try:
             found = self._look()
         except Exception as error:           # the database is away; the key is good for a while yet
@@ -163,7 +169,7 @@ class Signatures:
             LOG.warning('Messages are signed with the new key %s.', found.id)
             self.key = found
 
-    def signed(self, topic, server, ctxt, message):
+    def signed(self, topic: str, server: Any, ctxt: dict[str, Any], message: dict[str, Any]) -> Any:
         """The context of a message, with its signature; as it was where there is no key."""
         if self.mode == OFF or self.key is None:
             return ctxt
@@ -177,11 +183,11 @@ class Signatures:
 
     # ---- the receiver
 
-    def check(self, topic, server, interface, ctxt, message):
+    def check(self, topic: str, server: Any, interface: Any, ctxt: dict[str, Any], message: dict[str, Any]) -> None:
         """Put into the context what is known of its sender, in the place of what was said.
 
         :raises MessageRefused: its signature is not good, or it has none and needs one
-        :raises MessageRepeated: it came before: whoever sent it hears of the first one
+        :raises MessageRepeated: it came before: its sender gets the answer to the first one
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)
@@ -200,7 +206,8 @@ class Signatures:
         if found is not None and found.host is not None:
             ctxt[serializer.SENDER_HOST] = found.host
 
-    def _verified(self, topic, server, interface, ctxt, message, signature):
+    def _verified(self, topic: str, server: Any, interface: Any, ctxt: dict[str, Any], message: dict[str, Any],
+                  signature: Any) -> Any:
         if signature is None:
             if self.mode == REQUIRE:
                 raise exception.MessageRefused(reason='it is not signed')
@@ -221,8 +228,8 @@ class Signatures:
             found = _applicant(ctxt, message, key_id)
         if found is None:
             if self.mode == ACCEPT:
-                return None                  # a key that nobody has approved yet is no key
-            raise exception.MessageRefused(reason=f'nobody has approved key {key_id[:40]}')
+                return None                  # a key without approval does not count
+            raise exception.MessageRefused(reason=f'not approved: key {key_id[:40]}')
         if not is_signed_by(found.public, made, content(topic, ctxt, message, [at, number, key_id, to])):
             raise exception.MessageRefused(reason=f'it is not what key {key_id[:40]} has signed')
         if to not in ('', server):
@@ -236,7 +243,7 @@ class Signatures:
         ctxt[SIGNED_BY] = key_id
         return found
 
-    def _note(self, method, host, reason):
+    def _note(self, method: str, host: str, reason: str) -> None:
         """Once for each; a flood of them is a number of the metric."""
         key = (method, host, reason[:60])
         LOG.log(logging.DEBUG if key in self._noted else logging.WARNING, 'Message %s of host %s: %s', method, host,
@@ -245,8 +252,8 @@ class Signatures:
             self._noted.add(key)
 
 
-def _applicant(ctxt, message, key_id):
-    """A host that makes its key known signs with it; what it may then do is enroll."""
+def _applicant(ctxt: dict[str, Any], message: dict[str, Any], key_id: str) -> Any:
+    """Check a host that makes its key known, by that key; all that it may do is enroll."""
     try:
         public = base64.b64decode(message['args']['public'], validate=True)
     except (KeyError, TypeError, ValueError):
@@ -261,10 +268,10 @@ class Transport(oslo_messaging.transport.RPCTransport):
     :param of: an RPC transport
     """
 
-    def __init__(self, of, signatures):
+    def __init__(self, of: Any, signatures: Any) -> None:
         super().__init__(of._driver)
         self._signatures = signatures
 
-    def _send(self, target, ctxt, message, **options):
+    def _send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], **options: Any) -> Any:
         return super()._send(target, self._signatures.signed(target.topic, target.server, ctxt, message), message,
                              **options)

@@ -3,15 +3,20 @@
 A service's row carries its VERSION; RELEASES says what that version speaks. A sender goes by the lowest VERSION among
 the services that would receive its message: ``auto`` in [upgrade_levels], or a version that is written there.
 
-Who has databases reads the rows at start, on SIGHUP and every REFRESH_S; the others are told with the answer to each
+Who has databases reads the rows at start, on SIGHUP and every REFRESH_S; the others get it with the answer to each
 heartbeat. A message costs nothing of it.
 
-nova-api has no row and needs none: nobody sends it messages, and answers go by the VERSION that its request names.
+nova-api has no row and needs none: it gets no messages, and answers go by the VERSION that its request names.
 """
+from __future__ import annotations
+
 import dataclasses
 import logging
 import threading
 import time
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.rpc.interface import parsed
@@ -31,8 +36,8 @@ class Release:
     objects     {name: version}
     """
 
-    interfaces: dict
-    objects: dict
+    interfaces: dict[str, Any]
+    objects: dict[str, Any]
 
 
 RELEASES = {
@@ -52,14 +57,14 @@ class Pin:
     objects     {name: version} in which objects travel, None: as they are
     """
 
-    interface: tuple | None = None
-    objects: dict | None = None
+    interface: tuple[Any, ...] | None = None
+    objects: dict[str, Any] | None = None
 
 
 NEWEST = Pin()
 
 
-def pin_of(topic, lowest):
+def pin_of(topic: str, lowest: Any) -> Any:
     """The Pin for receivers of which the oldest has this VERSION."""
     release = RELEASES[min(max(lowest, OLDEST), VERSION)]
     if release == RELEASES[VERSION] or topic not in release.interfaces:
@@ -67,7 +72,7 @@ def pin_of(topic, lowest):
     return Pin(parsed(release.interfaces[topic]), release.objects)
 
 
-def configured_pin(topic, level):
+def configured_pin(topic: str, level: Any) -> Any:
     """The Pin that a version in [upgrade_levels] means; None for auto. Objects are as old as it can mean.
 
     :raises InvalidInput: no known release speaks it
@@ -89,26 +94,26 @@ class Pins:
     :raises InvalidInput: [upgrade_levels] names a version that is not known
     """
 
-    def __init__(self, conf, alone=False):
+    def __init__(self, conf: ConfigOpts, alone: bool = False) -> None:
         self._conf, self._alone = conf, alone
         self._look, self._due = None, None
-        self._lowest = {} if alone else None         # {topic: VERSION}; None: nobody has said so yet
+        self._lowest: dict[Any, Any] | None = {} if alone else None         # {topic: VERSION}; None: not known yet
         self._lock = threading.Lock()
-        self._refused = None                         # what is wrong with the configuration, once said
+        self._refused: Any = None                         # what is wrong with the configuration, once said
         self._pins = self._made()
         self._log(self._pins)
 
-    def of(self, topic):
+    def of(self, topic: str) -> Any:
         """The Pin of a topic."""
         self._renew()
         return self._pins.get(topic, NEWEST)
 
-    def lowest(self):
+    def lowest(self) -> Any:
         """{topic: lowest VERSION of its living services}, for who cannot look it up."""
         self._renew()
         return dict(self._lowest or {})
 
-    def follow(self, look):
+    def follow(self, look: Any) -> None:
         """Look it up, now and from time to time.
 
         :param look: function() -> {topic: lowest VERSION}; a topic without living services may be missing
@@ -117,13 +122,13 @@ class Pins:
             self._look = look
             self.refresh()
 
-    def learn(self, lowest):
-        """Somebody else has looked: a conductor, in its answer to a heartbeat. None: it is too old to say so."""
+    def learn(self, lowest: Any) -> None:
+        """Take the versions that a conductor has read, from its answer to a heartbeat; None: it is too old."""
         if self._alone or self._look is not None:
             return
         self._set(dict.fromkeys(TOPICS, OLDEST) if lowest is None else lowest)
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Look it up now; what was known stays where that is not possible."""
         if self._look is None:
             return
@@ -133,25 +138,25 @@ class Pins:
         except Exception as error:
             LOG.warning('The versions of the services could not be looked up: %s', error)
 
-    def reload(self):
+    def reload(self) -> None:
         """The configuration was read again."""
         self.refresh()
         self._set(self._lowest)
 
     # ---- a part of service.Process, for who has no Service
 
-    def start(self):
+    def start(self) -> None:
         """It has looked already."""
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> bool:
         return True
 
-    def _renew(self):
+    def _renew(self) -> None:
         if self._due is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + REFRESH_S
             concurrency.spawn('service-versions', self.refresh)
 
-    def _set(self, lowest):
+    def _set(self, lowest: Any) -> None:
         with self._lock:
             self._lowest = lowest
             try:
@@ -166,12 +171,12 @@ class Pins:
             self._pins = made
 
     @staticmethod
-    def _log(pins):
+    def _log(pins: Any) -> None:
         for topic, pin in pins.items():
             LOG.info('Messages to %s are of %s', topic, 'version {}.{}'.format(*pin.interface) if pin.interface else
                      f'the newest version, {RELEASES[VERSION].interfaces[topic]}')
 
-    def _made(self):
+    def _made(self) -> Any:
         made = {}
         unknown = OLDEST if self._lowest is None else VERSION
         for topic in TOPICS:

@@ -1,7 +1,10 @@
-"""Requests that wait, handled together: whoever finds nobody at work works for all that have come until then."""
+"""Batches of requests: a caller that finds no other at work handles all that have come until then."""
+from __future__ import annotations
+
 import collections
 import threading
 import time
+from typing import Any
 
 COMING_S = 0.00005           # whom the last work has woken may come again within so much; far less than any work takes
 
@@ -9,7 +12,7 @@ COMING_S = 0.00005           # whom the last work has woken may come again withi
 class Item:
     """One request of a Gathering; ``work`` sets its attributes as it likes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.error = None
         self._done = self._gone = False          # its thread was ended where it waited
         self._woken = threading.Lock()           # released to wake its thread: cheaper than an event
@@ -28,14 +31,14 @@ class Gathering:
     :param most: items of one call
     """
 
-    def __init__(self, work, most):
+    def __init__(self, work: Any, most: Any) -> None:
         self._work, self._most = work, most
         self._lock = threading.Lock()
-        self._waiting = collections.deque()
+        self._waiting: collections.deque[Any] = collections.deque()
         self._at_work = False
         self._much = False                       # the last call was for several items
 
-    def bring(self, item):
+    def bring(self, item: Any) -> None:
         """Return when the item has been worked on.
 
         :raises: its ``error``
@@ -66,7 +69,7 @@ class Gathering:
         """How many items wait."""
         return len(self._waiting)
 
-    def _let_come(self, item):
+    def _let_come(self, item: Any) -> None:
         """There is much to do: let those come who were woken before this thread, as long as they do.
 
         Without this two halves of them would take turns, and what a call costs would be shared by half as many.
@@ -84,7 +87,7 @@ class Gathering:
                 self._hand_on()
             raise
 
-    def _lead(self):
+    def _lead(self) -> None:
         """Work on the oldest items, of which the first is this thread's own; then it is the turn of the next one."""
         with self._lock:
             items = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most))]
@@ -107,7 +110,7 @@ class Gathering:
                 self._waiting.extendleft(item for item in reversed(items[len(done):]) if not item._gone)
                 self._hand_on()
 
-    def _leave(self, item):
+    def _leave(self, item: Any) -> None:
         with self._lock:
             item._gone = True
             chosen = not item._done and not item._woken.locked()
@@ -116,8 +119,8 @@ class Gathering:
             if chosen:
                 self._hand_on()
 
-    def _hand_on(self):
-        """It is the turn of whoever waits longest; the lock is held."""
+    def _hand_on(self) -> None:
+        """Wake the caller that waits longest; the lock is held."""
         self._at_work = bool(self._waiting)
         if self._waiting:
             self._waiting[0]._woken.release()

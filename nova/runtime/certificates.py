@@ -1,13 +1,16 @@
-"""Certificates that a deployment makes for itself: one authority, and what it signs.
+"""Certificates that a deployment makes for itself: one authority, and the certificates that it issues.
 
-A directory holds them. ``ca.pem`` is what clients trust, ``ca.key`` signs, ``NAME.pem`` and ``NAME.key`` are a
-server's. Private keys are readable by their owner only. ``ca.pem`` may have several authorities, the newest first: the
-ones before stay until they end, so that what they signed is trusted until it is renewed.
+A directory holds them. ``ca.pem`` is what clients trust, ``ca.key`` the authority's key, and ``NAME.pem`` and
+``NAME.key`` are a server's. Private keys are readable by their owner only. ``ca.pem`` may have several authorities,
+the newest first: the ones before stay until they end, so that what they signed is trusted until it is renewed.
 
     authority = Authority(directory)
     pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
     context = server_context(pair)
 """
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import dataclasses
 import datetime
@@ -18,10 +21,8 @@ import pathlib
 import re
 import ssl
 import tempfile
+from typing import Any
 import uuid
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -35,7 +36,7 @@ from nova import exception
 from nova import utils
 
 AUTHORITY_DAYS = 3650
-AUTHORITY_LEFT_DAYS = 400     # an authority signs nothing that would outlive it
+AUTHORITY_LEFT_DAYS = 400     # an authority issues nothing that would outlive it
 DAYS = 90                     # a stolen key is of use for so long at most
 LEFT_DAYS = 30                # renewed when so little is left: a month in which a failure is noticed
 BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be behind
@@ -75,7 +76,7 @@ class Authority:
     :param now: function that gives the time (naive UTC)
     """
 
-    def __init__(self, directory: str | os.PathLike, now: Callable[[], datetime.datetime] = utils.utcnow):
+    def __init__(self, directory: str | os.PathLike[str], now: Callable[[], datetime.datetime] = utils.utcnow) -> None:
         self.directory = pathlib.Path(directory)
         self._now = now
 
@@ -87,7 +88,7 @@ class Authority:
     def pair(self, name: str, hosts: Iterable[str]) -> Pair:
         """The certificate of a server for these host names and addresses.
 
-        It is made anew when it ends within LEFT_DAYS, when other hosts are wanted, or when another authority signed it.
+        It is replaced when it ends within LEFT_DAYS, when other hosts are wanted, or when another authority signed it.
 
         :raises InvalidInput: a name is none, or the directory cannot be used
         """
@@ -155,7 +156,7 @@ class Authority:
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))
-        # The key first: a reader that comes in between finds that both do not belong together, and makes them again.
+        # The key first: a reader that comes in between finds that they do not match, and makes them again.
         _write(pair.key, _private(key), 0o600)
         _write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 
@@ -258,7 +259,8 @@ def _hosts(certificate: x509.Certificate) -> list[str]:
     return [str(name.value) for name in names if isinstance(name, (x509.DNSName, x509.IPAddress))]
 
 
-def _builder(name, issuer, public_key, now, days, subject=None) -> x509.CertificateBuilder:
+def _builder(name: str | None, issuer: Any, public_key: Any, now: Any, days: int,
+             subject: Any = None) -> x509.CertificateBuilder:
     subject = subject or x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
             .serial_number(x509.random_serial_number()).not_valid_before(now - BACKDATED)

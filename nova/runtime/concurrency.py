@@ -4,11 +4,15 @@ The rest of the code is plain ``threading`` code. ``setup`` is called by a comma
 imports another module of the project; under eventlet it patches the standard library, so that the same code runs
 as green threads.
 """
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable
+from concurrent import futures
 import os
 import threading
 import time
-from concurrent import futures
+from typing import Any
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
@@ -16,7 +20,7 @@ DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
 _model = None
 
 
-def setup(model=None):
+def setup(model: Any = None) -> Any:
     """Choose the thread model of this process; later calls must agree with the first.
 
     :param model: 'native' or 'eventlet'; None reads NOVA_THREAD_MODEL and falls back to the default.
@@ -27,7 +31,7 @@ def setup(model=None):
     if model not in MODELS:
         raise RuntimeError(f'NOVA_THREAD_MODEL is {model!r}; choose one of {", ".join(MODELS)}.')
     if _model not in (None, model):
-        raise RuntimeError(f'The process runs on {_model} threads already; {model} was asked for too late.')
+        raise RuntimeError(f'The process runs on {_model} threads already; {model} was requested too late.')
     if _model is None and model == 'eventlet':
         import eventlet
         eventlet.monkey_patch()
@@ -35,28 +39,28 @@ def setup(model=None):
     return model
 
 
-def model():
+def model() -> Any:
     """'native' or 'eventlet': what this process runs on."""
     return _model or DEFAULT_MODEL
 
 
-def blocking(function, *args, **kwargs):
-    """Call a function that blocks inside C (libvirt, a database driver) without stopping the green threads."""
+def blocking(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function that blocks in C (libvirt, a database driver) without stopping the green threads."""
     if _model == 'eventlet':
         from eventlet import tpool
         return tpool.execute(function, *args, **kwargs)
     return function(*args, **kwargs)
 
 
-def spawn(name, function, *args, **kwargs):
+def spawn(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Start a daemon thread and return it."""
     thread = threading.Thread(target=function, name=name, args=args, kwargs=kwargs, daemon=True)
     thread.start()
     return thread
 
 
-def spawn_native(name, function, *args):
-    """Start a daemon thread of the operating system under either model: for loops that run inside C.
+def spawn_native(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Start a daemon thread of the operating system under either model: for loops that run in C.
 
     Under eventlet it must touch no lock, log or queue of ours; what it finds it hands over through a Mailbox.
     """
@@ -71,19 +75,19 @@ def spawn_native(name, function, *args):
 
 
 class Mailbox:
-    """Hands items from any thread, also one that is native beside green ones, to one reader."""
+    """Hands items from any thread, also native ones next to green ones, to one reader."""
 
-    def __init__(self):
-        self._items = collections.deque()
+    def __init__(self) -> None:
+        self._items: collections.deque[Any] = collections.deque()
         self._reader, self._writer = os.pipe()
         if _model == 'eventlet':
             os.set_blocking(self._reader, False)     # the green read waits in the hub
 
-    def put(self, item):
+    def put(self, item: Any) -> None:
         self._items.append(item)
         os.write(self._writer, b'.')
 
-    def get(self):
+    def get(self) -> Any:
         """The oldest item; waits for one."""
         os.read(self._reader, 1)
         return self._items.popleft()
@@ -95,26 +99,26 @@ class Pool:
     :param size: threads at most; they start when needed.
     """
 
-    def __init__(self, name, size):
+    def __init__(self, name: str, size: int) -> None:
         self._executor = futures.ThreadPoolExecutor(size, thread_name_prefix=name)
-        self._running = set()
+        self._running: set[Any] = set()
         self._lock = threading.Lock()
 
-    def submit(self, function, *args, **kwargs):
+    def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         future = self._executor.submit(function, *args, **kwargs)
         with self._lock:
             self._running.add(future)
         future.add_done_callback(self._done)
         return future
 
-    def _done(self, future):
+    def _done(self, future: Any) -> None:
         with self._lock:
             self._running.discard(future)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._running)
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> bool:
         """Take no new job and wait at most ``timeout`` seconds for the running ones; True when all ended."""
         self._executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout

@@ -1,4 +1,6 @@
 """Room on file systems: what is free, and a reserve that strangers' bytes must leave."""
+from __future__ import annotations
+
 import os
 
 from nova import exception
@@ -19,15 +21,15 @@ def used_bytes(path: str) -> int:
 
 
 class Reserve:
-    """Free space below which nobody's images and snapshots are written, so that databases and guests go on.
+    """Free space below which no images and snapshots are written, so that databases and guests go on.
 
     :param size: bytes; 0 keeps nothing back
     """
 
-    def __init__(self, size: int = 0):
+    def __init__(self, size: int = 0) -> None:
         self.size = size
 
-    def check(self, path: str, adding: int = 0):
+    def check(self, path: str, adding: int = 0) -> None:
         """:raises InsufficientStorage: ``adding`` bytes more would leave less than the reserve"""
         if self.size and free_bytes(path) - adding < self.size:
             raise exception.InsufficientStorage()

@@ -1,11 +1,15 @@
-"""What tells whether a process works: said by its parts, asked by systemd's watchdog, /healthz and /readyz.
+"""Whether a process works: reported by its parts, read by systemd's watchdog, /healthz and /readyz.
 
 A part may have ``alive()``, what the process itself answers for and a restart would mend, and ``ready()``, what it
-needs besides; both give {name: (is it well, {what there is to know})}. Neither tells a secret: details are names,
+needs besides; both give {name: (is it well, {what there is to know})}. Neither holds a secret: details are names,
 numbers and classes of errors. ``alive`` never waits.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import threading
 import time
+from typing import Any
 
 from nova.runtime import concurrency
 from nova.runtime import metrics
@@ -14,7 +18,7 @@ from nova.runtime import metrics
 STUCK_S = 600
 # A heartbeat may wait for a broker that is away, which no restart mends; one that has not ended by then has no thread.
 HEARTBEAT_STUCK_S = 300
-ANSWER_S = 3                 # whoever needs longer to answer a check is away
+ANSWER_S = 3                 # a check that takes longer has failed
 FRESH_S = 1                  # so long an answer is good for everybody who asks
 
 
@@ -24,23 +28,23 @@ class Work:
     :param workers: how many things at once
     """
 
-    def __init__(self, workers):
+    def __init__(self, workers: int) -> None:
         self._workers = workers
         self._lock = threading.Lock()
         self._running, self._moved = 0, time.monotonic()
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._move(1)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._move(-1)
 
-    def _move(self, number):
+    def _move(self, number: Any) -> None:
         with self._lock:
             self._running += number
             self._moved = time.monotonic()
 
-    def alive(self):
+    def alive(self) -> tuple[Any, Any]:
         """(False when all workers are busy and nothing has begun or ended for STUCK_S, details)."""
         with self._lock:
             running, idle_s = self._running, time.monotonic() - self._moved
@@ -55,12 +59,13 @@ class Heartbeat:
     :param patience_s: so old the last one that arrived may be
     """
 
-    def __init__(self, binary, interval_s, patience_s):
+    def __init__(self, binary: str, interval_s: float, patience_s: Any) -> None:
         self._binary, self._interval_s, self._patience_s = binary, interval_s, patience_s
-        self._tried, self._arrived = time.monotonic(), None
+        self._tried = time.monotonic()
+        self._arrived: float | None = None
         metrics.HEARTBEAT_AGE.watch(self, Heartbeat._age)
 
-    def done(self, arrived):
+    def done(self, arrived: Any) -> None:
         """One has ended."""
         now = self._tried = time.monotonic()
         metrics.HEARTBEATS.labels(self._binary, 'ok' if arrived else 'failed').inc()
@@ -70,15 +75,15 @@ class Heartbeat:
         metrics.HEARTBEATS_LATE.labels(self._binary).inc(late)
         self._arrived = now
 
-    def _age(self):
+    def _age(self) -> Any:
         return {} if self._arrived is None else {(self._binary,): time.monotonic() - self._arrived}
 
-    def alive(self):
+    def alive(self) -> tuple[Any, Any]:
         """Whether the thread that sends them turns."""
         since = time.monotonic() - self._tried
         return since < self._interval_s + HEARTBEAT_STUCK_S, {'seconds_since_try': round(since, 1)}
 
-    def ready(self):
+    def ready(self) -> tuple[Any, Any]:
         """Whether they arrive."""
         if self._arrived is None:
             return False, {'arrived': 'never'}
@@ -87,21 +92,21 @@ class Heartbeat:
 
 
 class Needs:
-    """A part that is only asked what the process needs of others.
+    """A part that only reports what the process needs of others.
 
     :param needs: {name: function() that raises when it is not there}; it may wait
     """
 
-    def __init__(self, needs):
+    def __init__(self, needs: Any) -> None:
         self._checks = {name: _Check(name, function) for name, function in needs.items()}
 
-    def start(self):
+    def start(self) -> None:
         pass
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> None:
         pass
 
-    def ready(self):
+    def ready(self) -> dict[Any, Any]:
         deadline = time.monotonic() + ANSWER_S
         for check in self._checks.values():
             check.ask()
@@ -109,14 +114,16 @@ class Needs:
 
 
 class _Check:
-    """Asks in a thread of its own, one at a time: who does not answer holds up nobody else."""
+    """Runs one check at a time in a thread of its own: one that does not answer delays no other."""
 
-    def __init__(self, name, function):
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
         self._lock, self._answered = threading.Lock(), threading.Event()
-        self._asked, self._asking, self._result = float('-inf'), False, None
+        self._asked = float('-inf')
+        self._asking = False
+        self._result: Any = None
 
-    def ask(self):
+    def ask(self) -> None:
         with self._lock:
             if self._asking or time.monotonic() - self._asked < FRESH_S:
                 return
@@ -124,7 +131,7 @@ class _Check:
             self._answered.clear()
         concurrency.spawn(f'check-{self._name}', self._ask)
 
-    def _ask(self):
+    def _ask(self) -> None:
         begun = time.monotonic()
         try:
             self._function()
@@ -135,28 +142,28 @@ class _Check:
             self._result, self._asking = result, False
             self._answered.set()
 
-    def answer(self, deadline):
+    def answer(self, deadline: Any) -> Any:
         if not self._answered.wait(max(0, deadline - time.monotonic())):
             return False, {'no answer for seconds': round(time.monotonic() - self._asked, 1)}
         return self._result
 
 
-def alive(parts):
+def alive(parts: Any) -> Any:
     """{name: (is it well, details)} of all parts, and of the parts in them."""
     return _gathered(parts, 'alive')
 
 
-def ready(parts):
+def ready(parts: Any) -> Any:
     return _gathered(parts, 'ready')
 
 
-def _gathered(parts, question):
-    found = {}
+def _gathered(parts: Any, question: Any) -> Any:
+    found: dict[Any, Any] = {}
     for part in parts:
         found.update(getattr(part, question, dict)())
         found.update(_gathered(getattr(part, 'parts', ()), question))
     return found
 
 
-def well(found):
+def well(found: Any) -> bool:
     return all(good for good, _details in found.values())

@@ -1,14 +1,19 @@
 """The heartbeat of a service: it reports only what is proved, that a message for it is taken from its own queue.
 
 Every [DEFAULT] report_interval the service sends itself a message through the broker. Only when a worker has taken it
-the conductor is told, mostly by a message that needs no answer. A service whose queue is gone, whose consumer hangs or
-whose workers are all busy is silent, and is down for everybody after [DEFAULT] service_down_time; it says so in its
-log and subscribes anew.
+the conductor gets a heartbeat, mostly a message that needs no answer. A service whose queue is gone, whose consumer
+hangs or whose workers are all busy is silent, and counts as down after [DEFAULT] service_down_time; it writes that to
+its log and subscribes again.
 """
+from __future__ import annotations
+
 import itertools
 import logging
 import threading
 import time
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
@@ -18,39 +23,42 @@ from nova.runtime import host_identity
 LOG = logging.getLogger(__name__)
 
 ARRIVAL_S = 10               # a message to itself that takes longer counts for the next heartbeat
-SILENT = 2                   # heartbeats in a row without an answer before the queues are subscribed anew
-ASK_EVERY = 12               # so many report intervals apart it is asked what became of the service: disabled, …
+SILENT = 2                   # heartbeats in a row without an answer before the queues are subscribed again
+ASK_EVERY = 12               # so many report intervals apart a heartbeat needs an answer: disabled, …
 PAUSE_S = 2                  # between two attempts to reach a conductor at the start, or a queue that is gone
 
 
 class Heart:
     """
-    told   what the conductor has answered last: {'disabled', 'forced_down', …}
+    answer   the conductor's last answer: {'disabled', 'forced_down', …}
 
     :param conductor: an RPC client of it, or its manager
     :param server: rpc.bus.Server of the service; None: it has no queue
     :param stopping: threading.Event: the service stops
     """
 
-    def __init__(self, conf, binary, host, topic, conductor, server, stopping):
+    def __init__(self, conf: ConfigOpts, binary: str, host: str, topic: str, conductor: Any, server: Any,
+                 stopping: Any) -> None:
         self._binary, self._host, self._topic = binary, host, topic
         self._conductor, self._server, self._stopping = conductor, server, stopping
         self._wait_s = min(ARRIVAL_S, conf.report_interval)
         self._valid_s, self._ask_s = conf.service_down_time, ASK_EVERY * conf.report_interval
         self._identity = host_identity.IdentityFile(conf, binary, host)
         self._arrived, self._silent = threading.Event(), 0
-        self._numbers, self._sent = itertools.count(), {}
-        self._asked_at, self._first = None, True
+        self._numbers = itertools.count()
+        self._sent: dict[Any, Any] = {}
+        self._asked_at: float | None = None
+        self._first = True
         self._beating = threading.Lock()         # SIGHUP brings one between those of the periodic task
-        self.told = {}
-        self.on_new_row = None       # called when the service's row was removed and made anew
+        self.answer: dict[Any, Any] = {}
+        self.on_new_row = None       # called when the service's row was removed and made again
         self.on_return = None        # called after a time in which others may have thought that the service is down
-        self.on_lost = None          # called when its queues were declared anew: what was in them may be lost
-        self._reported_at = None
+        self.on_lost = None          # called when its queues were redeclared: what was in them may be lost
+        self._reported_at: float | None = None
         if server is not None:
             server.on_probe(self._on_probe)
 
-    def enlist(self):
+    def enlist(self) -> None:
         """Before anything else: make sure that the name is this service's.
 
         A compute waits for a conductor; for others the heartbeat asks again.
@@ -69,11 +77,11 @@ class Heart:
                 LOG.warning('Waiting for a conductor: %s', error)
             self._stopping.wait(PAUSE_S)
 
-    def release(self):
+    def release(self) -> None:
         """Others may have the name."""
         self._identity.release()
 
-    def beat(self, ask=False):
+    def beat(self, ask: bool = False) -> Any:
         """Report, if the service answers itself; whether it did.
 
         :param ask: what became of the service, and of the versions of others
@@ -87,7 +95,7 @@ class Heart:
                 self._tell_of_lost()
             return reported
 
-    def _reported(self):
+    def _reported(self) -> bool:
         try:
             self._report()
         except exception.ServiceExists:
@@ -102,19 +110,19 @@ class Heart:
             self.on_return()
         return True
 
-    def _tell_of_lost(self):
-        """Tell the manager of queues that were declared anew, now that it can do something about it."""
+    def _tell_of_lost(self) -> None:
+        """Notify the manager of redeclared queues, now that it can do something about it."""
         if self.on_lost is None or self._server is None:
             return
         with self._server.declared_again() as lost:
             if lost:
-                LOG.warning('The queues of %s were declared anew: what nobody has begun is sent again soon.',
+                LOG.warning('The queues of %s were redeclared: what no service has begun is sent again soon.',
                             self._binary)
                 self.on_lost()
 
     # ---- the proof
 
-    def _answers(self):
+    def _answers(self) -> bool:
         if self._server is None:
             return True
         try:
@@ -128,7 +136,7 @@ class Heart:
             self._silent = 0
             return True
         if self._stopping.is_set():
-            return False                             # nobody takes messages any more
+            return False                             # it takes no messages any more
         self._silent += 1
         busy = self._server.full
         LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '
@@ -137,25 +145,24 @@ class Heart:
             self._mend(f'It has not answered {self._silent} times')
         return False
 
-    def _probe(self):
+    def _probe(self) -> Any:
         now = time.monotonic()
         self._sent = {token: at for token, at in self._sent.items() if at > now - self._valid_s}
         token = f'{self._identity.text} {id(self)} {next(self._numbers)}'
         self._sent[token] = now
         return self._server.probe(nova_context.admin_context(), token)
 
-    def _probe_again(self):
-        """The broker has no such queue: oslo.messaging is told so, too, and declares it, as long as its consumer lives.
-        """
+    def _probe_again(self) -> Any:
+        """Report to oslo.messaging that the broker has no such queue: a consumer that lives declares it."""
         self._stopping.wait(PAUSE_S)
         return self._probe() or self._mend('The broker has no queue for it any more') and self._probe()
 
-    def _on_probe(self, token):
+    def _on_probe(self, token: Any) -> None:
         if token in self._sent:
             self._arrived.set()
 
-    def _mend(self, reason):
-        LOG.warning('%s on %s subscribes to its queues anew. %s.', self._binary, self._host, reason)
+    def _mend(self, reason: str) -> bool:
+        LOG.warning('%s on %s subscribes to its queues again. %s.', self._binary, self._host, reason)
         try:
             self._server.subscribe_again()
         except Exception:
@@ -165,7 +172,7 @@ class Heart:
 
     # ---- the report
 
-    def _report(self):
+    def _report(self) -> None:
         if self._first:
             self._call('report_service')             # the first one is in the database when this returns
             self._first = False
@@ -177,24 +184,24 @@ class Heart:
         except exception.Unsupported:                # conductors of an older release
             self._call('report_service')
 
-    def _ask(self):
+    def _ask(self) -> None:
         try:
             self._call('register_service', identity=self._identity.text)
         except exception.RemoteError as error:
             if error.kwargs.get('type') != 'UnsupportedVersion':
                 raise exception.ServiceUnavailable(service='conductor') from error
-            LOG.warning('The conductor is of an older release: nobody sees to it that %s is the only one of host %s.',
+            LOG.warning('The conductor is of an older release: no service checks that %s is the only one of host %s.',
                         self._binary, self._host)
         self._asked_at = time.monotonic()
 
-    def _call(self, method, **more):
-        told = getattr(self._conductor, method)(nova_context.admin_context(), **self._who(), **more)
+    def _call(self, method: str, **more: Any) -> None:
+        answer = getattr(self._conductor, method)(nova_context.admin_context(), **self._who(), **more)
         for name, off, on in (('disabled', 'enabled', 'disabled'), ('forced_down', 'not forced down', 'forced down')):
-            if told.get(name) != self.told.get(name, False):
-                LOG.info('%s on %s is %s now.', self._binary, self._host, on if told.get(name) else off)
-        if self.told and told.get('uuid') != self.told.get('uuid') and self.on_new_row is not None:
+            if answer.get(name) != self.answer.get(name, False):
+                LOG.info('%s on %s is %s now.', self._binary, self._host, on if answer.get(name) else off)
+        if self.answer and answer.get('uuid') != self.answer.get('uuid') and self.on_new_row is not None:
             self.on_new_row()
-        self.told = told
+        self.answer = answer
 
-    def _who(self):
+    def _who(self) -> dict[Any, Any]:
         return {'host': self._host, 'binary': self._binary, 'topic': self._topic, 'version': release.VERSION}

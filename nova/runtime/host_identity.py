@@ -2,11 +2,15 @@
 
 The file is locked while the service runs, so that two processes of one machine cannot have it at once.
 """
+from __future__ import annotations
+
 import fcntl
 import os
+from typing import Any
 import urllib.parse
 import uuid
 
+from oslo_config.cfg import ConfigOpts
 from oslo_utils import uuidutils
 
 from nova import exception
@@ -14,14 +18,14 @@ from nova import exception
 DIRECTORY = 'services'
 
 
-def state_path(conf):
+def state_path(conf: ConfigOpts) -> Any:
     """The directory of everything that this host keeps."""
     if conf.state_path:
         return conf.state_path
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
 
 
-def _keep(directory):
+def _keep(directory: Any) -> None:
     """Let a file that was made in a directory be there after a power failure."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -37,12 +41,13 @@ class IdentityFile:
     text    the identity, after ``take``
     """
 
-    def __init__(self, conf, binary, host):
+    def __init__(self, conf: ConfigOpts, binary: str, host: str) -> None:
         self.path = os.path.join(state_path(conf), DIRECTORY, f'{binary}.{urllib.parse.quote(host, safe="")}')
         self._binary, self._host = binary, host
-        self._file, self.text = None, None
+        self._file: Any = None
+        self.text = None
 
-    def take(self):
+    def take(self) -> None:
         """Read or make it, and keep others from it until ``release``.
 
         :raises ServiceExists: another process has it
@@ -60,7 +65,7 @@ class IdentityFile:
             raise
         self._file = file
 
-    def _read(self, file):
+    def _read(self, file: Any) -> Any:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             text = file.read().strip()
@@ -78,10 +83,10 @@ class IdentityFile:
         if not uuidutils.is_uuid_like(text):
             raise exception.InvalidInput(
                 reason=f'{self.path} holds no identity. Bring back the file as it was, or remove it and delete the '
-                       'service, which registers anew then.')
+                       'service, which registers again then.')
         return text
 
-    def release(self):
+    def release(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             file.close()

@@ -1,7 +1,10 @@
 """Log set-up of a process: oslo.log with the request id in every line."""
+from __future__ import annotations
+
 import logging
 import warnings
 
+from oslo_config.cfg import ConfigOpts
 from oslo_log import log
 
 # Libraries that talk too much, or repeat what must not be in a log, below these levels.
@@ -12,7 +15,7 @@ LINE = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s [%(global_re
         '%(user_identity)s] %(instance)s%(message)s')
 
 
-def setup(conf, binary):
+def setup(conf: ConfigOpts, binary: str) -> None:
     """Send this process's log where the configuration says; called once, by a command."""
     log.set_defaults(logging_context_format_string=LINE, default_log_levels=list(LEVELS))
     conf.set_default('default_log_levels', list(LEVELS))

@@ -3,16 +3,19 @@
     metrics.RPC_SENT.labels('compute', 'stop_instance', 'ok').inc()
     with metrics.TASKS.during('compute_stop_instance'):
         …
-    metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, asked at a scrape
+    metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
 Labels hold names of the code and of the configuration: rows, filters, status codes, never an id, a path or a text that
 a client sent. One registry a process: several clouds in one process add up.
 """
+from __future__ import annotations
+
 import dataclasses
 import importlib.metadata
 import logging
 import threading
 import time
+from typing import Any
 import weakref
 
 import prometheus_client
@@ -25,7 +28,7 @@ LOG = logging.getLogger(__name__)
 SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-prometheus_client.disable_created_metrics()      # a series more for each, of which nobody asks
+prometheus_client.disable_created_metrics()      # one series more for each, without a use
 REGISTRY = prometheus_client.CollectorRegistry()
 
 
@@ -35,46 +38,47 @@ class Row:
 
     name: str
     kind: str
-    labels: tuple
+    labels: tuple[Any, ...]
     text: str
 
 
-ROWS = []
+ROWS: list[Any] = []
 
 
-def _metric(cls, name, text, labels, **more):
+def _metric(cls: Any, name: str, text: Any, labels: tuple[str, ...], **more: Any) -> Any:
     ROWS.append(Row(name, cls.__name__.lower(), tuple(labels), text))
     return cls(name, text, labels, registry=REGISTRY, **more)
 
 
-def _counter(name, text, *labels):
+def _counter(name: str, text: Any, *labels: Any) -> Any:
     return _metric(prometheus_client.Counter, name, text, labels)
 
 
-def _histogram(name, text, *labels, buckets=SHORT):
+def _histogram(name: str, text: Any, *labels: Any, buckets: Any = SHORT) -> Any:
     return _metric(prometheus_client.Histogram, name, text, labels, buckets=buckets)
 
 
 class InProgress:
     """What goes on now: how many there are, and how old the oldest is."""
 
-    def __init__(self, name, oldest, text, *labels):
+    def __init__(self, name: str, oldest: Any, text: Any, *labels: Any) -> None:
         self._rows = (Row(name, 'gauge', labels, f'{text} now'),
                       Row(oldest, 'gauge', labels, f'Age of the oldest of these, in seconds: {text.lower()}'))
         self._labels = labels
-        self._running = {}                       # token: (labels, when it began)
+        self._running: dict[Any, Any] = {}                       # token: (labels, when it began)
         ROWS.extend(self._rows)
         REGISTRY.register(self)
 
-    def during(self, *labels):
+    def during(self, *labels: Any) -> Any:
         """A context manager: one more while its block runs."""
         return _During(self._running, labels)
 
-    def describe(self):
+    def describe(self) -> list[Any]:
         return []
 
-    def collect(self):
-        now, found = time.monotonic(), {}
+    def collect(self) -> list[Any]:
+        now = time.monotonic()
+        found: dict[Any, Any] = {}
         for labels, began in list(self._running.values()):
             count, oldest = found.get(labels, (0, began))
             found[labels] = count + 1, min(oldest, began)
@@ -90,13 +94,13 @@ class InProgress:
 class _During:
     __slots__ = ('_running', '_labels')
 
-    def __init__(self, running, labels):
+    def __init__(self, running: Any, labels: tuple[str, ...]) -> None:
         self._running, self._labels = running, labels
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._running[self] = self._labels, time.monotonic()
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         del self._running[self]
 
 
@@ -106,30 +110,31 @@ class Watched:
     :param combine: function of a list of values: sum, max
     """
 
-    def __init__(self, name, text, *labels, combine=sum):
+    def __init__(self, name: str, text: Any, *labels: Any, combine: Any = sum) -> None:
         self._name, self._text, self._labels, self._combine = name, text, labels, combine
-        self._owners, self._lock = weakref.WeakKeyDictionary(), threading.Lock()
+        self._owners: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
         ROWS.append(Row(name, 'gauge', labels, text))
         REGISTRY.register(self)
 
-    def watch(self, owner, read):
+    def watch(self, owner: Any, read: Any) -> None:
         """
         :param read: ``read(owner)`` -> {labels: value}; it must neither block nor ask a database
         """
         with self._lock:
             self._owners[owner] = read
 
-    def forget(self, owner):
+    def forget(self, owner: Any) -> None:
         with self._lock:
             self._owners.pop(owner, None)
 
-    def describe(self):
+    def describe(self) -> list[Any]:
         return []
 
-    def collect(self):
+    def collect(self) -> list[Any]:
         with self._lock:
             owners = list(self._owners.items())
-        found = {}
+        found: dict[Any, Any] = {}
         for owner, read in owners:
             try:
                 for labels, value in read(owner).items():
@@ -186,11 +191,11 @@ PLACEMENT_REMOVED = _counter(
     'nova_placement_hosts_removed_total', 'Hosts that a filter removed in requests for which no host was found',
     'filter')
 PLACEMENT_RETRIES = _counter(
-    'nova_placement_claim_retries_total', 'Rankings made anew because the claims on all hosts of the last one failed')
+    'nova_placement_claim_retries_total', 'Rankings repeated because the claims on all hosts of the last one failed')
 PLACEMENT_SECONDS = _histogram(
     'nova_placement_seconds', 'Time from a request for hosts to its answer')
 PLACEMENT_BATCH = _histogram(
-    'nova_placement_batch_requests', 'Requests that were decided together', buckets=(1, 2, 4, 8, 16, 32, 64))
+    'nova_placement_batch_requests', 'Requests that were decided in one batch', buckets=(1, 2, 4, 8, 16, 32, 64))
 HOSTS = Watched(
     'nova_scheduler_hosts', 'Nodes in the table of the scheduler')
 HOSTS_AGE = Watched(
@@ -222,16 +227,16 @@ DRIFT = _counter(
 class Run:
     """A task on a server of this host, while its block runs; ``result`` is how it ends unless it is set."""
 
-    def __init__(self, event, result):
+    def __init__(self, event: Any, result: Any) -> None:
         self._event, self.result = event, result
         self._during = TASKS.during(event)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._began = time.monotonic()
         self._during.__enter__()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._during.__exit__()
         TASKS_ENDED.labels(self._event, self.result).inc()
         TASK_SECONDS.labels(self._event).observe(time.monotonic() - self._began)
@@ -275,7 +280,7 @@ AUDIT_LOST = _counter(
     'which are counted in one record) or error (the log of the service has it)', 'why')
 AUDIT_SEALED = _counter('nova_audit_sealed_total', 'Records of the audit log that were sealed', 'database')
 AUDIT_BROKEN = _counter(
-    'nova_audit_broken_total', "Looks at an audit log whose end lay before one that was seen: somebody has cut it off",
+    'nova_audit_broken_total', "Looks at an audit log whose end lay before one that was seen: it was truncated",
     'database')
 
 # ---- guests
@@ -285,7 +290,7 @@ WEAKNESSES = Watched(
 
 # ---- the process
 
-INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels tell what runs here',
+INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels say what runs here',
                ('binary', 'version', 'thread_model'))
 HEALTHY = Watched(
     'nova_healthy', '1 while everything of this process is alive, as /healthz answers; else 0', combine=min)
@@ -293,11 +298,11 @@ prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
 
-def describe_process(binary, thread_model):
+def describe_process(binary: str, thread_model: Any) -> None:
     INFO.labels(binary, importlib.metadata.version('nova'), thread_model).set(1)
 
 
-def exposed(accept=''):
+def exposed(accept: str = '') -> tuple[Any, Any]:
     """(body, content type) of everything, in the format that an Accept header prefers."""
     encode, content_type = exposition.choose_encoder(accept)
     return encode(REGISTRY), content_type

@@ -1,15 +1,20 @@
-"""The listener on which a daemon tells its metrics and its health.
+"""The listener on which a daemon reports its metrics and its health.
 
     GET /metrics    for Prometheus; from memory alone
     GET /healthz    200 while the process lives: main loop, heartbeats, workers. 503: a restart is due
-    GET /readyz     200 while it can do its work: databases, broker, its own queue. 503: send nobody here
+    GET /readyz     200 while it can do its work: databases, broker, its own queue. 503: send no requests here
 
-Nobody is authenticated: the answers hold no secret, and their details are told to callers on this host alone.
+There is no authentication: the answers hold no secret, and only callers on this host get their details.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import functools
 import ipaddress
 import logging
+from typing import Any
 
+from oslo_config.cfg import ConfigOpts
 import orjson
 
 from nova import exception
@@ -31,16 +36,16 @@ class Monitor:
     :param binary: decides the port where none is configured
     """
 
-    def __init__(self, conf, process, binary):
+    def __init__(self, conf: ConfigOpts, process: Any, binary: str) -> None:
         self._options, self._process, self._binary = conf.monitoring, process, binary
-        self._server = None
+        self._server: Any = None
 
     @property
-    def port(self):
+    def port(self) -> Any:
         """The true one, None when nothing listens."""
         return self._server and self._server.port
 
-    def start(self):
+    def start(self) -> None:
         """
         :raises InvalidInput: the port that is configured cannot be had
         """
@@ -62,7 +67,7 @@ class Monitor:
         metrics.HEALTHY.watch(self._process, lambda process: {(): health.well(process.alive())})
         LOG.info('Metrics and health of %s are on %s:%s', self._binary, self._options.listen, server.port)
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> Any:
         server, self._server = self._server, None
         return server.stop(min(timeout, 1)) if server else True
 
@@ -70,30 +75,30 @@ class Monitor:
 class Application:
     """The WSGI application of the listener."""
 
-    def __init__(self, process):
+    def __init__(self, process: Any) -> None:
         self._process = process
         self._paths = {'/metrics': self._metrics, '/healthz': self._healthz, '/readyz': self._readyz}
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         answer = self._paths.get(environ.get('PATH_INFO', ''), _nothing)
         return wsgi.read_only(environ, start_response, functools.partial(answer, environ))
 
-    def _metrics(self, environ):
+    def _metrics(self, environ: dict[str, Any]) -> tuple[Any, Any, Any]:
         body, kind = metrics.exposed(environ.get('HTTP_ACCEPT', ''))
         return '200 OK', kind, body
 
-    def _healthz(self, environ):
+    def _healthz(self, environ: dict[str, Any]) -> Any:
         return _told(environ, self._process.alive())
 
-    def _readyz(self, environ):
+    def _readyz(self, environ: dict[str, Any]) -> Any:
         return _told(environ, self._process.ready())
 
 
-def _nothing(environ):
+def _nothing(environ: dict[str, Any]) -> tuple[Any, Any, Any]:
     return '404 Not Found', 'text/plain', b'There are /metrics, /healthz and /readyz.\n'
 
 
-def _told(environ, found):
+def _told(environ: dict[str, Any], found: Any) -> tuple[Any, Any, Any]:
     good = health.well(found)
     document = {'status': 'ok' if good else 'failed'}
     if _is_local(environ.get('REMOTE_ADDR', '')):
@@ -102,7 +107,7 @@ def _told(environ, found):
     return '200 OK' if good else '503 Service Unavailable', 'application/json', orjson.dumps(document) + b'\n'
 
 
-def _is_local(address):
+def _is_local(address: Any) -> Any:
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -8,6 +8,8 @@
 What goes between them is JSON of bounded length over a socket pair, so that nothing that the ordinary part sends
 becomes code. Why not oslo.privsep: doc/source/adr/0015-privileges.rst.
 """
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import grp
@@ -25,6 +27,7 @@ import sys
 import threading
 import time
 import typing
+from typing import Any
 
 from nova import exception
 
@@ -62,7 +65,7 @@ class Helper:
         self._ended = self._cut = False
         self.pid: int | None = None
 
-    def fork(self, others: typing.Iterable['Helper'] = ()) -> None:
+    def fork(self, others: typing.Iterable[Helper] = ()) -> None:
         """Make the privileged part; it ends when our ends of the sockets are closed, also by our death.
 
         :param others: Helpers with a process already, which this one must not reach
@@ -112,7 +115,7 @@ class Helper:
             raise self._failure(**answer['error'])
         return answer['result']
 
-    def alive(self) -> dict:
+    def alive(self) -> dict[str, Any]:
         """See nova.runtime.health: without it the daemon is of no use and has to be started again."""
         if not self._ended:
             try:
@@ -136,10 +139,10 @@ class Helper:
                 break
             if link is not None:
                 link.close()
-        self._links.put(None)            # whoever calls now, or waits
+        self._links.put(None)            # for callers now and later
 
 
-def _serve(links, operations):
+def _serve(links: Any, operations: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)            # the other part hears them; we end with it
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
@@ -154,17 +157,17 @@ def _serve(links, operations):
         thread.join(max(0, deadline - time.monotonic()))
 
 
-def _serve_one(link, operations):
+def _serve_one(link: Any, operations: Any) -> None:
     while True:
         try:
             request = _receive(link)
         except (OSError, EOFError, ValueError):
             return
-        with contextlib.suppress(OSError):               # the next read tells that there is no caller any more
+        with contextlib.suppress(OSError):               # the next read finds the end of the stream
             link.sendall(_answer(operations, request))
 
 
-def _answer(operations, request):
+def _answer(operations: Any, request: Any) -> dict[Any, Any]:
     try:
         name, arguments = request['operation'], request['arguments']
         if name not in operations or not isinstance(arguments, dict):
@@ -181,21 +184,21 @@ def _answer(operations, request):
     return _packed({'error': said})
 
 
-def _packed(value):
+def _packed(value: Any) -> Any:
     data = json.dumps(value).encode()
     if len(data) > MOST_BYTES:
         raise ValueError(f'it is over {MOST_BYTES} bytes')
     return LENGTH.pack(len(data)) + data
 
 
-def _receive(link):
+def _receive(link: Any) -> Any:
     length, = LENGTH.unpack(_exactly(link, LENGTH.size))
     if length > MOST_BYTES:
         raise EOFError
     return json.loads(_exactly(link, length))
 
 
-def _exactly(link, length):
+def _exactly(link: Any, length: int) -> Any:
     parts = bytearray()
     while len(parts) < length:
         part = link.recv(min(length - len(parts), 1 << 20))
@@ -227,7 +230,7 @@ def limit(capabilities: typing.Collection[int]) -> None:
     _gain_nothing()
 
 
-def _keep(capabilities):
+def _keep(capabilities: Any) -> None:
     """Have none but these."""
     header, sets = _Header(CAPABILITY_VERSION, 0), (_Sets * 2)()
     _checked(_libc().capget(ctypes.byref(header), sets), 'capget')
@@ -238,16 +241,16 @@ def _keep(capabilities):
     _checked(_libc().capset(ctypes.byref(header), sets), 'capset')
 
 
-def _gain_nothing():
+def _gain_nothing() -> None:
     _checked(_libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 'no_new_privs')
 
 
-def _checked(status, what):
+def _checked(status: Any, what: Any) -> None:
     if status:
         raise OSError(ctypes.get_errno(), what)
 
 
-def _libc():
+def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -349,6 +352,6 @@ def plain_file(name: str, directory: int | None = None) -> typing.Iterator[int |
         os.close(descriptor)
 
 
-def _give(descriptor, user):
+def _give(descriptor: Any, user: Any) -> None:
     if os.fstat(descriptor).st_uid == 0:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)

@@ -1,11 +1,16 @@
 """The Guru Meditation Report of a process: what it is, what it does at this moment, how it is configured.
 
-Beside the sections of oslo.reports (package, threads, green threads, processes) there are its health, the work of each
-of its services, and the configuration with secrets masked. A manager may have ``in_progress()`` -> {words: value}.
+In addition to the sections of oslo.reports (package, threads, green threads, processes) there are its health, the work
+of each of its services, and the configuration with secrets masked.
+A manager may have ``in_progress()`` -> {text: value}.
 """
+from __future__ import annotations
+
 import importlib.metadata
 import threading
+from typing import Any
 
+from oslo_config.cfg import ConfigOpts
 from oslo_reports import guru_meditation_report as gmr
 from oslo_reports import opts
 from oslo_reports.generators import conf as conf_generator
@@ -18,17 +23,17 @@ class _Version:
     """What oslo.reports asks about a product."""
 
     @staticmethod
-    def vendor_string():
+    def vendor_string() -> str:
         return 'nova'
 
     product_string = vendor_string
 
     @staticmethod
-    def version_string_with_package():
+    def version_string_with_package() -> Any:
         return importlib.metadata.version('nova')
 
 
-def write(conf, binary, parts, health):
+def write(conf: ConfigOpts, binary: str, parts: Any, health: Any) -> None:
     """Write it to stderr, or to a file in [oslo_reports] log_dir.
 
     :param parts: of the process
@@ -43,11 +48,11 @@ def write(conf, binary, parts, health):
     gmr.TextGuruMeditation.handle_signal(_Version, binary, conf.oslo_reports.log_dir, None)
 
 
-def _model(data):
+def _model(data: Any) -> Any:
     return with_default_views.ModelWithDefaultViews(data=data or {'none': ''})
 
 
-def _services(parts):
+def _services(parts: Any) -> Any:
     """{service: what it does}"""
     found = {'threads of this process': threading.active_count()}
     for part in parts:
@@ -59,7 +64,7 @@ def _services(parts):
             doing = {'version': release.VERSION}
             try:
                 doing |= getattr(manager, 'in_progress', dict)()
-            except Exception as error:                # a report is asked for when something is wrong
+            except Exception as error:                # a report is requested when something is wrong
                 doing['not known'] = repr(error)
             found[f'{service.binary} {service.host}'] = doing
     return found

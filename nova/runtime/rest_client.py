@@ -1,4 +1,9 @@
 """Requests over HTTP to another service of the cloud, and what its refusals mean to the user."""
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exc
 from keystoneauth1 import loading
@@ -11,8 +16,8 @@ BAD_TOKEN = 401
 class Service:
     """One HTTP client for all threads.
 
-    Requests of a user carry the user's token, and the service's own beside it when the section has credentials;
-    requests of the system itself carry the service's.
+    Requests of a user have the user's token, and also the service's own when the section has credentials;
+    requests of the system itself have the service's.
 
     :param conf: the configuration
     :param section: where the session, auth and adapter options of keystoneauth1 are
@@ -21,7 +26,7 @@ class Service:
     :param errors: {code: class of the error} of refusals
     """
 
-    def __init__(self, conf, section, service_type, name, errors):
+    def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any) -> None:
         options = conf[section]
         self.name, self._errors = name, errors
         self._auth = loading.load_auth_from_conf_options(conf, section) if options.auth_type else None
@@ -31,11 +36,11 @@ class Service:
                                         interface=options.valid_interfaces or None, region_name=options.region_name,
                                         endpoint_override=options.endpoint_override)
 
-    def request(self, ctx, method, address, headers, **kwargs):
+    def request(self, ctx: Any, method: str, address: Any, headers: Any, **kwargs: Any) -> Any:
         """The answer, whatever its code.
 
         :param address: callable() -> where to send it
-        :raises Unavailable: there is none, or nobody gives the service a token
+        :raises Unavailable: there is none, or the service gets no token
         """
         if ctx.request_id:
             headers = {**headers, 'X-Openstack-Request-Id': ctx.request_id}
@@ -45,7 +50,7 @@ class Service:
         except ks_exc.ClientException:
             raise exception.ServiceUnavailable(service=self.name) from None
 
-    def refusal(self, ctx, code):
+    def refusal(self, ctx: Any, code: Any) -> Any:
         """The error that an answer with a code from 400 on is.
 
         The token of a request was found good when it came in. If it has not run out since, a service that does not
@@ -61,21 +66,21 @@ class Service:
             return exception.Unavailable(f'The {self.name} service answered with code {code}.')
         return error(f'The {self.name} service refused the request with code {code}.')
 
-    def endpoint(self):
+    def endpoint(self) -> Any:
         """Its address, of the configuration or the catalog, without a slash at the end."""
         return (self._adapter.get_endpoint() or '').rstrip('/')
 
-    def own_project(self):
+    def own_project(self) -> Any:
         """Id of the project of the service's own token; None without credentials.
 
-        :raises Unavailable: nobody gives it one
+        :raises Unavailable: it gets none
         """
         try:
             return self._adapter.get_project_id() if self.has_account else None
         except ks_exc.ClientException:
             raise exception.ServiceUnavailable(service=self.name) from None
 
-    def _tokens(self, ctx):
+    def _tokens(self, ctx: Any) -> Any:
         own = self._adapter.get_token() if self.has_account else None
         if ctx.auth_token:
             return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}

@@ -2,6 +2,9 @@
 
 Why this is not oslo.service: doc/source/adr/0001-service-lifecycle.rst.
 """
+from __future__ import annotations
+
+from collections.abc import Callable
 import gc
 import logging
 import os
@@ -10,6 +13,9 @@ import signal
 import socket
 import threading
 import time
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
@@ -33,19 +39,20 @@ class Service:
     """One service of a process: its queue, its periodic tasks, its heartbeat.
 
     A manager has the interface's methods, and may have ``start()`` (before the first message), ``stop()``,
-    ``reload()``, ``messages_lost()`` (its queues were declared anew) and ``periodic_tasks()`` -> [(name, seconds,
+    ``reload()``, ``messages_lost()`` (its queues were redeclared) and ``periodic_tasks()`` -> [(name, seconds,
     function)]; a function runs with a fresh administrator's context as the thread's current one.
 
     :param binary: name in the service list: nova-compute, …
     :param interface: rpc.interface.Interface of the manager, or None for a service without a queue
     :param topic: name of its kind in the service rows; None: the interface's
-    :param conductor: who is told that the service lives: an RPC client of a conductor, or its manager; None: nobody
+    :param conductor: gets the heartbeats: an RPC client of a conductor, or its manager; None: no heartbeats
     :param tasks: further periodic tasks, as the manager's
     :param admission: rpc.admission.Admission: what compute hosts may ask of it; None: nothing
     """
 
-    def __init__(self, conf, binary, host, interface=None, manager=None, bus=None, conductor=None, topic=None,
-                 tasks=(), admission=None):
+    def __init__(self, conf: ConfigOpts, binary: str, host: str, interface: Any = None, manager: Any = None,
+                 bus: Any = None, conductor: Any = None, topic: str | None = None,
+                 tasks: Any = (), admission: Any = None) -> None:
         self.conf, self.binary, self.host, self.manager = conf, binary, host, manager
         self.topic = topic or interface.topic
         self._server = bus.serve(interface, manager, host, admission) if interface is not None else None
@@ -59,10 +66,10 @@ class Service:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
             self._heart.on_return = getattr(manager, 'came_back', None)
             self._heart.on_lost = getattr(manager, 'messages_lost', None)
-        self.refused = None              # why it must not go on: its name belongs to another service
-        self._threads = []
+        self.refused: Any = None              # why it must not go on: its name belongs to another service
+        self._threads: list[Any] = []
 
-    def start(self):
+    def start(self) -> None:
         """Make sure of the name, prepare the manager, take messages, report for duty.
 
         :raises ServiceExists: the name belongs to another service
@@ -83,11 +90,11 @@ class Service:
             self._repeat(name, spacing, function)
         LOG.info('%s on %s serves', self.binary, self.host)
 
-    def rest(self):
+    def rest(self) -> None:
         """Begin no new run of a periodic task: called on all services of a process before the first one stops."""
         self._stopping.set()
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> Any:
         """Take no new message and no new run of a task; True when what ran has ended within ``timeout`` s."""
         deadline = time.monotonic() + timeout
         self._stopping.set()
@@ -106,7 +113,7 @@ class Service:
             LOG.warning('%s stops before everything has ended: graceful_shutdown_timeout passed', self.binary)
         return done
 
-    def reload(self):
+    def reload(self) -> None:
         """The configuration was read again; a heartbeat brings what this service cannot look up itself."""
         if self._bus is not None:
             self._bus.pins.reload()
@@ -114,20 +121,20 @@ class Service:
             self._report(ask=True)
         getattr(self.manager, 'reload', _nothing)()
 
-    def alive(self):
+    def alive(self) -> Any:
         """See nova.runtime.health."""
         found = {'heartbeat': self._heartbeat.alive()} if self._heart is not None else {}
         if self._server is not None:
             found['workers'] = self._server.alive()
         return self._named(found)
 
-    def ready(self):
+    def ready(self) -> Any:
         return self._named({'reports': self._heartbeat.ready()} if self._heart is not None else {})
 
-    def _named(self, found):
+    def _named(self, found: Any) -> dict[Any, Any]:
         return {f'{self.binary} {self.host} {name}': state for name, state in found.items()}
 
-    def _report(self, ask=False):
+    def _report(self, ask: bool = False) -> None:
         arrived = False
         try:
             arrived = self._heart.beat(ask)
@@ -138,10 +145,10 @@ class Service:
         finally:
             self._heartbeat.done(arrived)
 
-    def _repeat(self, name, spacing, function):
+    def _repeat(self, name: str, spacing: float, function: Callable[..., Any]) -> None:
         self._threads.append(concurrency.spawn(f'{self.topic}-{name}', self._loop, name, spacing, function))
 
-    def _loop(self, name, spacing, function):
+    def _loop(self, name: str, spacing: float, function: Callable[..., Any]) -> None:
         """Run a task again and again; a long run delays the next one and never overlaps it."""
         while not self._stopping.wait(spacing * random.uniform(1 - JITTER, 1 + JITTER)):
             nova_context.admin_context().update_store()
@@ -157,22 +164,22 @@ class Service:
             metrics.PERIODIC_SECONDS.labels(name).observe(time.monotonic() - begun)
 
 
-def _nothing():
+def _nothing() -> None:
     return None
 
 
-def _refused(parts):
+def _refused(parts: Any) -> bool:
     """Whether one of the parts, or of the parts in them, must not go on."""
     return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
 
 
-def _rest(parts):
+def _rest(parts: Any) -> None:
     for part in parts:
         getattr(part, 'rest', _nothing)()
         _rest(getattr(part, 'parts', ()))
 
 
-def _tame_collector():
+def _tame_collector() -> None:
     """Modules and tables that stay until the end are not searched for garbage again and again."""
     gc.collect()
     gc.freeze()
@@ -183,20 +190,20 @@ class Process:
     """Runs parts until a signal says stop.
 
     SIGTERM, SIGINT  stop gracefully; a second one ends the process at once
-    SIGHUP           read the configuration again (log level and other mutable options), tell the parts
+    SIGHUP           read the configuration again (log level and other mutable options), notify the parts
     SIGUSR1          write a Guru Meditation Report
 
     :param parts: objects with start(), stop(timeout) and optionally reload(), started in order and stopped in
                   the opposite one
     """
 
-    def __init__(self, conf, binary, parts):
+    def __init__(self, conf: ConfigOpts, binary: str, parts: Any) -> None:
         self.conf, self.binary, self.parts = conf, binary, list(parts)
         self._pipe, self._wakeup = socket.socketpair()
         self._turned, self._state, self._was_alive = time.monotonic(), 'starting', True
         self._stop_asked = False
 
-    def run(self):
+    def run(self) -> Any:
         """Start, serve, stop; returns the exit code."""
         self._catch_signals()
         started = []
@@ -221,9 +228,9 @@ class Process:
             os._exit(code)       # threads that do not end would keep the interpreter alive
         return code
 
-    def _catch_signals(self):
-        """Signals become bytes of a socket: nothing runs inside a handler, under either thread model."""
-        def note(number, _frame):
+    def _catch_signals(self) -> None:
+        """Turn signals into bytes of a socket: nothing runs in a handler, under either thread model."""
+        def note(number: Any, _frame: Any) -> None:
             self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
@@ -232,15 +239,15 @@ class Process:
         self._pipe.settimeout(min(_watchdog_interval() or TICK_S, TICK_S))
         concurrency.spawn('stop-while-starting', self._watch_start)
 
-    def _watch_start(self):
-        """A part may wait for others in its start: it is told when the process shall stop instead."""
+    def _watch_start(self) -> None:
+        """A part may wait for others in its start: it is notified when the process shall stop instead."""
         while self._state == 'starting':
             time.sleep(START_LOOK_S)
             if self._stop_asked:
                 _rest(self.parts)
                 return
 
-    def _serve(self):
+    def _serve(self) -> None:
         while not _refused(self.parts):
             self._turned = time.monotonic()
             self._feed_watchdog()
@@ -258,28 +265,28 @@ class Process:
             except Exception:
                 LOG.exception('%s failed', action)
 
-    def _feed_watchdog(self):
+    def _feed_watchdog(self) -> None:
         """systemd ends and restarts a process that is silent: what does not work is no sign of life."""
         dead = [name for name, (well, _details) in health.alive(self.parts).items() if not well]
         if not dead:
             notify('WATCHDOG=1')
         elif self._was_alive:
-            LOG.error('%s does not work any more: %s. The watchdog is told nothing.', self.binary, ', '.join(dead))
+            LOG.error('%s does not work any more: %s. The watchdog gets no notification.', self.binary, ', '.join(dead))
         self._was_alive = not dead
 
-    def alive(self):
-        """Whether it works, as /healthz tells; see nova.runtime.health."""
+    def alive(self) -> dict[Any, Any]:
+        """Whether it works, as /healthz reports; see nova.runtime.health."""
         since = time.monotonic() - self._turned
         # before and after it serves the main thread starts and stops its parts, under deadlines of their own
         turns = self._state != 'serving' or since < LOOP_STUCK_S
         return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
 
-    def ready(self):
-        """Whether it can do its work, as /readyz tells."""
+    def ready(self) -> dict[Any, Any]:
+        """Whether it can do its work, as /readyz reports."""
         return {**self.alive(), 'state': (self._state == 'serving', {'state': self._state}),
                 **health.ready(self.parts)}
 
-    def _stop(self, started):
+    def _stop(self, started: Any) -> Any:
         deadline = time.monotonic() + self.conf.graceful_shutdown_timeout
         done = True
         for part in reversed(started):
@@ -289,14 +296,14 @@ class Process:
                 LOG.exception('Stopping %s failed', type(part).__name__)
         return done
 
-    def _reload(self):
+    def _reload(self) -> None:
         notify(f'RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}')
         try:
             self._read_again()
         finally:
             notify('READY=1')            # or systemd takes it for reloading still
 
-    def _read_again(self):
+    def _read_again(self) -> None:
         try:
             changed = self.conf.mutate_config_files()
         except SystemExit:               # an option of the command line has no such value: oslo.config has said so
@@ -309,7 +316,7 @@ class Process:
             except Exception:            # the others have read theirs
                 LOG.exception('%s could not read its configuration again', type(part).__name__)
 
-    def _report(self):
+    def _report(self) -> None:
         from nova.runtime import report
         report.write(self.conf, self.binary, self.parts, self.ready())
 
@@ -317,8 +324,8 @@ class Process:
 _SIGNALS = {signal.SIGTERM: 'stop', signal.SIGINT: 'stop', signal.SIGHUP: 'reload', signal.SIGUSR1: 'report'}
 
 
-def notify(state):
-    """Tell systemd; does nothing where no systemd listens."""
+def notify(state: Any) -> None:
+    """Notify systemd; does nothing where no systemd listens."""
     address = os.environ.get('NOTIFY_SOCKET')
     if not address:
         return
@@ -329,7 +336,7 @@ def notify(state):
             LOG.warning('systemd could not be notified: %s', error)
 
 
-def _watchdog_interval():
-    """Seconds between two signs of life for systemd; None when it asks for none."""
-    asked = os.environ.get('WATCHDOG_USEC', '')
-    return int(asked) / 2_000_000 if asked.isdigit() else None
+def _watchdog_interval() -> Any:
+    """Seconds between two watchdog notifications for systemd; None when it requests none."""
+    value = os.environ.get('WATCHDOG_USEC', '')
+    return int(value) / 2_000_000 if value.isdigit() else None

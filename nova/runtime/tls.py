@@ -1,11 +1,16 @@
 """TLS of a listener: which certificate it has by the configuration, and its renewal while the listener serves."""
+from __future__ import annotations
+
+from collections.abc import Callable
 import ipaddress
 import logging
 import pathlib
 import ssl
 import threading
+from typing import Any
 import urllib.parse
-from collections.abc import Callable
+
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.runtime import certificates
@@ -26,7 +31,7 @@ class Tls:
     :raises InvalidInput: the files are no certificate with its key
     """
 
-    def __init__(self, pair: Callable[[], certificates.Pair]):
+    def __init__(self, pair: Callable[[], certificates.Pair]) -> None:
         self._pair = pair
         self.context: ssl.SSLContext = certificates.server_context(pair())
         self._stopping = threading.Event()
@@ -55,7 +60,7 @@ def is_loopback(address: str) -> bool:
     return found.is_loopback if found else address == 'localhost'
 
 
-def wanted(conf) -> bool:
+def wanted(conf: ConfigOpts) -> bool:
     """Whether a cloud's listener speaks TLS, by [http] tls, cert_file and listen."""
     options = conf.http
     if options.tls == 'auto':
@@ -63,7 +68,7 @@ def wanted(conf) -> bool:
     return options.tls == 'on'
 
 
-def given(conf) -> Tls | None:
+def given(conf: ConfigOpts) -> Tls | None:
     """TLS with the operator's own files; None where the configuration names none.
 
     :raises InvalidInput: only one of both is named, or they cannot be used
@@ -74,21 +79,20 @@ def given(conf) -> Tls | None:
     return of_files(options, 'http')
 
 
-def of_files(options, group: str) -> Tls | None:
+def of_files(options: Any, group: str) -> Tls | None:
     """TLS with cert_file and key_file of an option group; None where it names none.
 
     :raises InvalidInput: as ``given``
     """
     if bool(options.cert_file) != bool(options.key_file):
-        raise exception.InvalidInput(reason=f'cert_file and key_file in [{group}] go together: only one of them is '
-                                            'set.')
+        raise exception.InvalidInput(reason=f'set both cert_file and key_file in [{group}]: only one of them is set.')
     if not options.cert_file:
         return None
     pair = certificates.Pair(pathlib.Path(options.cert_file), pathlib.Path(options.key_file))
     return Tls(lambda: pair)
 
 
-def of_daemon(conf) -> Tls | None:
+def of_daemon(conf: ConfigOpts) -> Tls | None:
     """TLS of a nova-api, which has the operator's certificate or none; None: plain HTTP, with a warning in the log
     where others may reach it.
 
@@ -104,7 +108,7 @@ def of_daemon(conf) -> Tls | None:
     return made
 
 
-def of_cloud(conf, state_path: pathlib.Path) -> tuple[Tls | None, pathlib.Path | None]:
+def of_cloud(conf: ConfigOpts, state_path: pathlib.Path) -> tuple[Tls | None, pathlib.Path | None]:
     """(TLS of the all-in-one or None, the file with the authority that clients have to trust or None).
 
     :raises InvalidInput: the files cannot be used, or certificates cannot be made
@@ -116,7 +120,7 @@ def of_cloud(conf, state_path: pathlib.Path) -> tuple[Tls | None, pathlib.Path |
     return Tls(lambda: authority.pair(NAME, hosts(conf))), authority.trusted
 
 
-def hosts(conf) -> list[str]:
+def hosts(conf: ConfigOpts) -> list[str]:
     """The names and addresses by which clients may reach the all-in-one."""
     listen, public = conf.http.listen, conf.http.public_url
     found, address = ['localhost', '127.0.0.1', '::1', conf.my_ip], _address(listen)

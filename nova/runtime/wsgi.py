@@ -1,4 +1,9 @@
 """The table of applications behind the paths of one server, and answers that they share."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import orjson
 
 from nova import exception
@@ -16,7 +21,7 @@ class Mount:
     :param max_body: bytes of a request body; None: no bound here
     """
 
-    def __init__(self, path, application, *, strip=True, max_body=MAX_BODY):
+    def __init__(self, path: str, application: Any, *, strip: bool = True, max_body: int = MAX_BODY) -> None:
         self.path, self.application, self.strip, self.max_body = path, application, strip, max_body
 
 
@@ -26,11 +31,11 @@ class Mounts:
     :param index: what GET / answers, or a function of the host's URL
     """
 
-    def __init__(self, mounts, index):
+    def __init__(self, mounts: Any, index: Any) -> None:
         self._mounts = sorted(mounts, key=lambda mount: -len(mount.path))
         self._index = index
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         path = environ.get('PATH_INFO') or '/'
         for mount in self._mounts:
             if path == mount.path or path.startswith(mount.path + '/'):
@@ -54,31 +59,31 @@ class Mounts:
 
 
 class _Capped:
-    """A request body without a declared length, up to a limit."""
+    """A request body without a Content-Length, up to a limit."""
 
-    def __init__(self, body, limit):
+    def __init__(self, body: Any, limit: int) -> None:
         self._body, self._limit, self._left = body, limit, limit
 
-    def _counted(self, data):
+    def _counted(self, data: Any) -> Any:
         self._left -= len(data)
         if self._left < 0:
             raise exception.TooLarge(limit=self._limit)
         return data
 
-    def _size(self, size):
+    def _size(self, size: int) -> Any:
         return self._left + 1 if size is None or size < 0 else min(size, self._left + 1)
 
-    def read(self, size=-1):
+    def read(self, size: int = -1) -> Any:
         return self._counted(self._body.read(self._size(size)))
 
-    def readline(self, size=-1):
+    def readline(self, size: int = -1) -> Any:
         return self._counted(self._body.readline(self._size(size)))
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return iter(self.readline, b'')
 
 
-def read_only(environ, start_response, answer):
+def read_only(environ: dict[str, Any], start_response: Callable[..., Any], answer: Any) -> Any:
     """Serve what can only be read, and is never stored on the way.
 
     :param answer: function that gives (status, content type, body); it is not called for other methods
@@ -91,16 +96,19 @@ def read_only(environ, start_response, answer):
     return _answer(environ, start_response, status, kind, body, (('Cache-Control', 'no-store'), *headers))
 
 
-def _answer(environ, start_response, status, kind, body, headers):
+def _answer(environ: dict[str, Any], start_response: Callable[..., Any], status: Any, kind: Any, body: Any,
+            headers: Any) -> Any:
     start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
-def _json(environ, start_response, status, document, headers=()):
+def _json(environ: dict[str, Any], start_response: Callable[..., Any], status: Any, document: Any,
+          headers: Any = ()) -> Any:
     return _answer(environ, start_response, status, 'application/json', orjson.dumps(document), headers)
 
 
-def _error(environ, start_response, status, message, headers=()):
+def _error(environ: dict[str, Any], start_response: Callable[..., Any], status: Any, message: str,
+           headers: Any = ()) -> Any:
     code, title = status.split(' ', 1)
     return _json(environ, start_response, status,
                  {'error': {'code': int(code), 'title': title, 'message': message}}, headers)

@@ -92,7 +92,7 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Numa | None:
     guest = topology(spec.flavor, spec.image)
     if guest is None:
         return None
-    return Numa(guest, pci.asked(spec.flavor), conf.compute.packing_host_numa_cells_allocation_strategy)
+    return Numa(guest, pci.requested(spec.flavor), conf.compute.packing_host_numa_cells_allocation_strategy)
 
 
 def without_pinned(resources: dict[str, int],

@@ -145,7 +145,7 @@ class Devices(special_resources.SpecialResource):
 
 def given_back(conn: engine.Connection, hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts in which the devices are free that the server of this instances row has."""
-    if row['host'] is None or not pci.asked(row['flavor']):
+    if row['host'] is None or not pci.requested(row['flavor']):
         return hosts
     stats = pci_devices.without(conn, row['host'], row['node'], row['uuid'])
     hosts = hosts.copy()
@@ -156,7 +156,7 @@ def given_back(conn: engine.Connection, hosts: host_view.Hosts, row: dict[str, t
 
 def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Devices | None:
     """The Devices of a request, None when its flavor asks for none."""
-    requests = pci.asked(spec.flavor)
+    requests = pci.requested(spec.flavor)
     return Devices(requests) if requests else None
 
 

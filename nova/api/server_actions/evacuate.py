@@ -74,7 +74,7 @@ def _begin(conn, context, server_id, arguments, password, down_time):
         arguments = {**arguments, 'interrupted': {'host': interrupted['dest_compute'],
                                                   'facts': interrupted['arguments'].get('facts')}}
     instance_actions.finish(conn, server_id, 'evacuate', error='The host went down; the server is evacuated.',
-                            beside=False)
+                            background=False)
     begun = tasks.begin(conn, context, server_id, ACTION, {'evacuation': True, 'admin_password': password},
                         values={'progress': 0}, admin=context.is_admin)
     if begun['host'] != row['host']:

@@ -430,5 +430,5 @@ def _end(conn: Connection, change: Change | None, migration: Row, event: str, ho
         values['fault'] = _plain(fault)
     row = instances.update(conn, uuid, values, expect, returning=bool(change))
     instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'],
-                            traceback=fault and fault['details'], beside=False)
+                            traceback=fault and fault['details'], background=False)
     return row

@@ -124,7 +124,7 @@ class Evacuations:
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
             row = instances.update(conn, migration['instance_uuid'], values,
                                    {'task_state': states.REBUILDING, 'host': host}, returning=bool(change))
-            instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, beside=False)
+            instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, background=False)
             server_migrations.release(conn, migration_id, status='done')
             if change:
                 change.record('rebuild', END, row, host)
@@ -178,5 +178,5 @@ def _end(conn: Connection, change: Change | None, migration: Row, event: str, ho
                  {'task_state': states.REBUILDING, 'host': migration['source_compute']})
     if row:
         instance_actions.finish(conn, uuid, event, host=host, error=fault['message'],
-                                traceback=traceback or fault['details'], beside=False)
+                                traceback=traceback or fault['details'], background=False)
     return row or None

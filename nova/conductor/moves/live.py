@@ -121,7 +121,7 @@ class LiveMigrations:
         arguments, ignore = migration['arguments'], [row['host']]
         if not self._services.host_is_up(row['host']):
             raise exception.ComputeServiceUnavailable(host=row['host'])
-        if pci.asked(row['flavor']):
+        if pci.requested(row['flavor']):
             raise exception.MigrationPreCheckError(reason='running servers with PCI devices stay on their host')
         spec, last = self._specs.get_request_spec(ctx, row['uuid']), None
         for attempt in range(self._conf.scheduler.max_attempts):
@@ -373,7 +373,7 @@ class LiveMigrations:
             row = instances.update(conn, migration['instance_uuid'], shown,
                                    {'task_state': states.MIGRATING, 'host': host}, returning=bool(change))
             instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, traceback=traceback,
-                                    error=fault and fault['message'], beside=False)
+                                    error=fault and fault['message'], background=False)
             server_migrations.update(conn, migration_id, {
                 'status': 'error' if fault else 'completed', 'arguments': _without_secrets(migration)},
                 {'status': 'post-migrating'})

@@ -73,7 +73,7 @@ def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) 
         return maintenance.WAITING, None
     vm_state = row['vm_state']
     for way, feature in ((LIVE, 'live_migration'), (COLD, 'resize')):
-        possible = capabilities.get(feature) and not (way is LIVE and pci.asked(row['flavor']))
+        possible = capabilities.get(feature) and not (way is LIVE and pci.requested(row['flavor']))
         if possible and vm_state in way[0].vm_states:
             return way, None
     if vm_state in LIVE[0].vm_states or vm_state in COLD[0].vm_states:

@@ -132,7 +132,7 @@ class Deletion:
                     _record_end_of_guest(change, row)
                 claims.free(conn, row)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
-                                  expect={'host': host, 'cell_move': (None, cell_steps.COMING)})
+                                  expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)})
                 if moving:
                     other_hosts.update(self._moves.end_all(conn, instance_uuid) - {host})
             except exception.InstanceNotFound:

@@ -50,7 +50,7 @@ class Shelving:
                 'host': host, 'node': row['node'], 'task_state': task_state}, returning=bool(change))
             console_tokens.delete(conn, instance_uuid)
             instance_actions.finish(conn, instance_uuid, event, host=host, error=fault and fault['message'],
-                                    traceback=fault and fault['details'], beside=False)
+                                    traceback=fault and fault['details'], background=False)
             if change:
                 change.task_ended(row, event, host, fault)
         self._tasks.end_once(write, ctx, instance_uuid, event, host)

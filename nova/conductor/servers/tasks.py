@@ -59,7 +59,7 @@ class Tasks:
             row, changed = _update(conn, instance_uuid, values, expect, owner)
             instance = objects.Instance.from_row(row)
             instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, instance.host)
-                                            if pci.asked(instance.flavor) else ())
+                                            if pci.requested(instance.flavor) else ())
             instance_actions.take(conn, instance_uuid, owner, deadline_s)
             instance.image_grant = self._grants.of_task(conn, instance, event, owner)
             if change and changed:
@@ -77,7 +77,7 @@ class Tasks:
             row = instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect,
                                    returning=bool(change))
             instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
-                                    error=fault and fault['message'], beside=False)
+                                    error=fault and fault['message'], background=False)
             if change:
                 change.task_ended(row, event, host, fault)
             if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in power_states.WITH_CONSOLE:

@@ -124,8 +124,8 @@ class Reconciler:
 
     def _expedite(self, when: datetime.datetime, untaken: bool = False) -> None:
         """:param untaken: only what no service has begun"""
-        self._cell_db.run(instance_actions.hasten, when, untaken=untaken)
-        self._cell_db.run(live_migrations.hasten, when)
+        self._cell_db.run(instance_actions.expedite, when, untaken=untaken)
+        self._cell_db.run(live_migrations.expedite, when)
 
     def reconcile(self) -> int:
         """Take up every overdue task; return the number of those taken up."""
@@ -179,7 +179,7 @@ class Reconciler:
         return cell_transfer.settle_all(self._api_db, self._services.cells, self._services.cell)
 
     def _close(self, action: Row, row: Row | None) -> None:
-        self._cell_db.run(instance_actions.finish, action['instance_uuid'], beside=False)
+        self._cell_db.run(instance_actions.finish, action['instance_uuid'], background=False)
 
     def _close_background(self, action: Row, row: Row | None) -> None:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])

@@ -1,4 +1,4 @@
-"""The audit log: one record of every write that somebody asks for.
+"""The audit log: one record of every write that a caller requests.
 
     record = audit.Record('POST', '/servers', 'os_compute_api:servers:create', target_type='servers', context=ctx)
     with audit.recording(record):
@@ -9,12 +9,16 @@ A record that is part of a transaction is there if, and only if, what was writte
 chosen here: names, ids, addresses, codes. No body, no header and no sentence of an error, which may repeat a body, gets
 in.
 """
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import contextvars
 import logging
 import threading
 import time
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -59,13 +63,14 @@ class Record:
     :param method, route: of the request, the route with ``{names}`` in place of ids
     :param action: the rule that guards it
     :param target_type, target_id, target_part: what it is of, as far as the path says; see ``about``
-    :param context: who asks; None: nobody knows
+    :param context: of the caller; None: not known
     :param remote_address: where the request came from
     :param code: of success, for the record in the transaction
     """
 
-    def __init__(self, method, route, action, *, target_type=None, target_id=None, target_part=None, context=None,
-                 remote_address=None, request_id=None, code=None):
+    def __init__(self, method: Any, route: Any, action: Any, *, target_type: str | None = None,
+                 target_id: str | None = None, target_part: Any = None, context: Any = None,
+                 remote_address: Any = None, request_id: str | None = None, code: Any = None) -> None:
         self.values = {
             'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'request_id': request_id,
             **dict.fromkeys(('user_id', 'project_id', 'domain_id', 'roles', 'credential_id', 'service_user_id')),
@@ -75,16 +80,16 @@ class Record:
         self._path_names_it = target_id is not None
         self.joined = self.written = False
         self.database = None             # in whose transaction it is
-        self._owner = None               # (project, uuid of its record), of what belongs to another project
+        self._owner: Any = None               # (project, uuid of its record), of what belongs to another project
         if context is not None:
             self.asked_by(context)
 
-    def named(self, action, target_id=None, target_part=None, **facts):
-        """Say what is asked for, where it was not known at first."""
+    def named(self, action: Any, target_id: str | None = None, target_part: Any = None, **facts: Any) -> None:
+        """Set what is requested, where it was not known at first."""
         self.values.update(action=action, target_id=_text(target_id), target_part=_text(target_part), **facts)
         self._path_names_it = self.values['target_id'] is not None
 
-    def asked_by(self, context):
+    def asked_by(self, context: Any) -> None:
         """Say who asks: a RequestContext, or the TokenData of the identity service."""
         values = self.values
         values['user_id'], values['project_id'] = context.user_id, context.project_id
@@ -95,21 +100,21 @@ class Record:
         values['remote_address'] = _text(getattr(context, 'remote_address', None)) or values['remote_address']
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
-    def about(self, id):
+    def about(self, id: Any) -> None:
         """Say what is made, or meant: the target, or a part of the one that the path names. The last word counts."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
-    def belongs_to(self, project_id):
+    def belongs_to(self, project_id: str) -> None:
         """Say whose it is: another project than the caller's has a record of its own."""
         if not self.written and self._owner is None and project_id != self.values['project_id']:
             self._owner = project_id, str(uuidlib.uuid4())
 
-    def row(self):
+    def row(self) -> Any:
         """The columns."""
         return dict(self.values)
 
-    def rows(self):
+    def rows(self) -> Any:
         """The columns of all records of the request: that of the caller's project, then the owner's."""
         found = [self.row()]
         if self._owner is not None:
@@ -118,7 +123,7 @@ class Record:
                           'reason': found[0]['reason'] or FOR_OWNER})
         return found
 
-    def ended(self, code, error=None):
+    def ended(self, code: Any, error: Any = None) -> None:
         """Take over how the request ended.
 
         :param error: what refused it; its class is recorded, not its words
@@ -127,18 +132,18 @@ class Record:
         if error is not None:
             self.values['reason'] = type(error).__name__ if isinstance(error, exception.NovaException) else 'Unexpected'
 
-    def join(self, conn, database):
+    def join(self, conn: sa.Connection, database: Any) -> None:
         """Write the record into this transaction, unless one before it has it."""
         if not self.written:
             db.insert(conn, self.rows())
             self.joined, self.database = True, database
             engine.after_commit(conn, self._committed)
 
-    def _committed(self):
+    def _committed(self) -> None:
         self.written = True
 
 
-def _text(value):
+def _text(value: Any) -> Any:
     """What a column takes of a client's word."""
     return value.replace('\0', '')[:LONGEST] or None if value else None
 
@@ -146,12 +151,12 @@ def _text(value):
 class OperatorRecord(Record):
     """Of a command, which may make or change the schema itself: a database without the table takes no record."""
 
-    def join(self, conn, database):
+    def join(self, conn: sa.Connection, database: Any) -> None:
         if sa.inspect(conn).has_table('audit_records'):
             super().join(conn, database)
 
 
-def outcome_of(code, error=None):
+def outcome_of(code: Any, error: Any = None) -> Any:
     """One of db.audit.OUTCOMES."""
     if isinstance(error, engine.CommitUnanswered):
         return UNKNOWN
@@ -161,7 +166,7 @@ def outcome_of(code, error=None):
 
 
 @contextlib.contextmanager
-def recording(record):
+def recording(record: Any) -> Iterator[Any]:
     """Let the first write transaction of the block, in this thread, have the record; None: none of them has one."""
     token = _current.set(record)
     try:
@@ -171,7 +176,7 @@ def recording(record):
         _current.reset(token)
 
 
-def about(id):
+def about(id: Any) -> None:
     """Say of what the request is that this thread works on, where it is recorded: an id, or a name that is no secret;
     None says nothing.
     """
@@ -180,23 +185,23 @@ def about(id):
         record.about(id)
 
 
-def belongs_to(project_id):
+def belongs_to(project_id: str) -> None:
     """Say whose thing the request is about that this thread works on, where it is recorded."""
     record = _current.get()
     if record is not None:
         record.belongs_to(project_id)
 
 
-def naming(function, column):
+def naming(function: Callable[..., Any], column: str) -> Any:
     """``function(conn, …)``, which gives the row of what it makes; the request is about what stands in its column."""
-    def run(conn, *args, **kwargs):
+    def run(conn: sa.Connection, *args: Any, **kwargs: Any) -> Any:
         row = function(conn, *args, **kwargs)
         about(row[column])
         return row
     return run
 
 
-def current():
+def current() -> Any:
     """The Record of the request that this thread works on, or None."""
     return _current.get()
 
@@ -206,11 +211,11 @@ def current():
 class _Bucket:
     """So many at once, and so many a second."""
 
-    def __init__(self, rate, burst):
+    def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
         self._left, self._at = burst, time.monotonic()
 
-    def take(self):
+    def take(self) -> bool:
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
@@ -221,39 +226,41 @@ class _Bucket:
 
 
 class _Item(batching.Item):
-    def __init__(self, row):
+    def __init__(self, row: Mapping[str, Any]) -> None:
         super().__init__()
         self.row = row
 
 
 class Auditor:
-    """Writes what is part of no transaction, and tells what was written.
+    """Writes what is part of no transaction, and publishes what was written.
 
     :param api_db: Database of the API database
-    :param notifier: nova.notify: who is told
+    :param notifier: nova.notify: publishes the records
     """
 
-    def __init__(self, api_db, notifier):
+    def __init__(self, api_db: Any, notifier: Any) -> None:
         self._db, self._notifier = api_db, notifier
         self._gathering = batching.Gathering(self._write, MOST)
         self._lock = threading.Lock()
-        self._all, self._callers = _Bucket(ALL_RATE, ALL_BURST), collections.OrderedDict()
-        self._dropped, self._summary = collections.Counter(), False
-        self._away_until = 0
+        self._all = _Bucket(ALL_RATE, ALL_BURST)
+        self._callers: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._dropped: collections.Counter[Any] = collections.Counter()
+        self._summary = False
+        self._away_until: float = 0
 
-    def finish(self, record, code, error=None):
-        """A request has ended: see that it has a record, as far as it gets one, and tell of it. Never fails.
+    def finish(self, record: Any, code: Any, error: Any = None) -> None:
+        """A request has ended: see that it has a record, as far as it gets one, and publish it. Never fails.
 
         :param code: of the answer
         :param error: what refused it
         """
         try:
             if record.written and code < 400:
-                told = True
+                stored = True
             else:
                 record.ended(code, error)
-                told = self._record(record)
-            if told and self._notifier.on:
+                stored = self._record(record)
+            if stored and self._notifier.on:
                 self._notifier.publish_audit(record.row())
         except Exception as problem:
             if isinstance(problem, cells.UNREACHABLE):
@@ -264,7 +271,7 @@ class Auditor:
                       errors.reason(problem), values['request_id'], values['user_id'], values['project_id'],
                       values['remote_address'], values['action'], code)
 
-    def _record(self, record):
+    def _record(self, record: Any) -> bool:
         """Write a record of its own; False: there are too many of them."""
         if time.monotonic() < self._away_until:
             raise exception.ServiceUnavailable(service='database')
@@ -278,12 +285,12 @@ class Auditor:
             self._gathering.bring(_Item(row))
         return True
 
-    def _write(self, items):
+    def _write(self, items: Any) -> None:
         self._db.run(db.insert_missing, [item.row for item in items])
 
     # ---- floods
 
-    def _may_record(self, values):
+    def _may_record(self, values: dict[str, Any]) -> bool:
         """Whether a refused request gets a record; else it is counted."""
         who = (values['user_id'], values['project_id'], values['remote_address'])
         with self._lock:
@@ -300,11 +307,11 @@ class Auditor:
             concurrency.spawn('audit-dropped', self._summarize)
         return False
 
-    def _summarize(self):
+    def _summarize(self) -> None:
         time.sleep(SUMMARY_S)
         self.flush()
 
-    def flush(self):
+    def flush(self) -> None:
         """Record how many refused requests of whom have no record."""
         with self._lock:
             dropped, self._dropped = self._dropped, collections.Counter()
@@ -324,7 +331,7 @@ class Auditor:
 
 # ---- faces ----------------------------------------------------------------------
 
-def named(action, **facts):
+def named(action: Any, **facts: Any) -> None:
     """Name what the request of this thread asks for; without this a face's request has no record.
 
     :param facts: columns: route, target_type, target_id, target_part, and code of success
@@ -334,7 +341,7 @@ def named(action, **facts):
         record.named(action, **facts)
 
 
-def asked_by(context):
+def asked_by(context: Any) -> None:
     """Say who asks, where the face itself finds that out."""
     record = _current.get()
     if record is not None:
@@ -344,10 +351,10 @@ def asked_by(context):
 class Face:
     """WSGI in front of an embedded face, behind what says who asks: its writes, which it names, are recorded."""
 
-    def __init__(self, application, auditor):
+    def __init__(self, application: Any, auditor: Any) -> None:
         self._application, self._auditor = application, auditor
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ['REQUEST_METHOD'] not in WRITES:
             return self._application(environ, start_response)
         request_id = environ.setdefault('openstack.request_id', nova_context.new_request_id())
@@ -355,7 +362,7 @@ class Face:
                              remote_address=environ.get('REMOTE_ADDR'), request_id=request_id)
         codes = []
 
-        def start(status, headers, *more):
+        def start(status: Any, headers: Any, *more: Any) -> Any:
             codes.append(int(status[:3]))
             return start_response(status, headers, *more)
         try:
@@ -367,6 +374,6 @@ class Face:
 
 
 class _FaceRecord(Record):
-    def join(self, conn, database):
+    def join(self, conn: sa.Connection, database: Any) -> None:
         if self.values['action'] is not None:
             super().join(conn, database)

@@ -4,11 +4,15 @@ A transaction inserts its record unsealed, so that writers do not wait for each 
 meanwhile, numbers it without gaps and gives each record a digest of itself and of the one before. What is older than it
 has to be kept is removed from the oldest on, and a checkpoint among the records says up to where.
 
-Every function works on the API database and on a cell's alike.
+Every function works on the API database and on a cell's.
 """
+from __future__ import annotations
+
+from collections.abc import Mapping
 import dataclasses
 import hashlib
 import hmac
+from typing import Any
 import uuid as uuidlib
 
 import orjson
@@ -34,20 +38,20 @@ _HEAD = 1                                # id of the one row of the chain
 
 # ---- writing -----------------------------------------------------------------
 
-def insert(conn, values):
+def insert(conn: sa.Connection, values: dict[str, Any]) -> None:
     """Add a record, or several."""
     conn.execute(statements.insert(records), values)
 
 
-def insert_missing(conn, values):
+def insert_missing(conn: sa.Connection, values: dict[str, Any]) -> None:
     """Add records, apart from those that are there: a commit that was not answered may have been one."""
     engine.insert_many_ignore(conn, records, values)
 
 
-def correct(conn, values):
+def correct(conn: sa.Connection, values: dict[str, Any]) -> None:
     """Let the record of a request that went on after its first transaction, and failed, say so.
 
-    One that is sealed already, or was never committed, gets a second one beside it.
+    One that is sealed already, or was never committed, gets a second one in addition.
     """
     _lock(conn)
     found = conn.execute(sa.update(records).where(
@@ -59,7 +63,8 @@ def correct(conn, values):
 
 # ---- reading -----------------------------------------------------------------
 
-def page(conn, filters, since=None, until=None, after=None, limit=None):
+def page(conn: sa.Connection, filters: Any, since: Any = None, until: Any = None,
+         after: Any = None, limit: int | None = None) -> Any:
     """Records as dicts, the newest first.
 
     :param filters: {column: value}
@@ -67,18 +72,18 @@ def page(conn, filters, since=None, until=None, after=None, limit=None):
     :param after: (created_at, uuid) of the record before the page
     """
     c = records.c
-    asked = sa.select(records).where(*(c[name] == value for name, value in filters.items()))
+    statement = sa.select(records).where(*(c[name] == value for name, value in filters.items()))
     if since is not None:
-        asked = asked.where(c.created_at >= since)
+        statement = statement.where(c.created_at >= since)
     if until is not None:
-        asked = asked.where(c.created_at < until)
+        statement = statement.where(c.created_at < until)
     if after is not None:
         moment, uuid = after
-        asked = asked.where(sa.or_(c.created_at < moment, sa.and_(c.created_at == moment, c.uuid < uuid)))
-    return statements.dicts(conn.execute(asked.order_by(c.created_at.desc(), c.uuid.desc()).limit(limit)))
+        statement = statement.where(sa.or_(c.created_at < moment, sa.and_(c.created_at == moment, c.uuid < uuid)))
+    return statements.dicts(conn.execute(statement.order_by(c.created_at.desc(), c.uuid.desc()).limit(limit)))
 
 
-def place_of(conn, uuid, filters):
+def place_of(conn: sa.Connection, uuid: str, filters: Any) -> Any:
     """(created_at, uuid) of a record that passes the filters, or None."""
     c = records.c
     row = conn.execute(sa.select(c.created_at, c.uuid).where(
@@ -95,11 +100,11 @@ class Seal:
     seq: int
     digest: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f'{self.seq}:{self.digest}'
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: Any) -> Any:
         """:raises ValueError: it is none"""
         seq, _, digest = text.partition(':')
         if not seq.isascii() or not seq.isdigit() or len(seq) > 18 or len(digest) != 64:
@@ -107,7 +112,7 @@ class Seal:
         return cls(int(seq), digest)
 
 
-def digest_of(row, before, key):
+def digest_of(row: Mapping[str, Any], before: Any, key: Any) -> Any:
     """The digest of a record behind the one with the digest ``before``.
 
     :param key: bytes; b'': the digest is one that everybody can make
@@ -117,32 +122,32 @@ def digest_of(row, before, key):
     return hmac.digest(key, text, 'sha256').hex() if key else hashlib.sha256(text).hexdigest()
 
 
-def head(conn):
+def head(conn: sa.Connection) -> Any:
     """The Seal of the newest sealed record."""
     row = conn.execute(sa.select(chain.c.seq, chain.c.digest)).first()
     return Seal(*row) if row else Seal(0, GENESIS)
 
 
-def _lock(conn):
-    """The head, which nobody else changes until the transaction ends."""
+def _lock(conn: sa.Connection) -> Any:
+    """The head, locked until the transaction ends."""
     now = utils.utcnow()
     engine.insert_ignore(conn, chain, {'id': _HEAD, 'seq': 0, 'digest': GENESIS, 'sealed_at': now})
     conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(sealed_at=now))
     return head(conn)
 
 
-def _advance(conn, seal):
+def _advance(conn: sa.Connection, seal: Any) -> None:
     conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(
         seq=seal.seq, digest=seal.digest, sealed_at=utils.utcnow()))
 
 
-def waits(conn):
+def waits(conn: sa.Connection) -> bool:
     """Whether there is something to seal."""
     return conn.execute(sa.select(records.c.id).where(records.c.seq.is_(None), records.c.action != EXPIRED)
                         .limit(1)).first() is not None
 
 
-def seal(conn, key, expected=None):
+def seal(conn: sa.Connection, key: Any, expected: Any = None) -> tuple[Any, Any]:
     """Seal the oldest records that wait, PAGE at most.
 
     :param expected: the least number that the head must have: what who asks has seen before
@@ -166,20 +171,20 @@ def seal(conn, key, expected=None):
     return len(sealed), at
 
 
-def checkpoint(conn):
+def checkpoint(conn: sa.Connection) -> Any:
     """The newest sealed checkpoint as a dict, or None: nothing was ever removed."""
     row = conn.execute(sa.select(records).where(records.c.action == EXPIRED, records.c.seq.is_not(None)).order_by(
         records.c.seq.desc()).limit(1)).mappings().first()
     return row and dict(row)
 
 
-def floor(conn):
+def floor(conn: sa.Connection) -> Any:
     """The Seal of the last record that was removed."""
     found = checkpoint(conn)
     return Seal.parse(found['target_id']) if found else Seal(0, GENESIS)
 
 
-def expire(conn, key, before):
+def expire(conn: sa.Connection, key: Any, before: Any) -> Any:
     """Remove the sealed records from before a time, from the oldest on up to the first that is younger, PAGE at most.
 
     :returns: how many
@@ -223,36 +228,36 @@ class Verified:
     seal: Seal
 
 
-def verify(db, key, exported=()):
-    """Compute the chain of a Database anew.
+def verify(db: Any, key: Any, exported: Any = ()) -> Any:
+    """Compute the chain of a Database again.
 
-    :param exported: Seals that were told elsewhere
+    :param exported: Seals that were published elsewhere
     """
     with db.reader() as conn:
         at, top = floor(conn), head(conn)
         waiting = conn.execute(sa.select(sa.func.count()).where(records.c.seq.is_(None))).scalar()
-    first, wrong, told = at.seq + 1, None, {seal.seq: seal.digest for seal in exported}
+    first, wrong, published = at.seq + 1, None, {seal.seq: seal.digest for seal in exported}
     while wrong is None and at.seq < top.seq:
         with db.reader() as conn:
             rows = _after(conn, at.seq, top.seq)
             if not rows and floor(conn).seq > at.seq:       # what was to be looked at has expired meanwhile
                 at = floor(conn)
                 continue
-        at, wrong = _walk(rows, at, key, told)
+        at, wrong = _walk(rows, at, key, published)
         if not rows:
             break
     if wrong is None:
-        wrong = _ends(db, first, at, top, told)
+        wrong = _ends(db, first, at, top, published)
     return Verified(wrong, first, at.seq, waiting, top)
 
 
-def _after(conn, seq, top):
+def _after(conn: sa.Connection, seq: int, top: Any) -> Any:
     c = records.c
-    asked = sa.select(records).where(c.seq > seq, c.seq <= top).order_by(c.seq).limit(PAGE)
-    return statements.dicts(conn.execute(asked))
+    statement = sa.select(records).where(c.seq > seq, c.seq <= top).order_by(c.seq).limit(PAGE)
+    return statements.dicts(conn.execute(statement))
 
 
-def _walk(rows, at, key, told):
+def _walk(rows: Any, at: Any, key: Any, published: Any) -> tuple[Any, Any]:
     """(Seal of the last record that is right, what is wrong with the next one or None)."""
     for number, row in enumerate(rows):
         name = f'Record {at.seq + 1}'
@@ -266,12 +271,12 @@ def _walk(rows, at, key, told):
             return at, (f'{name} ({row["uuid"]}) is not the one that was sealed: it was changed or inserted, or '
                         '[audit] key is another one.')
         at = Seal(row['seq'], digest)
-        if told.get(at.seq, digest) != digest:
-            return at, f'{name} ({row["uuid"]}) has another digest than was told: the log was written anew.'
+        if published.get(at.seq, digest) != digest:
+            return at, f'{name} ({row["uuid"]}) has another digest than was published: the log was rewritten.'
     return at, None
 
 
-def _ends(db, first, at, top, told):
+def _ends(db: Any, first: Any, at: Any, top: Any, published: Any) -> str | None:
     """What is wrong where the records begin and end, or None."""
     c = records.c
     with db.reader() as conn:
@@ -289,7 +294,7 @@ def _ends(db, first, at, top, told):
         return f'Record {below.seq} ({below.uuid}) was inserted before the first one that is kept.'
     if forged is not None:
         return f'Checkpoint {forged} was inserted.'
-    missing = max((seq for seq in told if seq > top.seq), default=None)
+    missing = max((seq for seq in published if seq > top.seq), default=None)
     if missing is not None:
-        return f'Record {top.seq + 1} was removed, and all behind it up to record {missing}, which was told.'
+        return f'Record {top.seq + 1} was removed, and all behind it up to record {missing}, which was published.'
     return None

@@ -7,6 +7,7 @@ several, the API, the schedulers and their conductor are at home in cell0, where
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent import futures
 import logging
 import math
 import os
@@ -14,7 +15,6 @@ import threading
 import time
 from typing import Any
 import uuid as uuidlib
-from concurrent import futures
 
 from oslo_config.cfg import ConfigOpts
 import sqlalchemy as sa
@@ -35,7 +35,7 @@ CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REFRESH_S = 60                # how long a new row may stay unnoticed by who lists all cells
 THREADS = 8                   # requests that ask one of several cells at the same time
 
-# A database that cannot be asked, whatever is asked of it.
+# Errors of a database that cannot be reached.
 UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
                sa.exc.OperationalError, sa.exc.TimeoutError)
 
@@ -57,8 +57,8 @@ class Cell:
         self._open, self._db = open, None
         self._connect, self._rpc = connect, None
         self._lock = threading.Lock()
-        self._executor = None
-        self._down_until = 0
+        self._executor: Any = None
+        self._down_until: float = 0
 
     @property
     def db(self) -> Any:
@@ -86,7 +86,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # its threads end when nobody asks through it any more
+            self._executor = None             # its threads end when nothing uses it any more
         if opened is not None:
             opened.dispose()
         if connected is not None:
@@ -108,15 +108,15 @@ class Cell:
             return function(self)         # what was kept open was closed by its server, which may well be there
 
     def rest(self, seconds: int) -> None:
-        """It did not answer: nobody waits for it again so soon."""
+        """Do not wait for it again so soon: it did not answer."""
         self._down_until = time.monotonic() + seconds
 
 
-def _ask(asked: list[Cell], function: Callable[..., Any],
+def _ask(cells: list[Cell], function: Callable[..., Any],
          timeout: int | None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
-    """See Cells.scatter; without a timeout the cells are asked in this thread, one after the other."""
+    """See Cells.scatter; without a timeout the cells are read in this thread, one after the other."""
     found, down, pending = [], [], []
-    for cell in asked:
+    for cell in cells:
         future = timeout and cell.submit(function)
         if timeout and future is None:
             down.append(cell)
@@ -171,7 +171,9 @@ class Cells:
         self._db = db or open_database(conf, 'database', DEFAULT_CELL + '.sqlite')
         self._connect = connect or _unconnected
         self._lock = threading.RLock()
-        self._default, self._known, self._read_at = None, {}, None
+        self._default: Any = None
+        self._known: dict[Any, Any] = {}
+        self._read_at: float | None = None
 
     @property
     def default(self) -> Cell:
@@ -182,7 +184,7 @@ class Cells:
         if self._default is None:            # it is known even while the rows of all are read, which may take long
             with self._lock:
                 if self._default is None:
-                    with engine.joining(None):       # whoever asks first: it is not what was asked for
+                    with engine.joining(None):       # part of no caller's transaction
                         row = self._api_db.run(self._register)
                     made = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {made.uuid: made}
@@ -244,13 +246,13 @@ class Cells:
                 return function(conn)
         return self.scatter(ask, only)
 
-    def ask(self, asked: list[Cell], function: Callable[..., Any],
+    def ask(self, cells: list[Cell], function: Callable[..., Any],
             most_s: int | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
         """The same of these cells.
 
         :param most_s: seconds that they have, where that is less
         """
-        return _ask(asked, function, min(self._conf.api.cell_timeout, most_s or math.inf))
+        return _ask(cells, function, min(self._conf.api.cell_timeout, most_s or math.inf))
 
     def refresh(self) -> None:
         """Notice new cells at once."""
@@ -326,7 +328,7 @@ class Cells:
 
 
 def _place(url: Any) -> tuple[str, str | None, None, str, Any]:
-    """Where a database is, whoever's account is used there: passwords change."""
+    """Where a database is, without the account: passwords change."""
     url = sa.make_url(url)
     return url.get_backend_name(), url.host, url.port, url.database, url.query
 

@@ -1,6 +1,8 @@
 """The rows of cells, and which hosts and servers are theirs: what the commands of cells read and write."""
 from __future__ import annotations
 
+import builtins
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')
 
 
-def list(conn: sa.Connection) -> list[CellsRow]:
+def list(conn: sa.Connection) -> builtins.list[CellsRow]:
     """All rows as dicts, by name."""
     return statements.dicts(conn.execute(sa.select(cells).order_by(cells.c.name)))
 
@@ -46,7 +48,7 @@ def delete(conn: sa.Connection, uuid: str) -> None:
 
 # ---- hosts -------------------------------------------------------------------
 
-def hosts(conn: sa.Connection, cell_uuid: str | None = None) -> list[tuple[str, str, str]]:
+def hosts(conn: sa.Connection, cell_uuid: str | None = None) -> builtins.list[tuple[str, str, str]]:
     """[(cell's name, cell's uuid, host)] of all cells or of one, in order."""
     statement = sa.select(cells.c.name, cells.c.uuid, host_mappings.c.host).join_from(
         host_mappings, cells, cells.c.uuid == host_mappings.c.cell_uuid).order_by(cells.c.name, host_mappings.c.host)
@@ -60,7 +62,7 @@ def cell_of_host(conn: sa.Connection, host: str) -> str | None:
     return conn.execute(sa.select(host_mappings.c.cell_uuid).where(host_mappings.c.host == host)).scalar()
 
 
-def cells_of_hosts(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
+def cells_of_hosts(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, str]:
     """{host: uuid of its cell} of all mapped hosts, or of these."""
     statement = sa.select(host_mappings.c.host, host_mappings.c.cell_uuid)
     if hosts is not None:
@@ -68,7 +70,7 @@ def cells_of_hosts(conn: sa.Connection, hosts: list[str] | None = None) -> dict[
     return {host: cell for host, cell in conn.execute(statement)}
 
 
-def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str:
+def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str | None:
     """The uuid of the cell of a host, which is the one that is given where it had none."""
     engine.insert_ignore(conn, host_mappings, {'host': host, 'cell_uuid': cell_uuid})
     return cell_of_host(conn, host)
@@ -90,7 +92,7 @@ def reporting(conn: sa.Connection, by_service: bool = False) -> dict[str, str]:
     return {host: uuid for host, uuid in conn.execute(statement.order_by(sa.text('host')))}
 
 
-def first_service_at(conn: sa.Connection) -> datetime:
+def first_service_at(conn: sa.Connection) -> datetime | None:
     """When the oldest service of a cell's database came to be; None: it knows none."""
     return conn.execute(sa.select(sa.func.min(services.c.created_at))).scalar()
 
@@ -101,14 +103,14 @@ def has_servers(conn: sa.Connection, host: str) -> bool:
 
 # ---- servers -----------------------------------------------------------------
 
-def mapped(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> list[str]:
+def mapped(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> Sequence[str]:
     """The next uuids of servers that are mapped to a cell, in order."""
     c = instance_mappings.c
     return conn.execute(sa.select(c.instance_uuid).where(c.cell_uuid == cell_uuid, c.instance_uuid > marker)
                         .order_by(c.instance_uuid).limit(limit)).scalars().all()
 
 
-def any_exists(conn: sa.Connection, uuids: list[str]) -> bool:
+def any_exists(conn: sa.Connection, uuids: builtins.list[str]) -> bool:
     """Whether a cell's database has any of these servers."""
     return conn.execute(sa.select(instances.c.id).where(instances.c.uuid.in_(uuids)).limit(1)).first() is not None
 
@@ -121,7 +123,7 @@ def place_of_server(conn: sa.Connection, uuid: str) -> str | None:
     return None
 
 
-def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) -> list[dict[Any, Any]]:
+def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) -> builtins.list[dict[Any, Any]]:
     """The next servers of a cell's database with what a mapping has of them, from oldest to newest.
 
     :param after: (created_at, id) of the last one; None: from the first one on
@@ -135,7 +137,7 @@ def oldest(conn: sa.Connection, after: tuple[datetime, int] | None, limit: int) 
     return statements.dicts(conn.execute(statement.order_by(c.created_at, c.id).limit(limit)))
 
 
-def map_servers(conn: sa.Connection, cell_uuid: str, rows: list[dict[Any, Any]],
+def map_servers(conn: sa.Connection, cell_uuid: str, rows: builtins.list[dict[Any, Any]],
                 limit: int | None = None) -> tuple[int, bool]:
     """Map those of these rows of ``oldest`` that are not mapped; (how many were, whether more are left).
 

@@ -2,6 +2,12 @@
 
 Every function takes an open connection of the API database and returns plain dicts.
 """
+from __future__ import annotations
+
+from collections.abc import Collection
+import datetime
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db import engine
@@ -17,12 +23,12 @@ NOUNS = {
 }
 
 
-def get(conn, noun, **match):
+def get(conn: sa.Connection, noun: str, **match: Any) -> Any:
     """The one row of a noun whose columns equal ``match``, or None."""
     return statements.first(conn, NOUNS[noun], **match)
 
 
-def rows(conn, noun, ids=None, **match):
+def rows(conn: sa.Connection, noun: str, ids: Collection[Any] | None = None, **match: Any) -> list[Any]:
     """The rows of a noun, oldest first; ``ids`` narrows them to these ids, ``match`` to equal columns."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
@@ -31,21 +37,21 @@ def rows(conn, noun, ids=None, **match):
     return [dict(row) for row in conn.execute(query).mappings()]
 
 
-def create(conn, noun, values):
+def create(conn: sa.Connection, noun: str, values: dict[str, Any]) -> None:
     conn.execute(NOUNS[noun].insert().values(**values))
 
 
-def update(conn, noun, row_id, values):
+def update(conn: sa.Connection, noun: str, row_id: Any, values: dict[str, Any]) -> bool:
     """True when the row was there."""
     table = NOUNS[noun]
     return bool(conn.execute(table.update().where(table.c.id == row_id).values(**values)).rowcount)
 
 
-def count(conn, noun):
+def count(conn: sa.Connection, noun: str) -> Any:
     return conn.execute(sa.select(sa.func.count()).select_from(NOUNS[noun])).scalar()
 
 
-def delete_project(conn, project_id):
+def delete_project(conn: sa.Connection, project_id: str) -> Any:
     """Remove a project, the roles held on it and the credentials bound to it; False when there is none."""
     _delete_assignments(conn, target_type='project', target_id=project_id)
     credentials, users = tables.identity_application_credentials, tables.identity_users
@@ -57,14 +63,14 @@ def delete_project(conn, project_id):
     return _delete(conn, 'project', project_id)
 
 
-def past_passwords(conn, user_id):
+def past_passwords(conn: sa.Connection, user_id: str) -> Any:
     """Hashes of the passwords that a user had, the newest first."""
     table = tables.identity_passwords
     return list(conn.execute(sa.select(table.c.password_hash).filter_by(user_id=user_id)
                              .order_by(table.c.id.desc())).scalars())
 
 
-def remember_password(conn, user_id, password_hash, keep):
+def remember_password(conn: sa.Connection, user_id: str, password_hash: str, keep: Any) -> None:
     """Add a hash to a user's past ones, of which the newest ``keep`` are kept."""
     table = tables.identity_passwords
     conn.execute(table.insert().values(user_id=user_id, password_hash=password_hash))
@@ -72,7 +78,7 @@ def remember_password(conn, user_id, password_hash, keep):
     conn.execute(table.delete().where(table.c.id.in_(ids[keep:])))
 
 
-def delete_user(conn, user_id):
+def delete_user(conn: sa.Connection, user_id: str) -> Any:
     """Remove a user, the roles held, the credentials owned and the past passwords; False when there is none."""
     _delete_assignments(conn, user_id=user_id)
     past = tables.identity_passwords
@@ -82,72 +88,72 @@ def delete_user(conn, user_id):
     return _delete(conn, 'user', user_id)
 
 
-def delete_role(conn, role_id):
+def delete_role(conn: sa.Connection, role_id: str) -> Any:
     """Remove a role from everybody who holds it; False when there is none."""
     _delete_assignments(conn, role_id=role_id)
     return _delete(conn, 'role', role_id)
 
 
-def delete_application_credential(conn, credential_id):
+def delete_application_credential(conn: sa.Connection, credential_id: str) -> Any:
     return _delete(conn, 'application_credential', credential_id)
 
 
-def lock_user(conn, user_id):
-    """Whether there is the user; nobody else locks it before the end of the transaction."""
+def lock_user(conn: sa.Connection, user_id: str) -> bool:
+    """Lock the row of a user until the transaction ends; False when there is none."""
     table = tables.identity_users
     return conn.execute(sa.select(table.c.id).where(table.c.id == user_id).with_for_update()).first() is not None
 
 
-def delete_credential(conn, credential_id):
+def delete_credential(conn: sa.Connection, credential_id: str) -> Any:
     return _delete(conn, 'credential', credential_id)
 
 
-def use_totp_step(conn, user_id, step):
+def use_totp_step(conn: sa.Connection, user_id: str, step: Any) -> bool:
     """Take the one-time code of a step; False when it, or a later one, was taken before."""
     table = tables.identity_users
     unused = sa.or_(table.c.totp_step.is_(None), table.c.totp_step < step)
     return bool(conn.execute(table.update().where(table.c.id == user_id, unused).values(totp_step=step)).rowcount)
 
 
-def sealed_blobs(conn, after, limit):
+def sealed_blobs(conn: sa.Connection, after: str, limit: int) -> list[Any]:
     """[(id, sealed blob)] of the credentials whose id is above ``after``, by id."""
     table = tables.identity_credentials
     query = sa.select(table.c.id, table.c.sealed_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
     return [tuple(row) for row in conn.execute(query)]
 
 
-def replace_blob(conn, credential_id, old, new):
+def replace_blob(conn: sa.Connection, credential_id: str, old: Any, new: Any) -> None:
     """Store another sealed blob in the place of the one that was read; one that has changed since stays."""
     table = tables.identity_credentials
     conn.execute(table.update().where(table.c.id == credential_id, table.c.sealed_blob == old)
                  .values(sealed_blob=new))
 
 
-def _delete(conn, noun, row_id):
+def _delete(conn: sa.Connection, noun: str, row_id: Any) -> bool:
     table = NOUNS[noun]
     return bool(conn.execute(table.delete().where(table.c.id == row_id)).rowcount)
 
 
-def _delete_assignments(conn, **match):
+def _delete_assignments(conn: sa.Connection, **match: Any) -> Any:
     table = tables.identity_assignments
     conditions = (table.c[name] == value for name, value in match.items())
     return conn.execute(table.delete().where(*conditions)).rowcount
 
 
-def assign(conn, user_id, target_type, target_id, role_id):
+def assign(conn: sa.Connection, user_id: str, target_type: str, target_id: str, role_id: str) -> None:
     """Give a role; giving it again changes nothing."""
     engine.insert_ignore(conn, tables.identity_assignments, {
         'user_id': user_id, 'target_type': target_type, 'target_id': target_id, 'role_id': role_id})
 
 
-def unassign(conn, user_id, target_type, target_id, role_id):
+def unassign(conn: sa.Connection, user_id: str, target_type: str, target_id: str, role_id: str) -> bool:
     """Take a role away; False when it was not held."""
     return bool(_delete_assignments(conn, user_id=user_id, target_type=target_type, target_id=target_id,
                                     role_id=role_id))
 
 
-def assignments(conn, **match):
-    """Rows of user_id, target_type, target_id, role_id with the names beside them.
+def assignments(conn: sa.Connection, **match: Any) -> list[Any]:
+    """Rows of user_id, target_type, target_id, role_id with their names.
 
     :param match: columns of the assignment that must be equal
     """
@@ -164,13 +170,13 @@ def assignments(conn, **match):
     return [dict(row) for row in conn.execute(query).mappings()]
 
 
-def held_role_ids(conn, user_id, target_type, target_id):
+def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id: str) -> Any:
     table = tables.identity_assignments
     return set(conn.execute(sa.select(table.c.role_id).filter_by(
         user_id=user_id, target_type=target_type, target_id=target_id)).scalars())
 
 
-def projects_of(conn, user_id):
+def projects_of(conn: sa.Connection, user_id: str) -> list[Any]:
     """The enabled projects on which a user holds a role, oldest first."""
     table, projects = tables.identity_assignments, tables.identity_projects
     held = sa.select(table.c.target_id).filter_by(user_id=user_id, target_type='project')
@@ -179,13 +185,13 @@ def projects_of(conn, user_id):
     return [dict(row) for row in conn.execute(query).mappings()]
 
 
-def revoke(conn, audit_id, forget_at, now):
+def revoke(conn: sa.Connection, audit_id: str, forget_at: datetime.datetime, now: Any) -> None:
     """Remember that a token is void until ``forget_at``, and forget those whose time is over."""
     table = tables.identity_revoked_tokens
     conn.execute(table.delete().where(table.c.forget_at < now))
     engine.insert_ignore(conn, table, {'audit_id': audit_id, 'forget_at': forget_at})
 
 
-def revoked(conn, audit_id):
+def revoked(conn: sa.Connection, audit_id: str) -> bool:
     table = tables.identity_revoked_tokens
     return conn.execute(sa.select(table.c.audit_id).filter_by(audit_id=audit_id)).first() is not None

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import utils
+from nova.db import statements
 from nova.db.placement import categories
 from nova.db.tables import image as t
 
@@ -91,7 +92,7 @@ def delete(conn: sa.Connection, image_id: str) -> bool:
 
 
 def reset_saving(conn: sa.Connection) -> None:
-    """Uploads that nobody continues: their images wait for data again."""
+    """Uploads that no service continues: their images wait for data again."""
     conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
@@ -126,7 +127,7 @@ def members(conn: sa.Connection, image_id: str, member: str | None = None) -> li
     query = sa.select(t.image_members).where(t.image_members.c.image_id == image_id)
     if member is not None:
         query = query.where(t.image_members.c.member == member)
-    return [dict(row) for row in conn.execute(query.order_by(t.image_members.c.created_at)).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(query.order_by(t.image_members.c.created_at)).mappings()]
 
 
 def add_member(conn: sa.Connection, values: ImageMembersRow) -> None:
@@ -146,7 +147,9 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
 # ---- parts of the listing ----------------------------------------------------
 
 def _relations() -> Any:
-    own, tags, ids = t.image_properties.c, t.image_tags.c, sa.bindparam('ids', expanding=True)
+    own = t.image_properties.c
+    tags = t.image_tags.c
+    ids = sa.bindparam('ids', expanding=True)
     return sa.union_all(
         sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(own.image_id.in_(ids)),
         sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(ids))).order_by('position')
@@ -174,7 +177,8 @@ def _sortable(name: str) -> Any:
 
 def _after(order: list[tuple[Any, str]], marker: tuple[Any, ...]) -> Any:
     """Rows that come after the marker's in this order."""
-    alternatives, equal = [], []
+    alternatives: list[Any] = []
+    equal: list[Any] = []
     for (column, direction), value in zip(order, marker):
         alternatives.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))
         equal.append(column == value)
@@ -196,7 +200,7 @@ def _conditions(search: Any) -> Iterator[Any]:
 
 
 def _visible(search: Any, project_id: nova_context.Projects | str) -> Iterator[Any]:
-    """What the caller may see, and which of it was asked for."""
+    """What the caller may see, and which of it was requested."""
     c, m = t.images.c, t.image_members.c
     if search.visibility not in (None, 'all'):
         yield c.visibility == search.visibility

@@ -2,13 +2,13 @@
 
     register   API database   this attempt, and no other, may change the mapping
     leave      old cell       the row is marked, and read
-    arrive     new cell       a copy of it, with its claim, which nobody is shown yet
-    turn       API database   the mapping names the new cell: from here on the server is there
-    land       new cell       the copy is a row like any other
-    carry      new cell       what was written in the old one since it was read
+    arrive     new cell       a copy of it, with its claim, not visible yet
+    switch     API database   the mapping names the new cell: from here on the server is there
+    activate   new cell       the copy is a row like any other
+    copy_changes   new cell   what was written in the old one since it was read
     remove     old cell       its rows go, unless they have changed since they were read
 
-Each is one transaction of one database, and may be done again. Before ``turn`` an attempt is given up by ``cancel``,
+Each is one transaction of one database, and may be done again. Before ``switch`` an attempt is given up by ``cancel``,
 ``stay`` and ``drop``. Who puts them in order: db/moves/cell_transfer.py.
 """
 from __future__ import annotations
@@ -36,23 +36,23 @@ from nova.db.tables.cell_moves import cell_moves
 if TYPE_CHECKING:
     from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
-LEAVING, COMING = 'leaving', 'coming'          # instances.cell_move
+OUTGOING, INCOMING = 'leaving', 'coming'          # instances.cell_move
 # what placing decides, and what each cell has of its own
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
-_CARRIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
+_COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
 _RELATED = (block_device_mappings, share_mappings)
 _DELETES = (states.DELETING, states.SOFT_DELETING)
 
 
 @dataclasses.dataclass
-class Picture:
+class Snapshot:
     """What a cell has of a server: its row, and the rows of what belongs to it, as dicts."""
 
-    row: dict
-    actions: list = dataclasses.field(default_factory=list)
-    events: list = dataclasses.field(default_factory=list)
-    related: dict = dataclasses.field(default_factory=dict)
+    row: dict[str, Any]
+    actions: list[Any] = dataclasses.field(default_factory=list)
+    events: list[Any] = dataclasses.field(default_factory=list)
+    related: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def waiting(self) -> bool:
@@ -62,12 +62,12 @@ class Picture:
     def plain(self) -> dict[str, Any]:
         """What of it others may have changed, as JSON gives it back."""
         return utils.load_json(utils.dump_json({
-            'row': {name: self.row[name] for name in _CARRIED},
+            'row': {name: self.row[name] for name in _COPIED},
             'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
 
 
 def _key(action: InstanceActionsRow) -> tuple[str, str, datetime.datetime]:
-    """What tells an action from others in any cell."""
+    """The key of an action in any cell."""
     return action['request_id'], action['action'], action['started_at']
 
 
@@ -100,13 +100,13 @@ def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]
 
 
 def cancel(conn: sa.Connection, move_id: str, uuids: list[str]) -> dict[str, tuple[str, None]]:
-    """Take its right from an attempt; the servers that it has not turned."""
+    """Take its right from an attempt; the servers that it has not switched."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(move_id=None))
     return where(conn, uuids)
 
 
-def turn(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) -> set[str]:
+def switch(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) -> set[str]:
     """Let the mappings name another cell; the servers that are there now, a set."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(cell_uuid=cell_uuid, move_id=None))
@@ -129,17 +129,17 @@ def records(conn: sa.Connection, before: Any = None, uuids: list[str] | None = N
     return statements.dicts(conn.execute(statement))
 
 
-def pictures(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: bool = True) -> dict[str, Picture]:
-    """{uuid: Picture} of the servers that the cell has.
+def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: bool = True) -> dict[str, Snapshot]:
+    """{uuid: Snapshot} of the servers that the cell has.
 
-    :param lock: nobody changes them until the transaction ends
-    :param whole: False: without events and what else belongs to them, which tells no changes
+    :param lock: lock the rows until the transaction ends
+    :param whole: False: without events and other related rows: enough to see whether something has changed
     """
     uuids = list(uuids)
-    asked = sa.select(instances).where(instances.c.uuid.in_(uuids)).order_by(instances.c.id)
+    statement = sa.select(instances).where(instances.c.uuid.in_(uuids)).order_by(instances.c.id)
     if lock:
-        asked = asked.with_for_update()
-    found = {row['uuid']: Picture(dict(row)) for row in conn.execute(asked).mappings()}
+        statement = statement.with_for_update()
+    found = {row['uuid']: Snapshot(dict(row)) for row in conn.execute(statement).mappings()}
     actions = {}
     for action in _rows(conn, instance_actions, 'instance_uuid', list(found)):
         if action['instance_uuid'] in found:
@@ -161,18 +161,18 @@ def _rows(conn: sa.Connection, table: sa.Table, column: str, values: list[int | 
     return statements.dicts(conn.execute(sa.select(table).where(table.c[column].in_(values)).order_by(table.c.id)))
 
 
-def _delete(conn: sa.Connection, found: dict[str, Picture]) -> None:
-    """Remove all that a cell has of servers, {uuid: Picture} behind a lock."""
+def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
+    """Remove all that a cell has of servers, {uuid: Snapshot} behind a lock."""
     uuids = list(found)
-    actions = [action['id'] for picture in found.values() for action in picture.actions]
+    actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
     conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
     for table in (instance_actions, *_RELATED, cell_moves):
         conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
     conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
 
 
-def hasten(conn: sa.Connection, uuid: str) -> None:
-    """Nobody was told that a server is here: a reconciler builds or deletes it at its next look."""
+def expedite(conn: sa.Connection, uuid: str) -> None:
+    """Let a reconciler build or delete a server at its next pass: no message has announced it here."""
     now = utils.utcnow()
     waiting = sa.select(instances.c.uuid).where(
         instances.c.uuid == uuid, instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
@@ -188,20 +188,20 @@ def forget(conn: sa.Connection, uuids: list[str]) -> None:
 
 # ---- the old cell ----------------------------------------------------------------
 
-def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Picture]:
-    """Mark those servers that wait for a host, and do not leave already; {uuid: Picture} of them."""
+def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Snapshot]:
+    """Mark those servers that wait for a host, and do not leave already; {uuid: Snapshot} of them."""
     c = instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
         c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),
         c.cell_move.is_(None)).with_for_update()).scalars())
     if not marked:
         return {}
-    conn.execute(sa.update(instances).where(c.uuid.in_(marked)).values(cell_move=LEAVING))
-    found = pictures(conn, marked)
+    conn.execute(sa.update(instances).where(c.uuid.in_(marked)).values(cell_move=OUTGOING))
+    found = snapshots(conn, marked)
     forget(conn, marked)                             # of an attempt whose server was deleted
     conn.execute(sa.insert(cell_moves), [
         {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow(),
-         'base': picture.plain()} for uuid, picture in found.items()])
+         'base': snapshot.plain()} for uuid, snapshot in found.items()])
     return found
 
 
@@ -216,64 +216,64 @@ def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
     mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
         cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
     if mine:
-        conn.execute(sa.update(instances).where(instances.c.uuid.in_(mine), instances.c.cell_move == LEAVING)
+        conn.execute(sa.update(instances).where(instances.c.uuid.in_(mine), instances.c.cell_move == OUTGOING)
                      .values(cell_move=None))
         forget(conn, mine)
 
 
-def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any]]) -> dict[str, Picture]:
-    """Remove what is as ``known`` ({uuid: plain Picture}) has it; {uuid: Picture} of the others, for ``carry``."""
-    found = {uuid: picture for uuid, picture in pictures(conn, uuids, lock=True, whole=False).items()
-             if picture.row['cell_move'] == LEAVING}
-    same = {uuid: picture for uuid, picture in found.items() if picture.plain() == known[uuid]}
+def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any]]) -> dict[str, Snapshot]:
+    """Remove what equals ``known`` ({uuid: plain Snapshot}); {uuid: Snapshot} of the others, for ``copy_changes``."""
+    found = {uuid: snapshot for uuid, snapshot in snapshots(conn, uuids, lock=True, whole=False).items()
+             if snapshot.row['cell_move'] == OUTGOING}
+    same = {uuid: snapshot for uuid, snapshot in found.items() if snapshot.plain() == known[uuid]}
     if same:
         _delete(conn, same)
     changed = found.keys() - same.keys()
-    return pictures(conn, changed) if changed else {}
+    return snapshots(conn, changed) if changed else {}
 
 
 def remove_deleted(conn: sa.Connection, uuid: str) -> None:
     """Remove what was left behind of a server that was deleted in its new cell."""
-    found = pictures(conn, [uuid], lock=True, whole=False)
-    if found and found[uuid].row['cell_move'] == LEAVING:
+    found = snapshots(conn, [uuid], lock=True, whole=False)
+    if found and found[uuid].row['cell_move'] == OUTGOING:
         _delete(conn, found)
 
 
 # ---- the new cell ----------------------------------------------------------------
 
 def arrive(conn: sa.Connection, move_id: str, other_cell: str,
-           coming: dict[str, tuple[Picture, dict[str, str]]]) -> None:
-    """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Picture, {column: value})}."""
+           coming: dict[str, tuple[Snapshot, dict[str, str]]]) -> None:
+    """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Snapshot, {column: value})}."""
     uuids = list(coming)
     drop(conn, uuids)                                # what attempts that were given up have left
     forget(conn, uuids)
     conn.execute(sa.insert(instances), [
-        {**{name: value for name, value in picture.row.items() if name != 'id'}, **place, 'cell_move': COMING}
-        for picture, place in coming.values()])
+        {**{name: value for name, value in snapshot.row.items() if name != 'id'}, **place, 'cell_move': INCOMING}
+        for snapshot, place in coming.values()])
     conn.execute(sa.insert(cell_moves), [
         {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow()}
         for uuid in uuids])
     for table in _RELATED:
-        rows = [row for picture, _ in coming.values() for row in picture.related.get(table.name, ())]
+        rows = [row for snapshot, _ in coming.values() for row in snapshot.related.get(table.name, ())]
         if rows:
             conn.execute(sa.insert(table), [_without_id(row) for row in rows])
-    _insert_actions(conn, [(picture, picture.actions) for picture, _ in coming.values()])
+    _insert_actions(conn, [(snapshot, snapshot.actions) for snapshot, _ in coming.values()])
 
 
 def _without_id(row: dict[str, Any]) -> dict[Any, Any]:
     return {name: value for name, value in row.items() if name != 'id'}
 
 
-def _insert_actions(conn: sa.Connection, wanted: list[tuple[Picture, list[Any]]]) -> None:
-    """Insert [(Picture, those of its actions)], with their events."""
+def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]]) -> None:
+    """Insert [(Snapshot, those of its actions)], with their events."""
     rows = [_without_id(action) for _, actions in wanted for action in actions]
     if not rows:
         return
     conn.execute(sa.insert(instance_actions), rows)
-    events = {}
-    for picture, actions in wanted:
+    events: dict[Any, Any] = {}
+    for snapshot, actions in wanted:
         numbers = {action['id']: (action['instance_uuid'], *_key(action)) for action in actions}
-        for event in picture.events:
+        for event in snapshot.events:
             if event['action_id'] in numbers:
                 events.setdefault(numbers[event['action_id']], []).append(event)
     if events:
@@ -283,13 +283,13 @@ def _insert_actions(conn: sa.Connection, wanted: list[tuple[Picture, list[Any]]]
             {**_without_id(event), 'action_id': here[key]} for key, found in events.items() for event in found])
 
 
-def land(conn: sa.Connection, uuids: list[str]) -> None:
+def activate(conn: sa.Connection, uuids: list[str]) -> None:
     """The copies are the servers now."""
-    landed = list(conn.execute(sa.select(instances.c.uuid).where(
-        instances.c.uuid.in_(uuids), instances.c.cell_move == COMING)).scalars())
-    if landed:
-        conn.execute(sa.update(instances).where(instances.c.uuid.in_(landed)).values(cell_move=None))
-        forget(conn, landed)
+    activated = list(conn.execute(sa.select(instances.c.uuid).where(
+        instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING)).scalars())
+    if activated:
+        conn.execute(sa.update(instances).where(instances.c.uuid.in_(activated)).values(cell_move=None))
+        forget(conn, activated)
 
 
 def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> int:
@@ -298,37 +298,37 @@ def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> i
     :param move_id: those of this attempt alone
     """
     statement = sa.select(instances).join(cell_moves, cell_moves.c.instance_uuid == instances.c.uuid).where(
-        instances.c.uuid.in_(uuids), instances.c.cell_move == COMING).order_by(instances.c.id)
+        instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING).order_by(instances.c.id)
     if move_id is not None:
         statement = statement.where(cell_moves.c.move_id == move_id)
     rows = statements.dicts(conn.execute(statement.with_for_update()))
     for row in rows:
         claims.free(conn, row)
     if rows:
-        _delete(conn, pictures(conn, [row['uuid'] for row in rows], whole=False))
+        _delete(conn, snapshots(conn, [row['uuid'] for row in rows], whole=False))
     return len(rows)
 
 
-def carry(conn: sa.Connection, uuid: str, base: dict[str, Any], picture: Picture) -> None:
-    """Write what has changed in the old cell since ``base`` (a plain Picture) into the row of the new one.
+def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot: Snapshot) -> None:
+    """Write what has changed in the old cell since ``base`` (a plain Snapshot) into the row of the new one.
 
     What was changed in the new cell meanwhile is newer, and stays.
     """
-    here = pictures(conn, [uuid], lock=True).get(uuid)
+    here = snapshots(conn, [uuid], lock=True).get(uuid)
     if here is None:
         return
-    mine, theirs = here.plain()['row'], picture.plain()['row']
+    mine, theirs = here.plain()['row'], snapshot.plain()['row']
     before = {**theirs, **base['row']}               # an older release knew fewer columns
-    values = {name: _merged(before[name], theirs[name], mine[name], picture.row[name])
-              for name in _CARRIED if theirs[name] != before[name] and theirs[name] != mine[name]
+    values = {name: _merged(before[name], theirs[name], mine[name], snapshot.row[name])
+              for name in _COPIED if theirs[name] != before[name] and theirs[name] != mine[name]
               and (mine[name] == before[name] or isinstance(theirs[name], dict))}
     if theirs['task_state'] in _DELETES and mine['task_state'] not in _DELETES:
         values['task_state'] = theirs['task_state']             # whatever else is done to it
     if values:
         conn.execute(sa.update(instances).where(instances.c.uuid == uuid).values(updated_at=utils.utcnow(), **values))
     known = {_key(action): action for action in here.actions}
-    _insert_actions(conn, [(picture, [action for action in picture.actions if _key(action) not in known])])
-    for action in picture.actions:
+    _insert_actions(conn, [(snapshot, [action for action in snapshot.actions if _key(action) not in known])])
+    for action in snapshot.actions:
         same = known.get(_key(action))
         if same is not None and same['finished_at'] is None and action['finished_at'] is not None:
             conn.execute(sa.update(instance_actions).where(instance_actions.c.id == same['id']).values(

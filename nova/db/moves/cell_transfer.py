@@ -32,13 +32,13 @@ class Transfer:
     def __init__(self, api_db: Any, cells: db_cells.Cells, source: db_cells.Cell) -> None:
         self._api_db, self._cells, self.source = api_db, cells, source
         self.id = cell_steps.new_id()
-        self._pictures = {}                     # of those that are marked
-        self.arrived = {}                       # {uuid: the Cell that has a copy}
+        self._snapshots: dict[Any, Any] = {}                     # of those that are marked
+        self.arrived: dict[Any, Any] = {}                       # {uuid: the Cell that has a copy}
 
-    def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Picture]:
-        """{uuid: Picture} of those that this attempt alone may take to a cell; the others do not wait any more."""
-        known = [uuid for uuid in uuids if uuid in self._pictures]
-        fresh = [uuid for uuid in uuids if uuid not in self._pictures]
+    def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
+        """{uuid: Snapshot} of those that this attempt alone may take to a cell; the others do not wait any more."""
+        known = [uuid for uuid in uuids if uuid in self._snapshots]
+        fresh = [uuid for uuid in uuids if uuid not in self._snapshots]
         if known:
             self.source.db.run(cell_steps.retarget, self.id, known, dest.uuid)
         if fresh:
@@ -48,16 +48,16 @@ class Transfer:
             except db_cells.UNREACHABLE:
                 self._api_db.run(cell_steps.cancel, self.id, list(mine))       # who asks next need not wait
                 raise
-            self._pictures.update(left)
+            self._snapshots.update(left)
             refused = list(mine - left.keys())
             if refused:
                 self._api_db.run(cell_steps.cancel, self.id, refused)
-        return {uuid: self._pictures[uuid] for uuid in uuids if uuid in self._pictures}
+        return {uuid: self._snapshots[uuid] for uuid in uuids if uuid in self._snapshots}
 
     def arrive(self, conn: Connection, dest: db_cells.Cell, places: dict[str, dict[str, str]]) -> None:
         """Copies of servers in the transaction that claims their hosts: {uuid: {column: value}} of where."""
         cell_steps.arrive(conn, self.id, self.source.uuid, {
-            uuid: (self._pictures[uuid], place) for uuid, place in places.items()})
+            uuid: (self._snapshots[uuid], place) for uuid, place in places.items()})
 
     def has_arrived(self, uuids: dict[str, list[Selection]] | list[str], dest: db_cells.Cell) -> None:
         """That transaction is over."""
@@ -65,7 +65,7 @@ class Transfer:
 
     def give_up(self, uuids: list[str] | None = None) -> None:
         """Leave servers where they are, all by default; what cannot be reached is left to ``settle``."""
-        uuids = [uuid for uuid in (self._pictures if uuids is None else uuids) if uuid in self._pictures]
+        uuids = [uuid for uuid in (self._snapshots if uuids is None else uuids) if uuid in self._snapshots]
         if not uuids:
             return
         where = self._api_db.run(cell_steps.cancel, self.id, uuids)
@@ -76,7 +76,7 @@ class Transfer:
         back = [uuid for uuid in uuids if now[uuid] == self.source.uuid]
         self.source.db.run(cell_steps.stay, self.id, back)
         for uuid in back:
-            del self._pictures[uuid]
+            del self._snapshots[uuid]
 
     def finish(self) -> set[str]:
         """Let the servers that have arrived be where their hosts are; those that are there, and wait to be built."""
@@ -90,41 +90,42 @@ class Transfer:
 
     def _finish(self, dest: db_cells.Cell, uuids: list[str]) -> set[str]:
         with self.source.db.reader() as conn:
-            now = cell_steps.pictures(conn, uuids, whole=False)
-            changed = [uuid for uuid, picture in now.items() if picture.plain() != self._pictures[uuid].plain()]
-            now.update(cell_steps.pictures(conn, changed) if changed else {})
-        waiting = {uuid: picture for uuid, picture in now.items()
-                   if picture.waiting and picture.row['cell_move'] == cell_steps.LEAVING}
+            now = cell_steps.snapshots(conn, uuids, whole=False)
+            changed = [uuid for uuid, snapshot in now.items() if snapshot.plain() != self._snapshots[uuid].plain()]
+            now.update(cell_steps.snapshots(conn, changed) if changed else {})
+        waiting = {uuid: snapshot for uuid, snapshot in now.items()
+                   if snapshot.waiting and snapshot.row['cell_move'] == cell_steps.OUTGOING}
         self.give_up([uuid for uuid in uuids if uuid not in waiting])       # deleted, for one
-        base = {uuid: self._pictures[uuid].plain() for uuid in waiting}
+        base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
-            dest.db.run(cell_steps.carry, uuid, base[uuid], waiting[uuid])      # before anybody sees the copy
+            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before anybody sees the copy
             base[uuid] = waiting[uuid].plain()
-        turned = self._api_db.run(cell_steps.turn, self.id, list(waiting), dest.uuid) if waiting else set()
-        self.give_up([uuid for uuid in waiting if uuid not in turned])      # somebody else was sooner
-        dest.db.run(cell_steps.land, list(turned))
-        last = clear(self.source, dest, {uuid: base[uuid] for uuid in turned})
-        return {uuid for uuid in turned if uuid not in last or last[uuid].waiting}
+        switched = self._api_db.run(cell_steps.switch, self.id, list(waiting), dest.uuid) if waiting else set()
+        self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt was faster
+        dest.db.run(cell_steps.activate, list(switched))
+        last = clear(self.source, dest, {uuid: base[uuid] for uuid in switched})
+        return {uuid for uuid in switched if uuid not in last or last[uuid].waiting}
 
 
-def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, Any]]) -> dict[str, cell_steps.Picture]:
-    """Remove servers from the cell that they have left, and carry what was written there.
+def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, Any]]
+          ) -> dict[str, cell_steps.Snapshot]:
+    """Remove servers from their old cell, and copy what was written there meanwhile.
 
-    :param base: {uuid: plain Picture that the new cell was told of}
-    :returns: {uuid: its last Picture there} of those in which something was carried
+    :param base: {uuid: plain Snapshot that the new cell has got}
+    :returns: {uuid: its last Snapshot there} of those of which something was copied
     """
-    known, carried = dict(base), {}
+    known, copied = dict(base), {}
     for _ in range(ROUNDS):
         if not known:
             break
         changed = source.db.run(cell_steps.remove, list(known), known)
-        for uuid, picture in changed.items():
-            dest.db.run(cell_steps.carry, uuid, known[uuid], picture)
-        carried.update(changed)
-        known = {uuid: picture.plain() for uuid, picture in changed.items()}
+        for uuid, snapshot in changed.items():
+            dest.db.run(cell_steps.copy_changes, uuid, known[uuid], snapshot)
+        copied.update(changed)
+        known = {uuid: snapshot.plain() for uuid, snapshot in changed.items()}
     if known:
         LOG.warning('%d servers are written to in cell %s without end; their rows go later.', len(known), source.name)
-    return carried
+    return copied
 
 
 def _drop(dest: db_cells.Cell, uuids: list[str], move_id: str) -> None:
@@ -136,7 +137,7 @@ def _drop(dest: db_cells.Cell, uuids: list[str], move_id: str) -> None:
 
 def _by_cell(cell_of: dict[str, db_cells.Cell]) -> list[tuple[db_cells.Cell, list[str]]]:
     """[(Cell, its uuids)] of {uuid: Cell}."""
-    found = {}
+    found: dict[Any, Any] = {}
     for uuid, cell in cell_of.items():
         found.setdefault(cell.uuid, (cell, []))[1].append(uuid)
     return list(found.values())
@@ -160,7 +161,7 @@ def settled_homes(api_db: Any, cells: db_cells.Cells, uuids: list[str]) -> dict[
 
 
 def settle_all(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
-    """Settle what somebody has begun in a cell, as a source or a destination, and has left; the number of servers."""
+    """Settle abandoned attempts of a cell, as a source or a destination; the number of servers."""
     with cell.db.reader() as conn:
         found = cell_steps.records(conn)
     old = [record['instance_uuid'] for record in found if cell_steps.waits_since(record) > BROKEN_OFF_S]
@@ -172,7 +173,7 @@ def _settled(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str)
         return settle(api_db, cells, cell, uuid)
     except db_cells.UNREACHABLE as error:
         LOG.warning('The way of server %s from or to cell %s is settled later: %s', uuid, cell.name, error)
-    except Exception:                        # the others need not wait until somebody has seen to this one
+    except Exception:                        # the others need not wait until this one is repaired
         LOG.exception('The way of server %s from or to cell %s cannot be settled.', uuid, cell.name)
     return False
 
@@ -184,19 +185,19 @@ def settle(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -
     """
     with cell.db.reader() as conn:
         record = next(iter(cell_steps.records(conn, uuids=[uuid])), None)
-        picture = cell_steps.pictures(conn, [uuid]).get(uuid)
+        snapshot = cell_steps.snapshots(conn, [uuid]).get(uuid)
     if record is None:
         return False
     LOG.warning('Server %s was left on its way from or to cell %s; it is settled now.', uuid, cell.name)
-    if picture is None:
+    if snapshot is None:
         cell.db.run(cell_steps.forget, [uuid])
-    elif picture.row['cell_move'] == cell_steps.LEAVING:
-        _settle_leaving(api_db, cells, cell, record, picture)
+    elif snapshot.row['cell_move'] == cell_steps.OUTGOING:
+        _settle_outgoing(api_db, cells, cell, record, snapshot)
     else:
         _settle_coming(api_db, cells, cell, record)
     home = cells.get(_where(api_db, uuid)[0])
     if home is not None:
-        home.db.run(cell_steps.hasten, uuid)
+        home.db.run(cell_steps.expedite, uuid)
     return True
 
 
@@ -205,14 +206,14 @@ def _where(api_db: Any, uuid: str) -> tuple[str | None, str | None]:
         return cell_steps.where(conn, [uuid]).get(uuid, (None, None))
 
 
-def _settle_leaving(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow,
-                    picture: cell_steps.Picture) -> None:
+def _settle_outgoing(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, record: CellMovesRow,
+                    snapshot: cell_steps.Snapshot) -> None:
     uuid, move_id = record['instance_uuid'], record['move_id']
     now, registered = _where(api_db, uuid)
     dest = cells.get(record['other_cell'])
     if now == cell.uuid:
-        if registered == move_id and picture.waiting and dest is not None and _go_on(
-                api_db, cells, cell, dest, record, picture):
+        if registered == move_id and snapshot.waiting and dest is not None and _go_on(
+                api_db, cells, cell, dest, record, snapshot):
             return
         now = api_db.run(cell_steps.cancel, move_id, [uuid]).get(uuid, (None,))[0]
     if now is None:
@@ -223,23 +224,23 @@ def _settle_leaving(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, rec
         cell.db.run(cell_steps.stay, move_id, [uuid])
     else:
         dest = cells.get(now)
-        dest.db.run(cell_steps.land, [uuid])
+        dest.db.run(cell_steps.activate, [uuid])
         clear(cell, dest, {uuid: record['base']})
 
 
 def _go_on(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cells.Cell, record: CellMovesRow,
-           picture: cell_steps.Picture) -> bool:
+           snapshot: cell_steps.Snapshot) -> bool:
     """Finish an attempt that has got as far as a claim; False when it has not."""
     uuid = record['instance_uuid']
     try:
         with dest.db.reader() as conn:
             there = next(iter(cell_steps.records(conn, uuids=[uuid])), None)
-            copy = cell_steps.pictures(conn, [uuid]).get(uuid)
+            copy = cell_steps.snapshots(conn, [uuid]).get(uuid)
         if there is None or copy is None or there['move_id'] != record['move_id']:
             return False
         move = Transfer(api_db, cells, cell)
-        move.id, move.arrived, move._pictures = record['move_id'], {uuid: dest}, {uuid: picture}
-        dest.db.run(cell_steps.carry, uuid, record['base'], picture)
+        move.id, move.arrived, move._snapshots = record['move_id'], {uuid: dest}, {uuid: snapshot}
+        dest.db.run(cell_steps.copy_changes, uuid, record['base'], snapshot)
         move.finish()
         return True
     except db_cells.UNREACHABLE as error:
@@ -251,13 +252,13 @@ def _settle_coming(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, reco
     uuid, move_id = record['instance_uuid'], record['move_id']
     now, registered = _where(api_db, uuid)
     if now == cell.uuid:
-        cell.db.run(cell_steps.land, [uuid])
+        cell.db.run(cell_steps.activate, [uuid])
         return
     source = cells.get(record['other_cell'])
     if registered == move_id and source is not None:
         settle(api_db, cells, source, uuid)
         now = api_db.run(cell_steps.cancel, move_id, [uuid]).get(uuid, (None,))[0]
     if now == cell.uuid:
-        cell.db.run(cell_steps.land, [uuid])
+        cell.db.run(cell_steps.activate, [uuid])
     else:
         cell.db.run(cell_steps.drop, [uuid], move_id)

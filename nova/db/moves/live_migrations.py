@@ -2,10 +2,10 @@
 
 Rows are those of db/moves/migrations.py; ``arguments`` of a live migration's row has
 
-    host, block_migration, disk_over_commit, force    what was asked for
+    host, block_migration, disk_over_commit, force    the request
     facts, connector       what the hosts found out, of the destination's reach to volumes
     volumes                {block device uuid: {'attachment_id', 'connection_info'}} made for the destination
-    abort, complete        True: somebody asked for it
+    abort, complete        True: it was requested
 
 and of an evacuation's: host, force, on_shared_storage, leave_stopped, interrupted (where a live migration was
 about to bring the server).
@@ -69,7 +69,7 @@ def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: st
     values = {'task_state': None, 'progress': 0, **({'fault': fault} if fault else {})}
     if instances.set_where(conn, uuid, values, {'task_state': states.MIGRATING, 'host': row['source_compute']}):
         instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'], traceback=traceback,
-                                beside=False)
+                                background=False)
     return True
 
 
@@ -88,7 +88,7 @@ def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
              'shared': bool(row.arguments.get('on_shared_storage'))} for row in conn.execute(statement)]
 
 
-def hasten(conn: sa.Connection, deadline: datetime) -> None:
+def expedite(conn: sa.Connection, deadline: datetime) -> None:
     """Give those that a conductor was choosing a destination for this deadline, unless theirs comes first.
 
     What a compute works on is that host's to take up.

@@ -45,9 +45,10 @@ STATES = (WAITING, MOVING, MOVED, FAILED, KEPT, GONE)
 DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # of the statuses in which servers are moved
 
 
-# ---- what is asked for -------------------------------------------------------
+# ---- requests ------------------------------------------------------------
 
-def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int, reason: str) -> HostMaintenancesRow:
+def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int,
+          reason: str) -> HostMaintenancesRow | None:
     """Disable a host and let its servers be moved away, as far as that is not under way already; its row.
 
     :param reason: why the host is disabled, for administrators
@@ -77,7 +78,7 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
     return row
 
 
-def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesRow:
+def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesRow | None:
     """Enable a host and let what was moved away be moved back, as far as that is not under way already; its row.
 
     :raises ComputeHostNotFound:
@@ -109,7 +110,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Whatever was brought back, or failed, counts anew: what is on the host is added again by ``add_servers``."""
+    """Forget what was brought back, or failed: ``add_servers`` adds what is on the host again."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
@@ -118,7 +119,7 @@ def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
 
 
 def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
-    """The compute service of a host; nobody else starts or stops its maintenance until the transaction ends.
+    """The compute service of a host, locked: its maintenance starts and stops in one transaction at a time.
 
     :raises ComputeHostNotFound:
     """
@@ -133,7 +134,7 @@ def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
 def _of_host(conn: sa.Connection, host: str, lock: bool = False) -> HostMaintenancesRow | None:
     statement = sa.select(table).where(table.c.host == host)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 def _set(conn: sa.Connection, maintenance_id: int, values: dict[str, Any]) -> None:
@@ -144,7 +145,7 @@ def _set(conn: sa.Connection, maintenance_id: int, values: dict[str, Any]) -> No
 
 def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[dict[Any, Any]]:
     """The maintenances in an aggregate, by their hosts' names, each with ``counts`` ({state: number})."""
-    return _counted(conn, [dict(row) for row in conn.execute(sa.select(table).where(
+    return _counted(conn, [statements.to_dict(row) for row in conn.execute(sa.select(table).where(
         table.c.aggregate_id == aggregate_id).order_by(table.c.host)).mappings()])
 
 
@@ -170,12 +171,12 @@ def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[
 
 def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
     """Maintenances that a conductor should look at now."""
-    return [dict(row) for row in conn.execute(sa.select(table).where(table.c.next_look <= now).order_by(
+    return [statements.to_dict(row) for row in conn.execute(sa.select(table).where(table.c.next_look <= now).order_by(
         table.c.next_look)).mappings()]
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
-    """Whether the caller is the one that looks at it now; nobody else does until then."""
+    """Whether the caller is the one that looks at it now; no other process does until then."""
     return bool(conn.execute(sa.update(table).where(
         table.c.id == row['id'], table.c.next_look == row['next_look']).values(next_look=until)).rowcount)
 
@@ -190,7 +191,7 @@ def in_state(conn: sa.Connection, maintenance_id: int, state: str,
              limit: int | None = None) -> list[HostMaintenanceServersRow]:
     """Rows of the servers in a state, those that waited longest first."""
     statement = sa.select(servers).where(servers.c.maintenance_id == maintenance_id, servers.c.state == state)
-    return [dict(row) for row in conn.execute(statement.order_by(
+    return [statements.to_dict(row) for row in conn.execute(statement.order_by(
         servers.c.updated_at, servers.c.instance_uuid).limit(limit)).mappings()]
 
 
@@ -307,5 +308,5 @@ def _sentence(host: str, draining: bool, failed: list[HostMaintenanceServersRow]
 def moves(conn: sa.Connection, entries: list[HostMaintenanceServersRow]) -> dict[int, MigrationsRow]:
     """{migration id: row} of the last moves of these servers' rows."""
     numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
-    return {row['id']: dict(row) for row in conn.execute(
+    return {row['id']: statements.to_dict(row) for row in conn.execute(
         sa.select(migrations).where(migrations.c.id.in_(numbers))).mappings()} if numbers else {}

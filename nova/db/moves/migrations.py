@@ -1,6 +1,6 @@
 """Moves of servers: the migrations table, and what a move holds of a node besides the server's own row.
 
-    create   a row; an older move of the server that nobody ended ends with it
+    create   a row; an older move of the server that is still open ends with it
     hold     the destination's share, after claims.claim in the same transaction
     swap     the server's row and the held share change places: the usage of no node changes
     release  gives back what is held
@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova import exception
 from nova import utils
+from nova.db import statements
 from nova.db.placement import claims
 from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
-# A move in one of these is over: it holds nothing and nobody goes on with it.
+# A move in one of these is over: it holds nothing, and no service continues it.
 OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
 # A live migration in one of these is in progress.
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
@@ -75,21 +76,21 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
 def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> MigrationsRow:
     """The row of this number as a dict.
 
-    :param lock: nobody else changes it until the transaction ends
+    :param lock: lock the row until the transaction ends
     :raises MigrationNotFound:
     """
     statement = sa.select(migrations).where(migrations.c.id == migration_id)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
     if row is None:
         raise exception.MigrationNotFound(migration_id=migration_id)
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def open_of(conn: sa.Connection, uuid: str) -> list[MigrationsRow]:
     """Moves of a server that are not over, oldest first; there is one at most, or none."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def instance_and_moving(conn: sa.Connection, uuid: str) -> tuple[InstancesRow, bool]:
@@ -108,7 +109,7 @@ def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, MigrationsR
     """{instance uuid: its newest move that is not over}."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
-    return {row['instance_uuid']: dict(row) for row in conn.execute(statement).mappings()}
+    return {row['instance_uuid']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
 def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
@@ -116,14 +117,14 @@ def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
     c = migrations.c
     statement = sa.select(migrations).where(
         sa.or_(c.source_compute == host, c.dest_compute == host), c.status.not_in(OVER)).order_by(c.id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> list[MigrationsRow]:
     """Moves that have waited for a confirmation since before this moment."""
     c = migrations.c
     statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def place_of(conn: sa.Connection, uuid: str,
@@ -167,7 +168,7 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
         statement = statement.where(c.updated_at <= utils.end_of_second(changes_before))
     if limit is not None:
         statement = statement.limit(limit)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
@@ -184,7 +185,7 @@ def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
     return bool(conn.execute(statement).rowcount)
 
 
-def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, asked: dict[str, int],
+def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requested: dict[str, int],
          statuses: tuple[str, str, str, str]) -> bool:
     """Note what claims.claim has just taken of a node (a compute_nodes row) for a move; whether it may hold it.
 
@@ -195,7 +196,8 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, asked: d
     statement = sa.update(migrations).where(
         c.id == migration_id, c.held_host.is_(None), c.swapped.is_(sa.false()), c.status.in_(statuses)).values(
         updated_at=utils.utcnow(), dest_compute=node['host'], dest_node=node['node'], dest_host=node['host_ip'],
-        held_host=node['host'], held_node=node['node'], **{f'held_{name}': asked[name] for name in claims.RESOURCES})
+        held_host=node['host'], held_node=node['node'],
+        **{f'held_{name}': requested[name] for name in claims.RESOURCES})
     return bool(conn.execute(statement).rowcount)
 
 
@@ -231,7 +233,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     if changed is None or not update(conn, migration['id'], new, {
             'swapped': not forward, 'held_host': place['host'], 'held_node': place['node']}):
         raise exception.InstanceChanged(instance_id=uuid)
-    if pci.asked(row['flavor']) or pci.asked(flavor):
+    if pci.requested(row['flavor']) or pci.requested(flavor):
         pci_devices.swap(conn, uuid)
     return changed
 
@@ -248,18 +250,18 @@ def release(conn: sa.Connection, migration_id: int, status: str | None = None,
             name: migration[f'held_{name}'] for name in claims.RESOURCES})
         if migration['held_numa_topology'] is not None:
             numa_claims.free(conn, migration['held_host'], migration['held_node'], migration['held_numa_topology'])
-        if pci.asked(migration['old_flavor' if migration['swapped'] else 'new_flavor']):
+        if pci.requested(migration['old_flavor' if migration['swapped'] else 'new_flavor']):
             pci_devices.release(conn, migration['held_host'], migration['held_node'], migration['instance_uuid'],
                                 held=True)
     return True
 
 
-def _zone_of(conn: sa.Connection, host: str) -> str:
+def _zone_of(conn: sa.Connection, host: str) -> str | None:
     return conn.execute(sa.select(services.c.availability_zone).where(
         services.c.host == host, services.c.topic == 'compute')).scalar()
 
 
-def needs(conn: sa.Connection, uuid: str) -> tuple[int, int]:
+def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:
     """(vCPUs, MiB of memory) that a server has or that its move may give it; None when it is gone."""
     return needs_many(conn, [uuid]).get(uuid)
 
@@ -294,7 +296,7 @@ def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, 
 
 
 def abandon(conn: sa.Connection, uuid: str) -> None:
-    """End the moves of a server that nobody goes on with, and give back what they hold."""
+    """End the moves of a server that no service continues, and give back what they hold."""
     for move in open_of(conn, uuid):
         release(conn, move['id'], status='error')
 

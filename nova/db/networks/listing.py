@@ -1,5 +1,8 @@
 """Lists of network resources: the rows that a query string of the Networking API selects, in its order."""
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,7 +21,7 @@ class Listing:
     """What a resource's list can be filtered by.
 
     columns    {name in the query: column}
-    constants  {name: value} of what every object of this service has alike
+    constants  {name: value} of what every object of this service shares
     special    {name: function(values) -> condition}
     """
 
@@ -27,7 +30,7 @@ class Listing:
     constants: dict = dataclasses.field(default_factory=dict)
     special: dict = dataclasses.field(default_factory=dict)
 
-    def page(self, conn, query, condition):
+    def page(self, conn: sa.Connection, query: Any, condition: Any) -> tuple[Any, Any]:
         """(rows, limit or None) that the query asks for, of those that meet the condition.
 
         :param query: [(name, value)]
@@ -47,7 +50,7 @@ class Listing:
         return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker,
                              limit or MAX_LIMIT), limit or MAX_LIMIT
 
-    def _condition(self, name, values):
+    def _condition(self, name: str, values: dict[str, Any]) -> Any:
         if len(values) > MAX_VALUES:
             raise exception.BadRequest(f"At most {MAX_VALUES} values of '{name}' are allowed.")
         if name in self.special:
@@ -65,18 +68,18 @@ class Listing:
             return sa.true() if TAG_FILTERS[name] else sa.false()
         if name in self.constants:
             known = self.constants[name]
-            alike = any(str(known).lower() == value.lower() or (known is True and value in TRUE)
+            equal = any(str(known).lower() == value.lower() or (known is True and value in TRUE)
                         or (known is False and value in FALSE) for value in values)
-            return sa.true() if alike else sa.false()
+            return sa.true() if equal else sa.false()
         raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
 
-    def _limit(self, values):
+    def _limit(self, values: dict[str, Any]) -> Any:
         text = values.get('limit', ['0'])[0]
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")
         return min(int(text), MAX_LIMIT) or None
 
-    def _sort(self, values):
+    def _sort(self, values: dict[str, Any]) -> Any:
         keys, directions = values.get('sort_key', []), values.get('sort_dir', [])
         if len(keys) > 10 or directions and len(keys) != len(directions):
             raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
@@ -92,13 +95,13 @@ class Listing:
         return list(sort.items())
 
 
-def _boolean(name, value):
+def _boolean(name: str, value: Any) -> bool:
     if value.lower() in TRUE + FALSE:
         return value.lower() in TRUE
     raise exception.BadRequest(f"'{value[:40]}' is not a boolean for '{name}'")
 
 
-def _integer(name, value):
+def _integer(name: str, value: Any) -> int:
     if value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     raise exception.BadRequest(f"'{value[:40]}' is not an integer for '{name}'")

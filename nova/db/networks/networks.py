@@ -39,7 +39,7 @@ def _many(table: sa.Table, column: str) -> sa.Select[Any]:
     return sa.select(table).where(table.c[column].in_(sa.bindparam('idents', expanding=True)))
 
 
-def many(conn: sa.Connection, table: sa.Table, idents: Any, column: str = 'id') -> list[dict[Any, Any]]:
+def many(conn: sa.Connection, table: sa.Table, idents: Any, column: str = 'id') -> list[Any]:
     """Rows whose column is one of the values, as dicts; no statement when there are none."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
@@ -101,7 +101,7 @@ def remove_subnet(conn: sa.Connection, ident: str) -> None:
 
 
 def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """A SELECT of networks beside their subnets, and one that locks the subnets.
+    """A SELECT of networks with their subnets, and one that locks the subnets.
 
     An outer join cannot be locked on PostgreSQL, so the lock comes first and by itself.
     """
@@ -129,12 +129,12 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     if idents is None and not named:
         raise TypeError('The networks that a project may use are those of one project.')
     both, locked = _USABLE if idents is None else _NAMED
-    asked = {'of_project': project_id} if idents is None else {'idents': list(idents)}
+    parameters = {'of_project': project_id} if idents is None else {'idents': list(idents)}
     if lock and conn.dialect.name != 'sqlite':           # SQLite has one writer
-        conn.execute(locked, asked).all()
+        conn.execute(locked, parameters).all()
     names, subnet_names = t.networks.c.keys(), t.subnets.c.keys()
-    found = {}
-    for row in conn.execute(both, asked).all():
+    found: dict[Any, Any] = {}
+    for row in conn.execute(both, parameters).all():
         network, subnet = dict(zip(names, row)), dict(zip(subnet_names, row[len(names):]))
         entry = found.setdefault(network['id'], (network, []))
         if subnet['id'] is not None:
@@ -144,7 +144,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
 
 # ---- addresses ----------------------------------------------------------------
 
-def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> list[Any]:
+def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> Sequence[Any]:
     """[(number, port id, released at)] of addresses known between two, ascending."""
     c = t.addresses.c
     return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
@@ -154,8 +154,8 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
 def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]]) -> int | None:
     """The number of the address of these [(first, last)] that was released first, or None."""
     c = t.addresses.c
-    inside = sa.or_(*[c.number.between(first, last) for first, last in spans])
-    return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), inside)
+    within = sa.or_(*[c.number.between(first, last) for first, last in spans])
+    return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), within)
                         .order_by(c.released_at).limit(1)).scalar()
 
 
@@ -187,7 +187,7 @@ def release_some(conn: sa.Connection, port_id: str, addresses: list[str]) -> Non
 
 def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dict[str, str]]]:
     """{port id: [{'subnet_id', 'ip_address'}]}"""
-    found = {}
+    found: dict[Any, Any] = {}
     for row in many(conn, t.addresses, port_ids, 'port_id'):
         found.setdefault(row['port_id'], []).append(
             {'subnet_id': row['subnet_id'], 'ip_address': row['address'], 'number': row['number']})
@@ -196,7 +196,7 @@ def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dic
     return found
 
 
-def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = None) -> int:
+def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = None) -> int | None:
     """How many addresses ports hold in a subnet; of one address, whether one does."""
     conditions = [t.addresses.c.subnet_id == subnet_id, t.addresses.c.port_id.is_not(None)]
     if address is not None:
@@ -222,7 +222,8 @@ def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[
     """
     statement = sa.select(table).where(condition)
     if marker is not None:
-        branches, equal = [], []
+        branches: list[Any] = []
+        equal: list[Any] = []
         for name, direction in sort:
             column, value = table.c[name], marker[name]
             branches.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))

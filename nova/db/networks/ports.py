@@ -1,7 +1,7 @@
 """Ports: what a server is connected by."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -57,7 +57,7 @@ def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, Ports
 
 def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
     c = t.ports.c
-    return [dict(row) for row in conn.execute(
+    return [statements.to_dict(row) for row in conn.execute(
         sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host),
                                  c.device_id != '').order_by(c.id)).mappings()]
 
@@ -69,7 +69,7 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
     statement = (
         sa.select(t.ports).where(t.ports.c.id.in_(list(idents))).order_by(t.ports.c.id).with_for_update()
     )
-    return {row['id']: dict(row) for row in conn.execute(statement).mappings()}
+    return {row['id']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
 def bind(conn: sa.Connection, ident: str, values: dict[str, str]) -> bool:
@@ -140,7 +140,7 @@ def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: 
     return _given_back(conn, conn.execute(_TO_GIVE_BACK.where(condition)).all())
 
 
-def _given_back(conn: sa.Connection, rows: list[Any]) -> int:
+def _given_back(conn: sa.Connection, rows: Sequence[Any]) -> int:
     c = t.ports.c
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
@@ -174,7 +174,7 @@ def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
 
 
-def count(conn: sa.Connection, **values: Any) -> int:
+def count(conn: sa.Connection, **values: Any) -> int | None:
     """How many ports have these values in their columns."""
     conditions = [t.ports.c[name] == value for name, value in values.items()]
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar()
@@ -210,11 +210,11 @@ def by_fixed_ips(values: list[str]) -> Any:
         conditions.setdefault(name, []).append(wanted)
     columns = {'ip_address': c.address, 'subnet_id': c.subnet_id}
     clauses = []
-    for name, wanted in conditions.items():
+    for name, texts in conditions.items():
         if name == 'ip_address_substr':
-            clauses.append(sa.or_(*[c.address.contains(part, autoescape=True) for part in wanted]))
+            clauses.append(sa.or_(*[c.address.contains(part, autoescape=True) for part in texts]))
         elif name in columns:
-            clauses.append(columns[name].in_(wanted))
+            clauses.append(columns[name].in_(texts))
         else:
             raise exception.BadRequest(f"fixed_ips: '{name[:60]}' is invalid attribute for filtering")
     return t.ports.c.id.in_(sa.select(c.port_id).where(c.port_id.is_not(None), *clauses))

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova.db import engine
+from nova.db import statements
 from nova.db.networks import networks
 from nova.db.tables import network as t
 
@@ -19,11 +20,11 @@ DEFAULT = 'default'
 
 def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
     """The groups of a project, as dicts."""
-    return [dict(row) for row in conn.execute(sa.select(t.security_groups).where(
+    return [statements.to_dict(row) for row in conn.execute(sa.select(t.security_groups).where(
         t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
-def ensure_default(conn: sa.Connection, project_id: str) -> str:
+def ensure_default(conn: sa.Connection, project_id: str) -> str | None:
     """The id of the project's ``default`` group, made with its rules when it is missing."""
     c = t.default_security_groups.c
     known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
@@ -111,7 +112,7 @@ def hosts_with(conn: sa.Connection, group_id: str) -> list[Any]:
 
 def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
     """{port id: [group id]}"""
-    found = {}
+    found: dict[Any, Any] = {}
     for row in networks.many(conn, t.port_security_groups, port_ids, 'port_id'):
         found.setdefault(row['port_id'], []).append(row['security_group_id'])
     return {port: sorted(groups) for port, groups in found.items()}
@@ -138,7 +139,7 @@ def members(conn: sa.Connection, group_ids: set[str]) -> dict[str, list[str]]:
     if not group_ids:
         return {}
     binding, address = t.port_security_groups.c, t.addresses.c
-    found = {}
+    found: dict[Any, Any] = {}
     for group_id, ip in conn.execute(
             sa.select(binding.security_group_id, address.address).join_from(
                 t.port_security_groups, t.addresses, address.port_id == binding.port_id).where(
@@ -152,7 +153,7 @@ def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[Sec
     binding, port = t.port_security_groups, t.ports.c
     if not device_ids:
         return {}
-    found = {}
+    found: dict[Any, Any] = {}
     for row in conn.execute(
             sa.select(port.device_id, t.security_groups).distinct().select_from(
                 t.ports.join(binding, binding.c.port_id == port.id).join(

@@ -5,6 +5,8 @@ single row can say.
 """
 from __future__ import annotations
 
+import builtins
+from collections.abc import Sequence
 from typing import Any
 import uuid as uuidlib
 
@@ -22,7 +24,7 @@ ZONE = 'availability_zone'          # the metadata key that makes a zone; a colu
 
 
 def lock(conn: sa.Connection) -> None:
-    """Nobody else changes members or zones until this transaction ends."""
+    """Lock members and zones until this transaction ends."""
     quotas.lock(conn, 'aggregates:')
 
 
@@ -37,13 +39,13 @@ def get(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
     return _with_hosts(conn, [row])[0]
 
 
-def list(conn: sa.Connection) -> list[dict[Any, Any]]:
+def list(conn: sa.Connection) -> builtins.list[dict[Any, Any]]:
     """All aggregates, as ``get`` gives them, oldest first."""
     return _with_hosts(conn, conn.execute(sa.select(aggregates).order_by(aggregates.c.id)).mappings().all())
 
 
-def _with_hosts(conn: sa.Connection, rows: list[sa.RowMapping]) -> list[dict[Any, Any]]:
-    hosts = {}
+def _with_hosts(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> builtins.list[dict[Any, Any]]:
+    hosts: dict[Any, Any] = {}
     found = sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host)
     if len(rows) == 1:
         found = found.where(aggregate_hosts.c.aggregate_id == rows[0]['id'])
@@ -57,7 +59,8 @@ def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
 
     :raises AggregateNameExists:
     """
-    row = {'uuid': str(uuidlib.uuid4()), 'name': name, ZONE: zone, 'metadata': {}, 'created_at': utils.utcnow()}
+    row: dict[str, Any] = {'uuid': str(uuidlib.uuid4()), 'name': name, ZONE: zone, 'metadata': {},
+                           'created_at': utils.utcnow()}
     if not engine.insert_ignore(conn, aggregates, row).rowcount:
         raise exception.AggregateNameExists(aggregate_name=name)
     return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar())
@@ -137,7 +140,7 @@ def forget_host(conn: sa.Connection, host: str) -> None:
     conn.execute(sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host))
 
 
-def zones(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
+def zones(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, str]:
     """{host: zone} of the hosts that an aggregate puts into one.
 
     :param hosts: only of these; None: of all
@@ -149,7 +152,7 @@ def zones(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]
     return {host: zone for host, zone in conn.execute(statement)}
 
 
-def described(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
+def described(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, builtins.list[dict[str, Any]]]:
     """{host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts that are in aggregates, in the order of the ids.
 
     The metadata has the zone among it. Hosts in the same aggregates share one list.
@@ -160,7 +163,7 @@ def described(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, 
         aggregate_hosts.c.aggregate_id)
     if hosts is not None:
         statement = statement.where(aggregate_hosts.c.host.in_(hosts))
-    ids = {}
+    ids: dict[Any, Any] = {}
     for host, number in conn.execute(statement):
         ids[host] = (*ids.get(host, ()), number)
     known = {row['id']: _described(row) for row in conn.execute(sa.select(aggregates).where(
@@ -174,7 +177,7 @@ def _described(row: sa.RowMapping) -> dict[str, Any]:
     return {'id': row['id'], 'uuid': row['uuid'], 'name': row['name'], 'metadata': dict(sorted(metadata.items()))}
 
 
-def _refuse_two_zones(conn: sa.Connection, aggregate_id: int, hosts: list[str], zone: str) -> None:
+def _refuse_two_zones(conn: sa.Connection, aggregate_id: int, hosts: builtins.list[str], zone: str) -> None:
     """:raises ZoneConflict: one of the hosts is in another zone through another aggregate"""
     others = conn.execute(sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(
         aggregate_hosts.c.aggregate_id == aggregates.c.id, aggregates.c.id != aggregate_id,

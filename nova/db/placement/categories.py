@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables.api import instance_mappings
 from nova.db.tables.categories import instance_categories
 from nova.db.tables.cell import instances
@@ -50,7 +51,7 @@ def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False)
     conditions = [] if deleted else [_LIVE]
     if name is not None:
         conditions.append(instance_categories.c.name == name)
-    return [dict(row) for row in conn.execute(
+    return [statements.to_dict(row) for row in conn.execute(
         sa.select(instance_categories).where(*conditions).order_by(instance_categories.c.id)).mappings()]
 
 
@@ -58,7 +59,7 @@ def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = 
     """A category by its id or its name.
 
     :param deleted: also one that is deleted; of several of one name that which is there, then the newest
-    :param lock: nobody else changes it, or makes a server in it, until the transaction ends
+    :param lock: lock it against changes and new servers until the transaction ends
     :raises CategoryNotFound:
     """
     c = instance_categories.c
@@ -68,20 +69,20 @@ def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = 
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
     if row is None:
         raise exception.CategoryNotFound(category=ident)
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def find(conn: sa.Connection, name: str) -> InstanceCategoriesRow | None:
     """The row of the category of this name, None when there is none."""
     row = conn.execute(sa.select(instance_categories).where(
         instance_categories.c.name == name, _LIVE)).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 def requirements(db: Any, name: str | None) -> dict[str, str]:
     """{key: value} that a host of a server of this category must meet now; empty when the category is gone.
 
-    :param db: the API database; it is not asked about regular servers
+    :param db: the API database; it is not queried for regular servers
     """
     if name in (None, REGULAR):
         return {}

@@ -43,15 +43,15 @@ class Nodes:
     def __init__(self, conn: sa.Connection, ids: set[int]) -> None:
         self._conn = conn
         self._rows = {row['id']: dict(row) for row in conn.execute(_LOCK, {'ids': sorted(ids)}).mappings()}
-        self._taken = {}
+        self._taken: dict[Any, Any] = {}
 
-    def take(self, asked: list[tuple[int, dict[str, int]]]) -> bool:
+    def take(self, requested: list[tuple[int, dict[str, int]]]) -> bool:
         """Take of several nodes at once; False, and nothing, when one of them has no room.
 
-        :param asked: [(number of a node, {resource: amount})], of one node perhaps several
+        :param requested: [(number of a node, {resource: amount})], of one node perhaps several
         """
-        done = []
-        for node, amounts in asked:
+        done: list[Any] = []
+        for node, amounts in requested:
             if not self._fits(node, amounts):
                 for undone in done:
                     self._add(*undone, -1)
@@ -74,11 +74,12 @@ class Nodes:
 
     def write(self) -> dict[int, dict[str, int]]:
         """One UPDATE for all nodes of which the same is taken; {node: its usage afterwards}."""
-        alike, number = {}, utils.change_number()
+        batches: dict[Any, Any] = {}
+        number = utils.change_number()
         for node, taken in self._taken.items():
             if taken['running_vms']:
-                alike.setdefault(tuple(taken.values()), []).append(node)
-        for amounts, ids in alike.items():
+                batches.setdefault(tuple(taken.values()), []).append(node)
+        for amounts, ids in batches.items():
             self._conn.execute(_TAKE, {'ids': ids, 'used_changed': number,
                                        **{'by_' + name: amount for name, amount in zip(_COUNTS, amounts, strict=True)}})
             for node in ids:

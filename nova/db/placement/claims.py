@@ -48,7 +48,7 @@ def resources(row: dict[str, Any] | sa.RowMapping) -> dict[str, int]:
 
 
 def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
-    """Conditions under which a node takes what is asked: within what is free, and no more than the node has.
+    """Conditions under which a node takes what is requested: within what is free, and no more than the node has.
 
     :param limited: names of ``limits``, see claim()
     """
@@ -75,9 +75,9 @@ def _changing(*conditions: Any) -> Any:
         for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
 
 
-def _by(asked: dict[str, int], sign: int) -> dict[str, int]:
+def _by(requested: dict[str, int], sign: int) -> dict[str, int]:
     return {'used_changed': utils.change_number(), 'by_running_vms': sign,
-            **{'by_' + name: sign * asked[name] for name in RESOURCES}}
+            **{'by_' + name: sign * requested[name] for name in RESOURCES}}
 
 
 _NUMBER = compute_nodes.c.id == sa.bindparam('key_id')
@@ -90,16 +90,17 @@ def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> Any:
     return _changing(_NUMBER, *_room(names, limited))
 
 
-def claim(conn: sa.Connection, node_id: int, asked: dict[str, int], limits: dict[str, Any] | None = None) -> bool:
-    """Take ``asked`` (see resources()) of the node with this number; False when it has no room.
+def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: dict[str, Any] | None = None) -> bool:
+    """Take ``requested`` (see resources()) of the node with this number; False when it has no room.
 
     :param limits: {resource: the ratio that counts instead of the node's}, and ``running_vms``: servers that the node
                    may have; what filters say that go by other numbers than the node's own
     """
     limits = limits or {}
-    statement = _claim_of(tuple(name for name in RESOURCES if asked[name]), frozenset(limits))
-    return bool(conn.execute(statement, {'key_id': node_id, **_by(asked, 1), **{
-        'limit_' + name: value for name, value in limits.items() if name == 'running_vms' or asked[name]}}).rowcount)
+    statement = _claim_of(tuple(name for name in RESOURCES if requested[name]), frozenset(limits))
+    return bool(conn.execute(statement, {'key_id': node_id, **_by(requested, 1), **{
+        'limit_' + name: value for name, value in limits.items()
+        if name == 'running_vms' or requested[name]}}).rowcount)
 
 
 def free(conn: sa.Connection, row: InstancesRow) -> None:
@@ -112,18 +113,18 @@ def free(conn: sa.Connection, row: InstancesRow) -> None:
     free_share(conn, row['host'], row['node'], resources(row))
     if row['numa_topology'] is not None:
         numa_claims.free(conn, row['host'], row['node'], row['numa_topology'])
-    if pci.asked(row['flavor']):
+    if pci.requested(row['flavor']):
         pci_devices.release(conn, row['host'], row['node'], row['uuid'], held=False)
 
 
-def free_share(conn: sa.Connection, host: str, node: str, asked: dict[str, int]) -> None:
-    """Give back ``asked`` of a node; nothing when the node is gone."""
-    conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(asked, -1)})
+def free_share(conn: sa.Connection, host: str, node: str, requested: dict[str, int]) -> None:
+    """Give back ``requested`` of a node; nothing when the node is gone."""
+    conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(requested, -1)})
 
 
-def free_node(conn: sa.Connection, node_id: int, asked: dict[str, int]) -> None:
+def free_node(conn: sa.Connection, node_id: int, requested: dict[str, int]) -> None:
     """Give back a claim whose server turned out to need none."""
-    conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(asked, -1)})
+    conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(requested, -1)})
 
 
 def _usage(conn: sa.Connection, node: Any = None) -> dict[tuple[str, str], dict[str, int]]:
@@ -133,7 +134,7 @@ def _usage(conn: sa.Connection, node: Any = None) -> dict[tuple[str, str], dict[
     if node is not None:
         statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
         held = held.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
-    usage = {}
+    usage: dict[Any, Any] = {}
     # one statement, because a server and what its move holds change places without a lock of the node
     for row in conn.execute(sa.union_all(statement, held)).mappings():
         sums = usage.setdefault((row['host'], row['node']),

@@ -1,6 +1,7 @@
 """Rows of compute nodes: what a host has, and what the claims have taken of it."""
 from __future__ import annotations
 
+import builtins
 from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
@@ -25,7 +26,7 @@ _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pc
 _QUIET = {'uptime', 'disk_available_least'}
 
 
-def report(conn: sa.Connection, host: str, nodes: list[dict[str, Any]]) -> None:
+def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]]) -> None:
     """The inventory of a host: a list of dicts of columns, each with ``node``. Usage is left alone.
 
     Nodes that are not named are removed. A row that did not change is not written. ``pci_devices`` of a node are
@@ -84,16 +85,16 @@ def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
     row = conn.execute(sa.select(compute_nodes).where(condition)).mappings().first()
     if row is None:
         raise exception.ComputeHostNotFound(host=node_id)
-    return dict(row)
+    return statements.to_dict(row)
 
 
-def by_host(conn: sa.Connection, host: str) -> list[ComputeNodesRow]:
+def by_host(conn: sa.Connection, host: str) -> builtins.list[ComputeNodesRow]:
     """Rows of the nodes of a host."""
     statement = sa.select(compute_nodes).where(compute_nodes.c.host == host).order_by(compute_nodes.c.id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
-def capabilities(conn: sa.Connection, hosts: list[str]) -> list[Any]:
+def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.list[Any]:
     """[(host, {feature: bool})] of the nodes of these hosts."""
     return conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
         compute_nodes.c.host.in_(hosts))).all()
@@ -116,7 +117,7 @@ def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bo
 
 
 def list(conn: sa.Connection, *, limit: int | None = None, after_id: int | None = None, node_like: str | None = None,
-         with_service: bool = False) -> list[ComputeNodesRow]:
+         with_service: bool = False) -> builtins.list[ComputeNodesRow]:
     """Nodes in the order of their numbers.
 
     :param after_id: number of the last node of the page before

@@ -21,7 +21,7 @@ BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, state
 
 def servers(conn: sa.Connection, nodes: list[str]) -> dict[str, list[dict[str, str]]]:
     """{node: [{uuid, name}]} of the servers of these nodes, oldest first."""
-    found = {}
+    found: dict[Any, Any] = {}
     rows = conn.execute(sa.select(instances.c.node, instances.c.uuid, instances.c.display_name)
                         .where(instances.c.node.in_(list(nodes))).order_by(instances.c.id))
     for node, uuid, name in rows:
@@ -29,7 +29,7 @@ def servers(conn: sa.Connection, nodes: list[str]) -> dict[str, list[dict[str, s
     return found
 
 
-def server_count(conn: sa.Connection, host: str) -> int:
+def server_count(conn: sa.Connection, host: str) -> int | None:
     """How many servers a host has."""
     return conn.execute(sa.select(sa.func.count()).select_from(instances)
                         .where(instances.c.host == host)).scalar()

@@ -1,4 +1,4 @@
-"""Images that hosts were asked to fetch ahead of time: a row a host and image says what became of it.
+"""Requests to hosts to fetch images ahead of time: one row with the result for each host and image.
 
 A row ``waiting`` until the host has said so, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
 """
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables.placement import image_cache_tasks as table
 
 if TYPE_CHECKING:
@@ -28,20 +29,20 @@ SILENT = 'The host did not fetch it in time.'
 
 def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: list[str], deadline_s: int,
         unable: Collection[Any] = ()) -> None:
-    """Ask hosts to fetch images; what they were asked already, and have not answered, is asked once.
+    """Request images from hosts; a request that a host has not answered yet is not repeated.
 
-    :param deadline_s: seconds after which a host that said nothing is asked again
+    :param deadline_s: seconds after which a request without an answer is sent again
     :param unable: hosts that cannot, which is noted
     """
     now = utils.utcnow()
     conn.execute(sa.delete(table).where(
         table.c.host.in_([*hosts, *unable]), table.c.image_id.in_(image_ids), table.c.state != WAITING))
     shared = {'request_id': ctx.request_id, 'project_id': ctx.project_id, 'user_id': ctx.user_id, 'created_at': now}
-    asked = {'state': WAITING, 'reason': None, 'finished_at': None,
+    pending = {'state': WAITING, 'reason': None, 'finished_at': None,
              'deadline': now + datetime.timedelta(seconds=deadline_s)}
     noted = {'state': FAILED, 'reason': UNABLE, 'finished_at': now, 'deadline': now}
     rows = [{'host': host, 'image_id': image_id, **shared, **values}
-            for some, values in ((hosts, asked), (unable, noted)) for host in some for image_id in image_ids]
+            for some, values in ((hosts, pending), (unable, noted)) for host in some for image_id in image_ids]
     if rows:
         engine.insert_many_ignore(conn, table, rows)
 
@@ -56,7 +57,7 @@ def overdue(conn: sa.Connection, now: datetime.datetime) -> list[ImageCacheTasks
     """Rows of which the host has said nothing in time, oldest first."""
     statement = (sa.select(table).where(table.c.deadline < now, table.c.state == WAITING)
                  .order_by(table.c.id).limit(PAGE))
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def postpone(conn: sa.Connection, ids: list[int], deadline: datetime.datetime) -> None:
@@ -64,7 +65,7 @@ def postpone(conn: sa.Connection, ids: list[int], deadline: datetime.datetime) -
 
 
 def give_up(conn: sa.Connection, ids: list[int]) -> None:
-    """These hosts have been asked often enough."""
+    """Fail the requests of these rows: the last attempt had no answer."""
     conn.execute(sa.update(table).where(table.c.id.in_(ids), table.c.state == WAITING).values(
         state=FAILED, reason=SILENT, finished_at=utils.utcnow()))
 

@@ -3,10 +3,10 @@
     report   what a node says that it has; what servers have of it stays counted
     take     a server, or a move, has got its place
     free     gives back
-    audit    counts anew from the servers
+    audit    counts again from the servers
 
 A node's topology stands in its row with all that is taken of it, a server's in the server's row, a move's in the
-move's. Whoever changes the node's holds its row until the transaction ends. A server without a topology costs no
+move's. A change of the node's holds its row until the transaction ends. A server without a topology costs no
 statement.
 """
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOVES = sa.select(migrations.c.held_host, migrations.c.held_node, migrations.c.
     migrations.c.held_host.is_not(None), migrations.c.held_numa_topology.is_not(None))
 _COUNTED = ('cpu_usage', 'memory_usage', 'pinned_cpus', 'mempages')
 
-# hosts of a cloud are much alike; nobody changes what this gives
+# many hosts of a cloud are equal; callers must not change what this returns
 load_host = functools.lru_cache(maxsize=4096)(numa.load_host)
 
 
@@ -52,7 +52,7 @@ def report(conn: sa.Connection, node: dict[str, Any], text: str) -> None:
     """Store which topology a node has.
 
     :param node: its row as it is known
-    :param text: a HostTopology with nobody on it; None: it has none
+    :param text: a HostTopology without guests; None: it has none
     """
     if _is_known(node['numa_topology'], text):
         return
@@ -64,7 +64,7 @@ def report(conn: sa.Connection, node: dict[str, Any], text: str) -> None:
     _write(conn, stored.id, text)
 
 
-def of_node(conn: sa.Connection, host: str, node: str) -> str:
+def of_node(conn: sa.Connection, host: str, node: str) -> str | None:
     """The stored topology of a node; None when it has none, or is gone."""
     return conn.execute(_OF_NODE, {'key_host': host, 'key_node': node}).scalar()
 
@@ -77,7 +77,7 @@ def take(conn: sa.Connection, node_id: int, topology: numa.HostTopology) -> None
 def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
     """Give back what a server, or a move, with this topology had of a node; nothing when the node is gone.
 
-    What the node does not have, because its hardware has changed, cannot be given back: the audit counts it anew.
+    What the node does not have, because its hardware has changed, cannot be given back: the audit counts it again.
     """
     stored = _lock(conn, host, node)
     if stored is None or stored.numa_topology is None:
@@ -91,7 +91,7 @@ def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
 
 
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Count anew what servers have of the nodes' cells, and mend what differs; see claims.audit."""
+    """Count again what servers have of the nodes' cells, and correct what differs; see claims.audit."""
     guests, mended = _guests(conn), []
     suspects = [row for row in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
         _c.numa_topology.is_not(None))).mappings() if _differences(row, guests)]
@@ -145,7 +145,7 @@ def _guests(conn: sa.Connection,
     if node is not None:
         servers = servers.where(instances.c.host == node['host'], instances.c.node == node['node'])
         moves = moves.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
-    found = {}
+    found: dict[Any, Any] = {}
     # one statement, because a server and what its move holds change places without a lock of the node
     for host, name, text in conn.execute(sa.union_all(servers, moves)):
         found.setdefault((host, name), []).append(numa.load_guest(text))

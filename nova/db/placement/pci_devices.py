@@ -5,7 +5,7 @@
     swap     the server's own devices and those that its move holds change places
     release  gives back
 
-Whoever changes devices of a node holds the node's row until the transaction ends, so that two claims never see the
+A change of a node's devices holds the node's row until the transaction ends, so that two claims never see the
 same device available; the pools that schedulers read (compute_nodes.pci_stats) are written in the same transaction.
 A server that asks for no device costs no statement.
 """
@@ -72,7 +72,7 @@ def report(conn: sa.Connection, host: str, node: str, devices: list[dict[str, st
 def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request] | tuple[pci.Request, ...],
           instance_uuid: str, held: bool = False, topology: HostTopology | None = None,
           cells: list[int] | None = None) -> bool:
-    """Take devices of a node for a server; whether it has what is asked for.
+    """Take devices of a node for a server; whether it has what is requested.
 
     :param requests: [pci.Request]
     :param held: for a move of the server (server_migrations.hold)
@@ -112,7 +112,7 @@ def of_instance(conn: sa.Connection, instance_uuid: str, host: str) -> list[pci.
     return [_device(row) for row in rows]
 
 
-def without(conn: sa.Connection, host: str, node: str, instance_uuid: str) -> list[dict[str, Any]]:
+def without(conn: sa.Connection, host: str, node: str, instance_uuid: str) -> list[dict[str, Any]] | None:
     """The pci_stats that a node would have if a server had none of its devices."""
     return _stats(pci_pools.release(list(_on_node(conn, host, node).values()), instance_uuid))
 
@@ -130,7 +130,7 @@ def audit(conn: sa.Connection) -> list[Any]:
     if not nodes:
         return []
     suspects = {place for place, _ in _lost(conn)}
-    rows = {}
+    rows: dict[Any, Any] = {}
     for row in statements.rows(conn, pci_devices, ('address',)):
         rows.setdefault((row['host'], row['node']), []).append(_device(row))
     suspects.update(place for place, stats in nodes.items() if stats != _stats(rows.get(place, ())))
@@ -174,7 +174,7 @@ def _lost(conn: sa.Connection, host: str | None = None,
 
 
 def _locked(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]:
-    """{row's number: pci.Device} of a node, which nobody else changes until the transaction ends."""
+    """{row's number: pci.Device} of a node, locked until the transaction ends."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_host': host, 'key_node': node})
     return _on_node(conn, host, node)

@@ -4,11 +4,12 @@ A group stands in the API database; its members are the servers whose instance_m
 leaves with its mapping. In a cell the servers' rows name it, too: what claims go by.
 
 A group has any number of policies. Who changes what binds its members holds the lock of its project, as those who
-join it do, so that nobody joins meanwhile.
+join it do, so that no server joins meanwhile.
 """
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
 from typing import Any
 import uuid as uuidlib
 
@@ -53,7 +54,7 @@ def get(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
 
 
 def get_locked(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
-    """The same; nobody joins or changes the group until the transaction ends.
+    """The same, locked: no server joins and nothing changes the group until the transaction ends.
 
     :raises ServerGroupNotFound:
     """
@@ -70,7 +71,7 @@ def named(conn: sa.Connection, project_id: str, name: str) -> list[str]:
     c = server_groups.c
     rows = conn.execute(sa.select(c.uuid, c.name).where(
         c.project_id == nova_context.the_project(project_id), c.name == name).order_by(c.id))
-    return [row.uuid for row in rows if row.name == name]           # MariaDB does not tell A from a
+    return [row.uuid for row in rows if row.name == name]           # MariaDB compares without case
 
 
 def _row(conn: sa.Connection, group_id: str) -> sa.RowMapping:
@@ -91,8 +92,9 @@ def page(conn: sa.Connection, project_id: str, *, limit: int | None = None, offs
     return _with_members(conn, conn.execute(statement).mappings().all())
 
 
-def _with_members(conn: sa.Connection, rows: list[sa.RowMapping]) -> list[dict[Any, Any]]:
-    members, administrative = {row['uuid']: [] for row in rows}, {row['uuid']: set() for row in rows}
+def _with_members(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[dict[Any, Any]]:
+    members: dict[Any, Any] = {row['uuid']: [] for row in rows}
+    administrative: dict[Any, Any] = {row['uuid']: set() for row in rows}
     c = instance_mappings.c
     if rows:
         for group_id, uuid, category in conn.execute(sa.select(c.server_group_id, c.instance_uuid, c.category).where(
@@ -178,7 +180,7 @@ def delete(conn: sa.Connection, group_id: str) -> None:
 
     :raises ServerGroupNotFound:
     """
-    get_locked(conn, group_id)                                   # nobody joins meanwhile
+    get_locked(conn, group_id)                                   # no server joins meanwhile
     if not conn.execute(sa.delete(server_groups).where(server_groups.c.uuid == group_id)).rowcount:
         raise exception.ServerGroupNotFound(group_id=group_id)
     conn.execute(sa.update(instance_mappings).where(instance_mappings.c.server_group_id == group_id)
@@ -213,7 +215,7 @@ def existing(conn: sa.Connection, group_ids: Any) -> Any:
     return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
 
 
-def find(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
+def find(conn: sa.Connection, group_id: str) -> dict[Any, Any] | None:
     """The row of a group as ``get`` gives it, without its members; None when there is none (any more)."""
     row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
     return None if row is None else _read(row)
@@ -260,7 +262,7 @@ def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str
         compute_nodes.outerjoin(services, sa.and_(services.c.host == compute_nodes.c.host,
                                                   services.c.topic == 'compute'))).where(
         compute_nodes.c.host.in_(hosts))
-    found = {}
+    found: dict[Any, Any] = {}
     for host, own, listed in conn.execute(nodes) if hosts else ():
         found[host] = found.get(host, frozenset()) | locality(own, listed)
     return found

@@ -4,7 +4,7 @@ The schedulers follow these rows by change number, so that both reach them witho
 """
 from __future__ import annotations
 
-import collections.abc
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,7 +27,7 @@ def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
     return {host: zone for host, zone, _ in rows(conn, hosts)}
 
 
-def existing(conn: sa.Connection, names: collections.abc.Iterable[str]) -> set[str]:
+def existing(conn: sa.Connection, names: Iterable[str]) -> set[str]:
     """Those of these names that are zones of compute services."""
     return set(conn.execute(sa.select(services.c.availability_zone).where(
         services.c.availability_zone.in_(set(names)), _COMPUTE).distinct()).scalars())
@@ -38,7 +38,7 @@ def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[s
     return {host: listed for host, _, listed in rows(conn, hosts)}
 
 
-def rows(conn: sa.Connection, hosts: list[str] | None = None) -> list[Any]:
+def rows(conn: sa.Connection, hosts: list[str] | None = None) -> Sequence[Any]:
     """[(host, zone, aggregates)] of the compute services."""
     statement = sa.select(services.c.host, services.c.availability_zone, services.c.aggregates).where(_COMPUTE)
     if hosts is not None:
@@ -86,10 +86,10 @@ def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> di
     One statement for all hosts that are in the same aggregates.
     """
     changing = _changing(aggregates_of(conn, list(wanted)), wanted)
-    alike = {}
+    batches: dict[Any, Any] = {}
     for host, listed in changing.items():
-        alike.setdefault(utils.dump_json(listed), []).append(host)
-    for hosts in alike.values():
+        batches.setdefault(utils.dump_json(listed), []).append(host)
+    for hosts in batches.values():
         conn.execute(sa.update(services).where(services.c.host.in_(hosts), _COMPUTE)
                      .values(aggregates=changing[hosts[0]]))
     _mark(conn, list(changing))
@@ -116,7 +116,7 @@ def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
 
 
 def _by_zone(changing: dict[str, str]) -> dict[str, list[str]]:
-    found = {}
+    found: dict[Any, Any] = {}
     for host, zone in changing.items():
         found.setdefault(zone, []).append(host)
     return found
@@ -130,7 +130,7 @@ def _write_zones(conn: sa.Connection, changing: dict[str, str]) -> None:
 
 
 def _mark(conn: sa.Connection, hosts: list[str]) -> None:
-    """The schedulers look at these hosts anew."""
+    """Let the schedulers read these hosts again."""
     if hosts:
         conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts))
                      .values(changed=utils.change_number()))

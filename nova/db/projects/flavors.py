@@ -1,7 +1,7 @@
 """Flavors, their extra specs and the projects that may use the private ones."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -10,6 +10,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables.api import flavor_projects
 from nova.db.tables.api import flavors
 
@@ -56,13 +57,13 @@ def get(conn: sa.Connection, flavor_id: str, project_id: nova_context.Projects |
         row = conn.execute(_GET, key).mappings().first()
     if row is None:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_public: bool | None = None,
          min_memory_mb: int | None = None, min_root_gb: int | None = None, name: str | None = None,
          sort_key: str = 'flavorid', descending: bool = False, marker: str | None = None,
-         limit: int | None = None) -> list[sa.RowMapping]:
+         limit: int | None = None) -> Sequence[sa.RowMapping]:
     """One page of flavors.
 
     :param project_id: only what this project may use; NO_PROJECT: what everybody may; ALL_PROJECTS: all

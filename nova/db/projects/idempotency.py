@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables.api import idempotency_keys as table
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def begin(conn: sa.Connection, project_id: str, key_hash: str, request_hash: str
     row = conn.execute(sa.select(table).where(*_is(project_id, key_hash))).mappings().first()
     if row is None:
         raise db_exc.RetryRequest(None)
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def take_over(conn: sa.Connection, row: IdempotencyKeysRow, now: datetime) -> bool:
-    """Begin again what another process began and never finished; False when somebody else was faster."""
+    """Take over what another process began and never finished; False when another process was faster."""
     found = conn.execute(sa.update(table).where(
         *_is(row['project_id'], row['key_hash'], row['tried_at']), table.c.answer.is_(None)).values(tried_at=now))
     return bool(found.rowcount)

@@ -1,6 +1,7 @@
 """Key pairs of users: the public halves."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -27,7 +28,7 @@ def get(conn: sa.Connection, user_id: str, name: str) -> KeyPairsRow:
 
 
 def page(conn: sa.Connection, user_id: str, *, marker: str | None = None,
-         limit: int | None = None) -> list[sa.RowMapping]:
+         limit: int | None = None) -> Sequence[sa.RowMapping]:
     """One page of a user's key pairs, by name.
 
     :param marker: name of the last one of the page before

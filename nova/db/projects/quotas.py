@@ -1,7 +1,7 @@
 """Quotas: limits of projects, and their check in the transaction that uses them.
 
 Usage is what instance_mappings holds: counted under a lock of the project's row, so that parallel requests cannot
-exceed a limit together, and nothing has to be released.
+exceed a limit in sum, and nothing has to be released.
 """
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def class_limits(conn: sa.Connection, class_name: str,
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
-class Limits(dict):
-    """{resource: limit} of a project; -1 is no limit. What is set for single users in it is checked beside it.
+class Limits(dict[str, Any]):
+    """{resource: limit} of a project; -1 is no limit. Limits of single users in it are checked in addition.
 
     users   {user id: {resource: limit}} of those who have some of their own
     """
@@ -74,7 +74,8 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
               user_id: str | None = None) -> Limits | dict[str, int]:
     """The Limits of a project, or {resource: limit} of one user in it."""
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
-    limits, users = configured(conf), {}
+    limits = configured(conf)
+    users: dict[Any, Any] = {}
     # What comes later wins: the default class, the project ('' as user).
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
@@ -138,12 +139,12 @@ def server_group_usage(conn: sa.Connection, project_id: str, user_id: Any = None
         server_groups.c.project_id == nova_context.the_project(project_id))
     if user_id is not None:
         statement = statement.where(server_groups.c.user_id == user_id)
-    return conn.execute(statement).scalar()
+    return conn.execute(statement).scalar_one()
 
 
 def key_pair_usage(conn: sa.Connection, user_id: str) -> int:
     statement = sa.select(sa.func.count()).select_from(key_pairs).where(key_pairs.c.user_id == user_id)
-    return conn.execute(statement).scalar()
+    return conn.execute(statement).scalar_one()
 
 
 _USED = sa.select(

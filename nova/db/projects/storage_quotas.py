@@ -1,4 +1,4 @@
-"""Quotas of storage: the embedded images and volumes of a project. Their limits stand beside those of servers.
+"""Quotas of storage: the embedded images and volumes of a project. Limits are in the tables of those of servers.
 
 What is used is counted in the rows of images, volumes and snapshots, under the lock of the project's row.
 """

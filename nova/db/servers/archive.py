@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BATCH = 100                      # servers of one transaction: short locks, and few enough parameters for SQLite
 PURGE_BATCH = 1000               # rows of one transaction that removes
-FREE = frozenset({'pci_devices'})      # tables whose rows without a server are right: what nobody uses
+FREE = frozenset({'pci_devices'})      # tables whose rows may be without a server: free devices
 
 
 def servers(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
@@ -34,7 +34,7 @@ def servers(db: Database, before: datetime | None = None, limit: int | None = No
     :param limit: at most so many servers; None: all
     :return: {name of the table: rows moved}
     """
-    moved = {}
+    moved: dict[Any, Any] = {}
     while limit is None or moved.get(instances_history.name, 0) < limit:
         most = BATCH if limit is None else min(BATCH, limit - moved.get(instances_history.name, 0))
         batch = db.run(_servers, before, most)
@@ -48,11 +48,11 @@ def servers(db: Database, before: datetime | None = None, limit: int | None = No
 def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = instances_history
     # Locked: of two that archive at once, the second one waits and finds other rows.
-    asked = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
+    statement = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
         table.c.deleted_at).limit(limit).with_for_update()
     if before is not None:
-        asked = asked.where(table.c.deleted_at < before)
-    rows = conn.execute(asked).all()
+        statement = statement.where(table.c.deleted_at < before)
+    rows = conn.execute(statement).all()
     if not rows:
         return {}
     gone_at = {row.uuid: row.deleted_at for row in rows}
@@ -78,7 +78,7 @@ def _chunks(values: dict[int, datetime] | list[int | str], size: int = PURGE_BAT
 
 def _owned(conn: sa.Connection, table: sa.Table, column: Any, owners: list[int | str]) -> dict[int, Any]:
     """{id: owner} of the rows that belong to these."""
-    found = {}
+    found: dict[Any, Any] = {}
     for some in _chunks(owners):
         found.update(conn.execute(sa.select(table.c.id, column).where(column.in_(some))).all())
     return found
@@ -103,10 +103,10 @@ def audits(db: Database, before: datetime | None = None, limit: int | None = Non
 
 def _audits(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = tables_usage.task_log
-    asked = sa.select(table).where(table.c.state == task_log.DONE).order_by(table.c.period_ending).with_for_update()
+    statement = sa.select(table).where(table.c.state == task_log.DONE).order_by(table.c.period_ending).with_for_update()
     if before is not None:
-        asked = asked.where(table.c.period_ending < before)
-    rows = [dict(row) for row in conn.execute(asked.limit(limit)).mappings()]
+        statement = statement.where(table.c.period_ending < before)
+    rows = [dict(row) for row in conn.execute(statement.limit(limit)).mappings()]
     if not rows:
         return {}
     conn.execute(sa.insert(SHADOWS[table]), [{**row, 'gone_at': row['period_ending']} for row in rows])
@@ -129,10 +129,10 @@ def purge(db: Database, before: datetime | None = None) -> dict[Any, int]:
 
 
 def _purge(conn: sa.Connection, shadow: sa.Table, before: datetime | None) -> int:
-    asked = sa.select(shadow.c.shadow_id).order_by(shadow.c.gone_at).limit(PURGE_BATCH)
+    statement = sa.select(shadow.c.shadow_id).order_by(shadow.c.gone_at).limit(PURGE_BATCH)
     if before is not None:
-        asked = asked.where(shadow.c.gone_at < before)
-    keys = list(conn.execute(asked).scalars())
+        statement = statement.where(shadow.c.gone_at < before)
+    keys = list(conn.execute(statement).scalars())
     return conn.execute(sa.delete(shadow).where(shadow.c.shadow_id.in_(keys))).rowcount if keys else 0
 
 

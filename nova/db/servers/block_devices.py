@@ -38,7 +38,7 @@ def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict]) -> N
 
 def by_instances(conn: sa.Connection, uuids: Any) -> Any:
     """{instance uuid: [row]} of several servers; each has an entry."""
-    found = {uuid: [] for uuid in uuids}
+    found: dict[Any, Any] = {uuid: [] for uuid in uuids}
     for row in conn.execute(_OF_MANY, {'uuids': list(uuids)}).mappings():
         found[row['instance_uuid']].append(dict(row))
     return found
@@ -65,10 +65,10 @@ def update(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> bool:
 
 
 def lock(conn: sa.Connection, uuid: str) -> BlockDeviceMappingsRow | None:
-    """The row of a device once nobody else writes into it, until the transaction ends; None when it is gone."""
+    """The row of a device, locked until the transaction ends; None when it is gone."""
     row = conn.execute(sa.select(block_device_mappings).where(
         block_device_mappings.c.uuid == uuid).with_for_update()).mappings().first()
-    return row and dict(row)
+    return row and statements.to_dict(row)
 
 
 def delete(conn: sa.Connection, uuid: str) -> bool:

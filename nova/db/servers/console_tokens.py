@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova import utils
+from nova.db import statements
 from nova.db.tables.cell import instances
 from nova.db.tables.console import console_auth_tokens as table
 
@@ -43,7 +44,7 @@ def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
     row = conn.execute(statement).mappings().first()
     if row is None:
         raise exception.ConsoleTokenNotFound()
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def delete(conn: sa.Connection, *instance_uuids: str) -> None:

@@ -1,4 +1,4 @@
-"""What events of servers need from a cell's database beside the server's row."""
+"""What events of servers need from a cell's database besides the server's row."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from nova import exception
+from nova.db import statements
 from nova.db.tables.cell import instance_action_events
 from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances_history
@@ -24,7 +25,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
     row = conn.execute(sa.select(instances_history).where(instances_history.c.uuid == uuid)).mappings().first()
     if row is None:
         raise exception.InstanceNotFound(instance_id=uuid)
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def deleted(conn: sa.Connection, uuids: list[str]) -> set[str]:

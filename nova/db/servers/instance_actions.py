@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 
 DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
-TOLD = 'told'           # among the arguments of an action: {name: value} for events of it, of no use to do it again
-UNTAKEN_S = 120         # one that nobody has begun: its message was lost with the service that had taken it
+EVENT_FACTS = 'told'    # among the arguments of an action: {name: value} for its events alone, not for a repetition
+UNTAKEN_S = 120         # not begun for so long: its message was lost with the service that had taken it
 
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
@@ -43,10 +43,10 @@ _OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), ins
 _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
-def _which(of_request: bool = False, beside: bool = True) -> Any:
-    """Open actions of a server: all, only the one of a request, or all but those beside the main one."""
+def _which(of_request: bool = False, background: bool = True) -> Any:
+    """Open actions of a server: all, only the one of a request, or without background actions."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
-    return found if beside else found & _MAIN
+    return found if background else found & _MAIN
 
 
 def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
@@ -55,15 +55,15 @@ def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
 
 
 @functools.cache
-def _update_of(of_request: bool, beside: bool) -> Any:
-    return sa.update(instance_actions).where(_which(of_request, beside))
+def _update_of(of_request: bool, background: bool) -> Any:
+    return sa.update(instance_actions).where(_which(of_request, background))
 
 
 def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: int = DEADLINE_S,
          request_id: str | None = None) -> bool:
-    """Whoever works on a server now says so, and when others may look after it; False when there is no such action.
+    """Record the owner of an action, and the deadline after which others may recover it; False when there is none.
 
-    :param request_id: of the action beside others; None: the main one of the server
+    :param request_id: of a background action; None: the main one of the server
     """
     now = utils.utcnow()
     one = request_id is not None
@@ -73,12 +73,12 @@ def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: int = DEADLINE_
 
 
 @functools.cache
-def _event_of(of_request: bool, beside: bool, named: bool) -> Any:
+def _event_of(of_request: bool, background: bool, named: bool) -> Any:
     """An event of each of some actions, of all of them or of those with one name."""
     columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
         name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
         for name in ('event', 'finished_at', 'result', 'details', 'traceback', 'host')}}
-    which = _which(of_request, beside)
+    which = _which(of_request, background)
     if named:
         which &= instance_actions.c.action == sa.bindparam('of_action')
     return sa.insert(instance_action_events).from_select(
@@ -93,26 +93,26 @@ def _event(event: str, now: datetime.datetime, host: str | None, error: str | No
 
 
 @functools.cache
-def _finish(of_request: bool, beside: bool, named: bool, failed: bool) -> Any:
+def _finish(of_request: bool, background: bool, named: bool, failed: bool) -> Any:
     message = sa.literal('Error') if failed else instance_actions.c.message
     if named:
         message = sa.case((instance_actions.c.action == sa.bindparam('of_action'), message), else_=sa.literal('Error'))
-    return _update_of(of_request, beside).values(message=message)
+    return _update_of(of_request, background).values(message=message)
 
 
 def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: str | None = None,
            error: str | None = None, traceback: str | None = None, action: str | None = None,
-           request_id: str | None = None, beside: bool = True) -> None:
+           request_id: str | None = None, background: bool = True) -> None:
     """Close the open actions of a server, with an event for each when ``event`` is named.
 
     :param error: sentence for the user when it failed
     :param traceback: for administrators
     :param action: name of the action that the result belongs to; others that are open were cut short by it
     :param request_id: only the one of this request
-    :param beside: False: not those that go on beside the main one
+    :param background: False: without background actions
     """
     now = utils.utcnow()
-    which = (request_id is not None, beside, action is not None)
+    which = (request_id is not None, background, action is not None)
     of = _of(uuid, request_id) if action is None else {**_of(uuid, request_id), 'of_action': action}
     if event:
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
@@ -177,7 +177,7 @@ def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, mar
     statement = statement.order_by(table.c.started_at.desc(), table.c.id.desc())
     if limit is not None:
         statement = statement.limit(limit)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
@@ -191,7 +191,7 @@ def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
     row = conn.execute(statement).mappings().first()
     if row is None:
         raise exception.InstanceActionNotFound(request_id=request_id, instance_id=uuid)
-    return dict(row)
+    return statements.to_dict(row)
 
 
 def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]:
@@ -199,7 +199,7 @@ def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]
     table = instance_action_events
     statement = (sa.select(table).where(table.c.action_id == action_id)
                  .order_by(table.c.started_at.desc(), table.c.id.desc()))
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:
@@ -242,7 +242,7 @@ def images_of_open(conn: sa.Connection, uuid: str) -> list[str]:
 
 
 def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.datetime) -> bool:
-    """Take an overdue action (a row) for looking after; False when somebody else did."""
+    """Take over an overdue action (a row); False when another process did."""
     statement = sa.update(instance_actions).where(
         instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
         instance_actions.c.deadline == row['deadline']).values(deadline=deadline)
@@ -250,8 +250,8 @@ def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.da
 
 
 def unsent(conn: sa.Connection, request_id: str) -> None:
-    """The message about what a request has begun was not sent: a reconciler sends it at its next look, unless somebody
-    has taken it after all.
+    """Let a reconciler send the message of a request at its next pass, because it was not sent; unless a service has
+    taken it after all.
     """
     now = utils.utcnow()
     conn.execute(sa.update(instance_actions).where(
@@ -259,14 +259,14 @@ def unsent(conn: sa.Connection, request_id: str) -> None:
         instance_actions.c.request_id == request_id, instance_actions.c.owner.is_(None)).values(deadline=now))
 
 
-def hasten(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] | None = None,
+def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] | None = None,
            untaken: bool = False) -> None:
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
 
     Those of servers on a host are that host's to take up.
 
-    :param uuids: of these servers alone, which wait for a conductor; one may have a host by now that nobody was told of
-    :param untaken: also the main actions of servers on a host that nobody works on: the message to it may be lost
+    :param uuids: of these servers alone, which wait for a conductor; one may have a host that got no message
+    :param untaken: also the main actions of servers on a host that no service works on: the message to it may be lost
     """
     table = instance_actions
     waiting = sa.select(instances.c.uuid)
@@ -282,7 +282,7 @@ def hasten(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] |
 def _again(row: sa.RowMapping) -> InstanceActionsRow:
     """The row of an action that is to be done again, with the arguments for that."""
     arguments = row['arguments']
-    return {**row, 'arguments': arguments and {name: value for name, value in arguments.items() if name != TOLD}}
+    return {**row, 'arguments': arguments and {name: value for name, value in arguments.items() if name != EVENT_FACTS}}
 
 
 def overdue(conn: sa.Connection, now: datetime.datetime, limit: int = 200) -> list[InstanceActionsRow]:

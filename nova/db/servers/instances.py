@@ -47,7 +47,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 
 def lock(conn: sa.Connection, uuid: str) -> None:
-    """Nobody else changes the row until the transaction ends; SQLite has one writer anyway."""
+    """Lock the row until the transaction ends; SQLite has one writer anyway."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_uuid': uuid})
 
@@ -55,7 +55,7 @@ def lock(conn: sa.Connection, uuid: str) -> None:
 def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, InstancesRow]:
     """{uuid: row} of those that exist."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)}).mappings()
-    return {row['uuid']: dict(row) for row in rows}
+    return {row['uuid']: statements.to_dict(row) for row in rows}
 
 
 _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
@@ -64,7 +64,7 @@ _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWOR
 def count_building(conn: sa.Connection, most: int) -> int:
     """Servers that wait to be built or are being built; no more than ``most`` are counted."""
     some = sa.select(instances.c.id).where(instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
-    return conn.execute(sa.select(sa.func.count()).select_from(some)).scalar()
+    return conn.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
 
 
 def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[InstancesRow]:
@@ -72,7 +72,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
     statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
     if idle:
         statement = statement.where(instances.c.task_state.is_(None))
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, 
 def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
     """Rows of the servers of a host, oldest first."""
     statement = sa.select(instances).where(instances.c.host == host).order_by(instances.c.id)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def _expected(uuid: str,
@@ -99,19 +99,19 @@ def _expected(uuid: str,
 
     What it asks is {column, number of values: 1 for one, 2 for more, or NULL}.
     """
-    asked, parameters = [], {'key_uuid': uuid}
+    expected, parameters = [], {'key_uuid': uuid}
     for name, allowed in (expect or {}).items():
         allowed = allowed if isinstance(allowed, (list, tuple, set, frozenset)) else [allowed]
         values = [value for value in allowed if value is not None and value is not SET]
-        asked.append((name, min(len(values), 2), None in allowed, SET in allowed))
+        expected.append((name, min(len(values), 2), None in allowed, SET in allowed))
         if values:
             parameters['expect_' + name] = values[0] if len(values) == 1 else values
-    return tuple(asked), parameters
+    return tuple(expected), parameters
 
 
-def _conditions(asked: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[Any]:
+def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[Any]:
     yield _UUID
-    for name, values, null, anything in asked:
+    for name, values, null, anything in expected:
         column, parameter = instances.c[name], 'expect_' + name
         choices = [column == sa.bindparam(parameter)] if values == 1 else [
             column.in_(sa.bindparam(parameter, expanding=True))] if values else []
@@ -123,19 +123,19 @@ def _conditions(asked: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[Any]
 
 
 @functools.cache
-def _update_of(asked: tuple[tuple[str, int, bool, bool], ...], returning: bool) -> Any:
-    statement = sa.update(instances).where(*_conditions(asked))
+def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool) -> Any:
+    statement = sa.update(instances).where(*_conditions(expected))
     return statement.returning(*instances.columns) if returning else statement
 
 
 @functools.cache
-def _delete_of(asked: tuple[tuple[str, int, bool, bool], ...]) -> Any:
-    return sa.delete(instances).where(*_conditions(asked))
+def _delete_of(expected: tuple[tuple[str, int, bool, bool], ...]) -> Any:
+    return sa.delete(instances).where(*_conditions(expected))
 
 
 def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None, returning: bool) -> Any:
-    asked, parameters = _expected(uuid, expect)
-    statement = _update_of(asked, returning)
+    expected, parameters = _expected(uuid, expect)
+    statement = _update_of(expected, returning)
     computed = {name: value for name, value in values.items() if isinstance(value, sa.ClauseElement)}
     if computed:
         statement = statement.values(computed)
@@ -153,7 +153,7 @@ def update_where(conn: sa.Connection, uuid: str, values: dict[str, Any],
     """
     if conn.dialect.update_returning:
         row = _set(conn, uuid, values, expect, True).mappings().first()
-        return None if row is None else dict(row)
+        return None if row is None else statements.to_dict(row)
     return get(conn, uuid) if _set(conn, uuid, values, expect, False).rowcount else None
 
 
@@ -196,8 +196,8 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any
     :raises InstanceChanged: it is gone, or not as expected; the caller's transaction must end
     """
     conn.execute(_TO_HISTORY, {'key_uuid': uuid, 'now': now})
-    asked, parameters = _expected(uuid, expect)
-    if not conn.execute(_delete_of(asked), parameters).rowcount:
+    expected, parameters = _expected(uuid, expect)
+    if not conn.execute(_delete_of(expected), parameters).rowcount:
         raise exception.InstanceChanged(instance_id=uuid)
     for table in (block_device_mappings, share_mappings, console_auth_tokens):
         statements.delete(conn, table, instance_uuid=uuid)

@@ -9,7 +9,7 @@ seconds at most.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import dataclasses
 import datetime
 import functools
@@ -24,6 +24,7 @@ from sqlalchemy.ext import compiler as sa_compiler
 from nova import context as nova_context
 from nova import states
 from nova import utils
+from nova.db import statements
 from nova.db import types
 from nova.db.moves import cell_steps
 from nova.db.tables import cell as tables_cell
@@ -58,9 +59,9 @@ class Query:
     """
 
     project_id: str | nova_context.Projects
-    filters: dict = dataclasses.field(default_factory=dict)
-    matches: dict = dataclasses.field(default_factory=dict)
-    sort: tuple = (('created_at', 'desc'),)
+    filters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    matches: dict[str, Any] = dataclasses.field(default_factory=dict)
+    sort: tuple[Any, ...] = (('created_at', 'desc'),)
     marker: str | None = None
     limit: int | None = None
     rows: str = 'live'
@@ -173,7 +174,7 @@ def _position_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
 
 def _is_shown(columns: Any) -> Any:
     """A copy that has not arrived yet is not: the cell that it comes from has the server."""
-    return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.COMING)
+    return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
 
 
 def _condition(columns: Any, name: str, value: Any) -> Any:
@@ -256,12 +257,12 @@ _DELETED_BY_UUID = sa.select(HISTORY).where(
 def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesRow | None:
     """The row of one server as a dict, None when there is none; ``deleted`` looks into the history."""
     row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 def page(conn: sa.Connection, query: Query, columns: set[str] | tuple[str] = COLUMNS,
          place: tuple[Any, ...] | None = None) -> list[dict[Any, Any]]:
-    """The servers of one page: [{column: value}] with the ``columns`` asked for (and the sort's).
+    """The servers of one page: [{column: value}] with the requested ``columns`` (and the sort's).
 
     JSON columns are read once a distinct text, so equal values may be one object: do not change them.
 
@@ -300,7 +301,7 @@ _COMPUTES = sa.select(tables_cell.services).where(
     tables_cell.services.c.host.in_(sa.bindparam('hosts', expanding=True)), tables_cell.services.c.topic == 'compute')
 
 
-def computes(conn: sa.Connection, hosts: set[str]) -> list[sa.RowMapping]:
+def computes(conn: sa.Connection, hosts: set[str]) -> Sequence[sa.RowMapping]:
     """Rows of the compute services of these hosts."""
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
@@ -311,7 +312,7 @@ def merge(pages: list[list[dict[Any, Any]]], query: Query) -> list[dict[Any, Any
     if len(pages) > 1:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
-        rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that was asked last
+        rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that answered last
         for name, direction in reversed(_complete(query)):
             rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
                       reverse=direction == 'desc')
@@ -380,7 +381,8 @@ def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ..
         if LIVE.c[name].nullable:
             values.append(int(value is None))
         values.append(int(value) if isinstance(value, bool) else value)
-    clauses, equal = [], []
+    clauses: list[Any] = []
+    equal: list[Any] = []
     for (key, descending), value in zip(_keys(columns, sort, several), values):
         if value is not None:
             clauses.append(sa.and_(*equal, key < value if descending else key > value))
@@ -425,7 +427,9 @@ def _parse(rows: list[dict[Any, Any]], names: list[Any]) -> None:
 def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], tuple[str, str]],
              place: tuple[datetime.datetime, int] | None, query: Query,
              matchers: list[Callable[..., Any]]) -> list[dict[Any, Any]]:
-    limit, found, ends = query.limit, [], time.monotonic() + MATCH_S
+    limit = query.limit
+    found: list[Any] = []
+    ends = time.monotonic() + MATCH_S
     while limit is None or len(found) < limit:
         if time.monotonic() > ends:
             raise TooSlow

@@ -1,7 +1,7 @@
 """Instance mappings: which servers there are, in all cells."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ _EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def insert(conn: sa.Connection, rows: list[dict]) -> None:
+def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
     """Store the mappings of new servers."""
     conn.execute(statements.insert(instance_mappings), rows)
 
@@ -68,7 +68,7 @@ def get(conn: sa.Connection, uuid: str) -> Any:
 
 
 def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: str, limit: int,
-             category: Any = None) -> list[Any]:
+             category: Any = None) -> Sequence[Any]:
     """Mappings of servers of these cells, without soft-deleted ones, newest first.
 
     :param project_id: of this project, or ALL_PROJECTS

@@ -1,4 +1,4 @@
-"""Where a server is, and who works on it: what is asked before a host may do something to it. One SELECT each."""
+"""Where a server is, and who works on it: the facts that the rights of hosts depend on. One SELECT each."""
 from __future__ import annotations
 
 import dataclasses
@@ -25,20 +25,20 @@ class Server:
     task_state: str | None
     project_id: str
     user_id: str
-    system_metadata: dict
-    moves: list
-    actions: list
+    system_metadata: dict[str, Any]
+    moves: list[Any]
+    actions: list[Any]
 
 
 @dataclasses.dataclass
 class Move:
     """
     row       of the migrations table
-    actions   as of a Server: those of the request that was asked for
+    actions   as of a Server: those of the given request
     """
 
-    row: dict
-    actions: list
+    row: dict[str, Any]
+    actions: list[Any]
 
 
 _SERVER = ('uuid', 'host', 'task_state', 'project_id', 'user_id', 'system_metadata')

@@ -1,6 +1,9 @@
 """Power states of many servers at once."""
 from __future__ import annotations
 
+import builtins
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
 from nova import utils
@@ -12,10 +15,10 @@ _LOCKED = _ROWS.order_by(instances.c.uuid).with_for_update()
 _SET = sa.update(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def of(conn: sa.Connection, uuids: list[str] | set[str], lock: bool = False) -> list[sa.RowMapping]:
+def of(conn: sa.Connection, uuids: list[str] | builtins.set[str], lock: bool = False) -> Sequence[sa.RowMapping]:
     """Rows of those that exist, with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
 
-    :param lock: nobody else changes them until the transaction ends
+    :param lock: lock the rows until the transaction ends
     """
     return conn.execute(_LOCKED if lock else _ROWS, {'uuids': list(uuids)}).mappings().all()
 

@@ -1,4 +1,4 @@
-"""Request specs: what was asked for, in the API database, until the server is deleted.
+"""Request specs: what was requested, in the API database, until the server is deleted.
 
 The administrator's password is not kept here: it is an argument of the action that sets it, and gone when that ends.
 """

@@ -27,7 +27,7 @@ def by_instance(conn: Connection, instance_uuid: str) -> list[ShareMappingsRow]:
     return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
 
 
-def get(conn: Connection, instance_uuid: str, share_id: str) -> ShareMappingsRow:
+def get(conn: Connection, instance_uuid: str, share_id: str) -> ShareMappingsRow | None:
     """The mapping of a share of a server, None when it has it not."""
     return next((row for row in by_instance(conn, instance_uuid) if row['share_id'] == share_id), None)
 

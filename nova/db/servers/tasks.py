@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None,
-          admin: bool = False) -> InstancesRow:
+          admin: bool = False) -> InstancesRow | None:
     """Begin ``action`` (a row of actions.ACTIONS) on a server, when its state and lock allow it.
 
     :param arguments: what is needed to do it again; the compute method's arguments besides the instance
-    :param values: columns to set beside the task state
+    :param values: columns to set with the task state
     :param admin: the caller may act on a locked server
     :returns: the instance's row as it is now
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
@@ -49,7 +49,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:
-    """Take back what ``begin`` wrote in the same request, when no other service was told of it yet."""
+    """Take back what ``begin`` wrote in the same request, before any other service has got a message."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 

@@ -1,7 +1,7 @@
 """What servers used over a time: those that are there, and those that the history has."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -65,7 +65,7 @@ def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects |
         for table in (instances, instances_history))
 
 
-def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> list[sa.RowMapping]:
+def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> Sequence[sa.RowMapping]:
     """Rows of the servers that ran on a host in a time, all columns."""
     statement = _between(begin, end, lambda c: c.host == host, columns=instances.columns.keys())
     return conn.execute(statement).mappings().all()
@@ -74,4 +74,4 @@ def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> l
 def count_on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> int:
     """How many servers ran on a host in a time."""
     statement = _between(begin, end, lambda c: c.host == host, columns=('uuid',))
-    return conn.execute(sa.select(sa.func.count()).select_from(statement.subquery())).scalar()
+    return conn.execute(sa.select(sa.func.count()).select_from(statement.subquery())).scalar_one()

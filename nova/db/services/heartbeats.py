@@ -1,5 +1,9 @@
 """Who a service's name belongs to, and the heartbeats of many services in one statement."""
+from __future__ import annotations
+
+from collections.abc import Collection
 import datetime
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -14,12 +18,13 @@ from nova.db.tables.cell import services
 AT_ONCE = 1000               # rows of one statement
 
 
-def registered(conn, host, binary, version, identity):
+def registered(conn: sa.Connection, host: str, binary: str, version: str, identity: Any) -> Any:
     """The row of a service as a dict, None when it does not say all of this."""
     return statements.first(conn, services, host=host, binary=binary, version=version, identity=identity)
 
 
-def register(conn, host, binary, topic, zone, version, identity, down_time):
+def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: str, identity: Any,
+             down_time: int) -> Any:
     """Say that a name belongs to this identity; the row as a dict. It is no heartbeat.
 
     A compute's name stays with whom it belongs to, because its guests do. That of another service goes to the next one
@@ -55,7 +60,7 @@ _BACK = sa.select(services.c.host).where(
         'before', type_=services.c.last_seen_at.type)))
 
 
-def known(conn, hosts):
+def known(conn: sa.Connection, hosts: Collection[str]) -> Any:
     """{(host, binary): (number, identity)} of all services of these hosts."""
     found, hosts = {}, sorted(hosts)
     for begin in range(0, len(hosts), AT_ONCE):
@@ -64,7 +69,7 @@ def known(conn, hosts):
     return found
 
 
-def seen(conn, numbers):
+def seen(conn: sa.Connection, numbers: Any) -> Any:
     """The services of these rows have been heard of now; how many there were.
 
     The nodes of computes that were away are marked as changed, so that the schedulers see at once that they are back.

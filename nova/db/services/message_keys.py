@@ -1,7 +1,11 @@
 """Keys that messages are signed with, and tokens by which hosts join."""
+from __future__ import annotations
+
 import base64
+from collections.abc import Mapping
 import datetime
 import secrets
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -24,7 +28,7 @@ TOKENS_OF = '.'
 PUBLIC = tuple(column for column in table.c if column is not table.c.private)
 
 
-def signing_key(conn, make):
+def signing_key(conn: sa.Connection, make: Any) -> Any:
     """The row of the deployment's key with its private half; made when there is none.
 
     :param make: function() -> rpc.signatures.Key
@@ -41,12 +45,12 @@ def signing_key(conn, make):
     return dict(row)
 
 
-def of_deployment(conn):
+def of_deployment(conn: sa.Connection) -> Any:
     """The rows of all keys that the deployment has, and had, oldest first, without their private halves."""
     return _rows(conn, table.c.host == DEPLOYMENT)
 
 
-def stage(conn, key, vouched_by, voucher):
+def stage(conn: sa.Connection, key: Any, vouched_by: Any, voucher: Any) -> None:
     """Enter the next key of the deployment: hosts learn it before anything is signed with it.
 
     :param key: rpc.signatures.Key
@@ -59,44 +63,44 @@ def stage(conn, key, vouched_by, voucher):
         vouched_by=vouched_by, voucher=base64.b64encode(voucher).decode()))
 
 
-def promote(conn, ident, ends_at):
+def promote(conn: sa.Connection, ident: Any, ends_at: datetime.datetime) -> None:
     """Sign with the next key of the deployment; messages of the one before are taken until ``ends_at``."""
     conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
         state=RETIRED, private=None, ends_at=ends_at))
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
 
 
-def _rows(conn, *conditions):
+def _rows(conn: sa.Connection, *conditions: Any) -> list[Any]:
     return [dict(row) for row in conn.execute(
         sa.select(*PUBLIC).where(*conditions).order_by(table.c.created_at, table.c.id)).mappings()]
 
 
-def _row(host, ident, public, state):
+def _row(host: str, ident: Any, public: Any, state: Any) -> dict[Any, Any]:
     return {'id': ident, 'host': host, 'public': base64.b64encode(public).decode(), 'private': None,
             'state': state, 'created_at': utils.utcnow(), 'ends_at': None}
 
 
-def get(conn, ident):
+def get(conn: sa.Connection, ident: Any) -> Any:
     """The row of a key without its private half, None when there is none."""
     return next(iter(_rows(conn, table.c.id == ident)), None)
 
 
-def is_trusted(row):
+def is_trusted(row: Mapping[str, Any]) -> Any:
     """Whether messages of a key (a row) are taken: the deployment's next one is good before it is used."""
     return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING
 
 
-def is_good(row, now=None):
+def is_good(row: Mapping[str, Any], now: Any = None) -> bool:
     """Whether messages of a key (a row) are taken."""
     return row['state'] in GOOD or row['state'] == RETIRED and row['ends_at'] > (now or utils.utcnow())
 
 
-def of_hosts(conn):
+def of_hosts(conn: sa.Connection) -> list[Any]:
     """The rows of all hosts' keys, by host and age."""
     return sorted(_rows(conn, table.c.host != DEPLOYMENT), key=lambda row: row['host'])
 
 
-def add(conn, host, ident, public, state):
+def add(conn: sa.Connection, host: str, ident: Any, public: Any, state: Any) -> Any:
     """Enter a key of a host, or approve one that waits; its row. One that was revoked stays so.
 
     :raises HostKeyRefused: the key belongs to another host
@@ -113,34 +117,34 @@ def add(conn, host, ident, public, state):
     return row
 
 
-def set_state(conn, ident, state, ends_at=None):
+def set_state(conn: sa.Connection, ident: Any, state: Any, ends_at: datetime.datetime | None = None) -> None:
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=state, ends_at=ends_at))
 
 
-def replace_others(conn, host, ident):
+def replace_others(conn: sa.Connection, host: str, ident: Any) -> None:
     """The keys of a host before this one are good for a while yet."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.id != ident, table.c.state.in_(GOOD)).values(
         state=RETIRED, ends_at=utils.utcnow() + OVERLAP))
 
 
-def revoke(conn, host):
+def revoke(conn: sa.Connection, host: str) -> Any:
     """No message of a host is taken any more; how many keys it had."""
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
 
 
-def renew(conn, host):
+def renew(conn: sa.Connection, host: str) -> Any:
     """Let a host make a new key when it asks next; how many it has that are good."""
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state == APPROVED).values(
         state=RENEWING)).rowcount
 
 
-def has_good(conn, host):
+def has_good(conn: sa.Connection, host: str) -> bool:
     """Whether a host has a key whose messages are taken."""
     return any(is_good(row) for row in _rows(conn, table.c.host == host))
 
 
-def new_token(conn, valid_s):
+def new_token(conn: sa.Connection, valid_s: int) -> str:
     """A token for one host that joins, as text."""
     now = utils.utcnow()
     conn.execute(sa.delete(join_tokens).where(join_tokens.c.expires_at < now))
@@ -150,12 +154,12 @@ def new_token(conn, valid_s):
     return f'{ident}{TOKENS_OF}{secret}'
 
 
-def token(conn, ident):
+def token(conn: sa.Connection, ident: Any) -> Any:
     """The secret of a token that is good, None when it is not."""
     row = statements.first(conn, join_tokens, id=ident)
     return row['secret'] if row and row['expires_at'] > utils.utcnow() else None
 
 
-def use_token(conn, ident):
-    """Take a token away; False when somebody else did."""
+def use_token(conn: sa.Connection, ident: Any) -> bool:
+    """Take a token away; False when another process did."""
     return bool(conn.execute(sa.delete(join_tokens).where(join_tokens.c.id == ident)).rowcount)

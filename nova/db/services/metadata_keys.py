@@ -1,4 +1,6 @@
 """The key with which session tokens of the metadata service are made: one of the deployment."""
+from __future__ import annotations
+
 import secrets
 
 import sqlalchemy as sa
@@ -10,7 +12,7 @@ from nova.db.tables.api import metadata_keys
 _ONLY = 1
 
 
-def obtain(conn) -> bytes:
+def obtain(conn: sa.Connection) -> bytes:
     """The key; the first who asks makes it."""
     statement = sa.select(metadata_keys.c.key).where(metadata_keys.c.id == _ONLY)
     found = conn.execute(statement).scalar()

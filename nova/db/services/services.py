@@ -1,5 +1,9 @@
 """Rows of services: one a daemon and host, kept alive by heartbeats."""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
 import datetime
+from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -15,7 +19,7 @@ from nova.db.tables.cell import services
 AWAY_S = 20          # a compute silent for longer may have been taken for dead
 
 
-def report(conn, host, binary, topic, zone, version):
+def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: str) -> Any:
     """A heartbeat; makes the row on first contact. The row as a dict.
 
     The nodes of a host that was away are marked as changed, so that the schedulers see at once that it is back.
@@ -29,13 +33,13 @@ def report(conn, host, binary, topic, zone, version):
             version=version, created_at=now, last_seen_at=now, disabled=False, forced_down=False))
     else:
         statements.update(conn, services, {'last_seen_at': now, 'version': version, 'topic': topic}, id=row['id'])
-    seen = row and row['last_seen_at']
+    seen: Any = row and row['last_seen_at']
     if topic == 'compute' and (seen is None or (now - seen).total_seconds() > AWAY_S):
         touch_nodes(conn, [host])
     return statements.first(conn, services, **mine)
 
 
-def touch_nodes(conn, hosts):
+def touch_nodes(conn: sa.Connection, hosts: Collection[str]) -> None:
     """Mark the nodes of hosts as changed, so that the schedulers look at them.
 
     :param hosts: their names, or a SELECT of them
@@ -43,7 +47,7 @@ def touch_nodes(conn, hosts):
     conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts)).values(changed=utils.change_number()))
 
 
-def get(conn, service_id):
+def get(conn: sa.Connection, service_id: str) -> Any:
     """A service by its uuid or its number.
 
     :raises ServiceNotFound:
@@ -61,7 +65,7 @@ def get(conn, service_id):
     return dict(row)
 
 
-def update(conn, service_id, values):
+def update(conn: sa.Connection, service_id: str, values: dict[str, Any]) -> dict[Any, Any]:
     """Change a service (disabled, disabled_reason, forced_down, …); the row afterwards.
 
     Its compute nodes are marked as changed, so that the schedulers see it at their next look.
@@ -75,7 +79,7 @@ def update(conn, service_id, values):
     return {**row, **values}
 
 
-def delete(conn, service_id):
+def delete(conn: sa.Connection, service_id: str) -> Any:
     """Remove a service, and its compute nodes when it is a compute; it comes back when the daemon reports again.
 
     :raises ServiceNotFound:
@@ -88,17 +92,17 @@ def delete(conn, service_id):
     return row
 
 
-def is_up(row, down_time, now):
+def is_up(row: Mapping[str, Any], down_time: int, now: datetime.datetime) -> bool:
     """Whether a service counts as up: not forced down, and heard of within ``down_time`` seconds."""
     seen = row['last_seen_at']
     return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
 
 
-def any_up(conn, rows, down_time):
+def any_up(conn: sa.Connection, rows: Any, down_time: int) -> bool:
     """Whether one of these services counts as up for who decides about servers; rows of the same cell.
 
-    Silence counts up to the newest heartbeat of any service of the cell: while nobody's could be written, because the
-    database refused or no conductor was there, nobody goes down. ``resume`` takes it from there.
+    Silence counts up to the newest heartbeat of any service of the cell: while none could be written, because the
+    database refused or no conductor was there, no service goes down. ``resume`` takes it from there.
     """
     now = utils.utcnow()
     if any(is_up(row, down_time, now) for row in rows):
@@ -107,21 +111,21 @@ def any_up(conn, rows, down_time):
     return gap is not None and any(is_up(row, down_time, now - gap) for row in rows)
 
 
-def host_is_down(conn, host, down_time):
+def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
     """Whether a host's compute counts as down, and stays so until the transaction ends: a heartbeat waits."""
     statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
     rows = conn.execute(statement).mappings().all()
     return not any_up(conn, rows, down_time)
 
 
-def unheard(conn, now):
+def unheard(conn: sa.Connection, now: datetime.datetime) -> Any:
     """For how long no service of the cell has been heard of, as a timedelta; None: none ever was."""
     newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
     return None if newest is None else max(now - newest, datetime.timedelta())
 
 
-def resume(conn, down_time, quiet_s):
-    """When nobody has been heard of for ``quiet_s`` seconds, nobody could be: who was up then counts as heard of now.
+def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> Any:
+    """After ``quiet_s`` seconds without a heartbeat of any service: count those that were up then as heard of now.
 
     To be called before a heartbeat is written; how many services there were. Called twice it changes nothing.
     """
@@ -136,7 +140,7 @@ def resume(conn, down_time, quiet_s):
     return conn.execute(sa.update(services).where(were_up).values(last_seen_at=now)).rowcount
 
 
-def lowest_versions(conn, down_time):
+def lowest_versions(conn: sa.Connection, down_time: int) -> dict[Any, Any]:
     """{topic: lowest version of its services} of those that were heard of within ``down_time`` seconds.
 
     Before the newest heartbeat of all: after a time in which none could be written everybody would be left out.
@@ -148,7 +152,7 @@ def lowest_versions(conn, down_time):
     return {topic: version for topic, version in rows}
 
 
-def list(conn, **filters):
+def list(conn: sa.Connection, **filters: Any) -> Any:
     """Services whose columns equal the filters, oldest first."""
     conditions = [services.c[name] == value for name, value in filters.items() if value is not None]
     return statements.dicts(conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)))

@@ -1,4 +1,9 @@
 """Which hosts' usage was audited for which period, and what came of it."""
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova import utils
@@ -8,13 +13,13 @@ from nova.db.tables.usage import task_log
 RUNNING, DONE = 'RUNNING', 'DONE'
 
 
-def _which(host, period):
+def _which(host: str, period: str) -> Any:
     c = task_log.c
     return sa.and_(c.host == host, c.period_beginning == period[0], c.period_ending == period[1])
 
 
-def begin(conn, host, period, stale_before):
-    """Whether this audit is the caller's to do: nobody did it, or does it since ``stale_before``.
+def begin(conn: sa.Connection, host: str, period: str, stale_before: datetime.datetime) -> bool:
+    """Whether this audit is the caller's to do: no process did it, or does it since ``stale_before``.
 
     :param period: (beginning, ending)
     """
@@ -28,18 +33,18 @@ def begin(conn, host, period, stale_before):
             updated_at=now)).rowcount)
 
 
-def end(conn, host, period, items, errors, message):
+def end(conn: sa.Connection, host: str, period: str, items: Any, errors: Any, message: str) -> None:
     conn.execute(sa.update(task_log).where(_which(host, period)).values(
         state=DONE, updated_at=utils.utcnow(), task_items=items, errors=errors, message=message[:255]))
 
 
-def of_period(conn, period):
+def of_period(conn: sa.Connection, period: str) -> dict[Any, Any]:
     """{host: row} of a period."""
     c = task_log.c
     return {row['host']: dict(row) for row in conn.execute(sa.select(task_log).where(
         c.period_beginning == period[0], c.period_ending == period[1])).mappings()}
 
 
-def expire(conn, before):
+def expire(conn: sa.Connection, before: Any) -> None:
     """Remove what ended before a moment."""
     conn.execute(sa.delete(task_log).where(task_log.c.period_ending < before))

@@ -50,7 +50,7 @@ instance_mappings = table(
     sa.Column('move_id', sa.String(36)),
 )
 
-# What was asked for: kept until the server is deleted, so that a build or a move can be done again.
+# What was requested: kept until the server is deleted, so that a build or a move can be done again.
 request_specs = table(
     'request_specs',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),

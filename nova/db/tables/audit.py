@@ -11,7 +11,7 @@ from nova.db.tables import cell as tables_cell
 
 
 def _records(metadata: Any) -> Any:
-    """What was asked for, by whom, from where, with what result: columns that are chosen, never a body.
+    """What was requested, by whom, from where, with what result: selected columns, never a body.
 
     ``seq`` and ``digest`` are NULL until the record is sealed; from then on it does not change.
     """
@@ -27,7 +27,7 @@ def _records(metadata: Any) -> Any:
         sa.Column('domain_id', text),
         sa.Column('roles', text),
         sa.Column('credential_id', text),                  # application credential with which the token was made
-        sa.Column('service_user_id', text),                # the service that asked in the user's name
+        sa.Column('service_user_id', text),                # the service that sent the request for the user
         sa.Column('remote_address', text),
         sa.Column('method', sa.String(16), nullable=False),
         sa.Column('route', text, nullable=False),

@@ -97,7 +97,7 @@ def _found_columns() -> Any:
         sa.Column('category', sa.String(255), nullable=False, default='regular'),
         # objects.numa: the GuestTopology that it has on its host, or, without a host, asks for; NULL: none
         sa.Column('numa_topology', types.LongText),
-        # LEAVING or COMING while the row is on its way to another cell: db/moves/cell_steps.py
+        # OUTGOING or INCOMING while the row is on its way to another cell: db/moves/cell_steps.py
         sa.Column('cell_move', sa.String(8)),
     ]
 
@@ -166,7 +166,7 @@ migrations = _table(
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
-    sa.Column('project_id', sa.String(255), nullable=False),     # of who asked for it
+    sa.Column('project_id', sa.String(255), nullable=False),     # of the caller
     sa.Column('user_id', sa.String(255), nullable=False),
     sa.Column('migration_type', sa.String(16), nullable=False),  # resize, migration, live-migration, evacuation
     sa.Column('status', sa.String(32), nullable=False),
@@ -257,7 +257,7 @@ services = _table(
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
     sa.Column('disabled_reason', sa.String(255)),
     sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
-    sa.Column('identity', sa.String(36)),                    # of whom the name belongs to; None: nobody has said so
+    sa.Column('identity', sa.String(36)),                    # of the host that has the name; None: not known
     # those of a compute's host, by their ids: [{id, uuid, name, metadata}], the zone among the metadata
     sa.Column('aggregates', types.SharedList),
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),

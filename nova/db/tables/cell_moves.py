@@ -11,5 +11,5 @@ cell_moves = cell_table(
     sa.Column('move_id', sa.String(36), nullable=False),
     sa.Column('other_cell', sa.String(36), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('base', types.Json),               # where it leaves: what the other cell was told of it first
+    sa.Column('base', types.Json),               # where it leaves: the first snapshot that the other cell got
 )

@@ -87,7 +87,7 @@ identity_credentials = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# Tokens revoked before their end; a row goes when nobody could use the token any more.
+# Tokens revoked before their end; a row goes when its token has expired.
 identity_revoked_tokens = table(
     'identity_revoked_tokens',
     sa.Column('audit_id', sa.String(32), primary_key=True),

@@ -61,7 +61,7 @@ image_members = table(
     sa.Index('ix_image_members_member', 'member', 'status'),
 )
 
-# Ids that were used: servers and caches know images by id, so nobody may give an id a second meaning.
+# Ids that were used: servers and caches know images by id, so an id never gets a second meaning.
 image_tombstones = table(
     'image_tombstones',
     sa.Column('id', sa.String(36), primary_key=True),

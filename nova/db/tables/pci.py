@@ -23,7 +23,7 @@ pci_devices = sa.Table(
     sa.Column('tags', types.Json, nullable=False),           # what the configuration says of it
     sa.Column('status', sa.String(16), nullable=False),      # available, claimed, unavailable, removed
     sa.Column('instance_uuid', sa.String(36)),
-    sa.Column('request_id', sa.String(36)),                  # the port that asked for it
+    sa.Column('request_id', sa.String(36)),                  # the port that requested it
     sa.Column('held', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
     sa.Index('ix_pci_devices_instance', 'instance_uuid'),

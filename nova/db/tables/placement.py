@@ -1,4 +1,4 @@
-"""Tables of a cell's database that placement needs beside the compute nodes."""
+"""Tables of a cell's database that placement needs besides the compute nodes."""
 from __future__ import annotations
 
 from typing import Any
@@ -19,7 +19,7 @@ group_locks = cell_table(
     sa.Column('group_uuid', sa.String(36), primary_key=True),
 )
 
-# Images that hosts were asked to fetch before a server needs them, and what became of it.
+# Requests to hosts to fetch images before a server needs them, and their results.
 image_cache_tasks = cell_table(
     'image_cache_tasks',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -29,7 +29,7 @@ image_cache_tasks = cell_table(
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('deadline', types.DateTime, nullable=False),   # after it the host is asked again
+    sa.Column('deadline', types.DateTime, nullable=False),   # after it the request is sent again
     sa.Column('state', sa.String(8), nullable=False, default='waiting', server_default='waiting'),
     sa.Column('reason', types.LongText),                     # of a failure
     sa.Column('finished_at', types.DateTime),

@@ -12,53 +12,6 @@ class AddressesRow(TypedDict):
     released_at: datetime.datetime | None
 
 
-class AggregateHostsRow(TypedDict):
-    aggregate_id: int
-    host: str
-
-
-class AggregatesRow(TypedDict):
-    id: int
-    uuid: str
-    name: str
-    availability_zone: str | None
-    metadata: Any
-    created_at: datetime.datetime
-    updated_at: datetime.datetime | None
-
-
-class AuditChainRow(TypedDict):
-    id: int
-    seq: int
-    digest: str
-    sealed_at: datetime.datetime
-
-
-class AuditRecordsRow(TypedDict):
-    id: int
-    uuid: str
-    created_at: datetime.datetime
-    request_id: str | None
-    user_id: str | None
-    project_id: str | None
-    domain_id: str | None
-    roles: str | None
-    credential_id: str | None
-    service_user_id: str | None
-    remote_address: str | None
-    method: str
-    route: str
-    action: str
-    target_type: str | None
-    target_id: str | None
-    target_part: str | None
-    outcome: str
-    code: int | None
-    reason: str | None
-    seq: int | None
-    digest: str | None
-
-
 class BlockDeviceMappingsRow(TypedDict):
     id: int
     uuid: str
@@ -148,16 +101,6 @@ class ConsoleAuthTokensRow(TypedDict):
     expires_at: datetime.datetime
 
 
-class DefaultSecurityGroupsRow(TypedDict):
-    project_id: str
-    security_group_id: str
-
-
-class FlavorProjectsRow(TypedDict):
-    flavor_id: str
-    project_id: str
-
-
 class FlavorsRow(TypedDict):
     id: int
     flavor_id: str
@@ -174,10 +117,6 @@ class FlavorsRow(TypedDict):
     disabled: bool
     description: str | None
     extra_specs: Any
-
-
-class GroupLocksRow(TypedDict):
-    group_uuid: str
 
 
 class HostMaintenanceServersRow(TypedDict):
@@ -206,11 +145,6 @@ class HostMaintenancesRow(TypedDict):
     user_id: str | None
 
 
-class HostMappingsRow(TypedDict):
-    host: str
-    cell_uuid: str
-
-
 class IdempotencyKeysRow(TypedDict):
     project_id: str
     key_hash: str
@@ -218,79 +152,6 @@ class IdempotencyKeysRow(TypedDict):
     created_at: datetime.datetime
     tried_at: datetime.datetime
     answer: str | None
-
-
-class IdentityApplicationCredentialsRow(TypedDict):
-    id: str
-    user_id: str
-    project_id: str
-    name: str
-    description: str | None
-    secret_hash: str
-    role_ids: Any
-    unrestricted: bool
-    expires_at: datetime.datetime | None
-    created_at: datetime.datetime
-
-
-class IdentityAssignmentsRow(TypedDict):
-    user_id: str
-    target_type: str
-    target_id: str
-    role_id: str
-
-
-class IdentityCredentialsRow(TypedDict):
-    id: str
-    user_id: str
-    type: str
-    sealed_blob: str
-    project_id: str | None
-    created_at: datetime.datetime
-
-
-class IdentityPasswordsRow(TypedDict):
-    id: int
-    user_id: str
-    password_hash: str
-
-
-class IdentityProjectsRow(TypedDict):
-    id: str
-    domain_id: str
-    name: str
-    description: str
-    enabled: bool
-    tags: Any
-    created_at: datetime.datetime
-
-
-class IdentityRevokedTokensRow(TypedDict):
-    audit_id: str
-    forget_at: datetime.datetime
-
-
-class IdentityRolesRow(TypedDict):
-    id: str
-    name: str
-    description: str | None
-    created_at: datetime.datetime
-
-
-class IdentityUsersRow(TypedDict):
-    id: str
-    domain_id: str
-    name: str
-    description: str | None
-    email: str | None
-    enabled: bool
-    default_project_id: str | None
-    password_hash: str | None
-    password_expires_at: datetime.datetime | None
-    tokens_void_until: datetime.datetime | None
-    options: Any
-    totp_step: int | None
-    created_at: datetime.datetime
 
 
 class ImageCacheTasksRow(TypedDict):
@@ -311,47 +172,6 @@ class ImageMembersRow(TypedDict):
     image_id: str
     member: str
     status: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
-
-
-class ImagePropertiesRow(TypedDict):
-    id: int
-    image_id: str
-    name: str
-    value: str | None
-
-
-class ImageTagsRow(TypedDict):
-    id: int
-    image_id: str
-    value: str
-
-
-class ImageTombstonesRow(TypedDict):
-    id: str
-    deleted_at: datetime.datetime
-
-
-class ImagesRow(TypedDict):
-    id: str
-    name: str | None
-    status: str
-    visibility: str
-    owner: str | None
-    protected: bool
-    os_hidden: bool
-    disk_format: str | None
-    container_format: str | None
-    min_disk: int
-    min_ram: int
-    size: int | None
-    reserved: int
-    virtual_size: int | None
-    checksum: str | None
-    os_hash_algo: str | None
-    os_hash_value: str | None
-    data_id: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime
 
@@ -396,20 +216,6 @@ class InstanceCategoriesRow(TypedDict):
     updated_at: datetime.datetime | None
     deleted_at: datetime.datetime | None
     deleted: int
-
-
-class InstanceMappingsRow(TypedDict):
-    instance_uuid: str
-    cell_uuid: str
-    project_id: str
-    user_id: str
-    vcpus: int
-    memory_mb: int
-    created_at: datetime.datetime
-    server_group_id: str | None
-    queued_for_delete: bool
-    category: str
-    move_id: str | None
 
 
 class InstancesRow(TypedDict):
@@ -471,71 +277,6 @@ class InstancesRow(TypedDict):
     cell_move: str | None
 
 
-class InstancesHistoryRow(TypedDict):
-    id: int
-    uuid: str
-    project_id: str
-    user_id: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
-    launched_at: datetime.datetime | None
-    terminated_at: datetime.datetime | None
-    deleted_at: datetime.datetime | None
-    vm_state: str
-    task_state: str | None
-    power_state: int
-    progress: int
-    locked: bool
-    locked_by: str | None
-    locked_reason: str | None
-    host: str | None
-    node: str | None
-    availability_zone: str | None
-    pinned_availability_zone: str | None
-    display_name: str
-    description: str | None
-    hostname: str
-    reservation_id: str
-    launch_index: int
-    image_id: str | None
-    kernel_id: str | None
-    ramdisk_id: str | None
-    root_device_name: str | None
-    key_name: str | None
-    key_data: str | None
-    user_data: str | None
-    config_drive: bool
-    access_ip_v4: str | None
-    access_ip_v6: str | None
-    disk_config: str
-    trusted_certs: Any
-    scheduler_hints: Any
-    metadata: Any
-    tags: str
-    flavor_id: str
-    flavor: Any
-    vcpus: int
-    memory_mb: int
-    root_gb: int
-    ephemeral_gb: int
-    image_properties: Any
-    network_info: Any
-    security_groups: Any
-    volumes: Any
-    system_metadata: Any
-    fault: Any
-    server_group_id: str | None
-    category: str
-    numa_topology: str | None
-    cell_move: str | None
-
-
-class JoinTokensRow(TypedDict):
-    id: str
-    secret: str
-    expires_at: datetime.datetime
-
-
 class KeyPairsRow(TypedDict):
     id: int
     user_id: str
@@ -543,24 +284,6 @@ class KeyPairsRow(TypedDict):
     type: str
     fingerprint: str
     public_key: str
-    created_at: datetime.datetime
-
-
-class MessageKeysRow(TypedDict):
-    id: str
-    host: str
-    public: str
-    private: str | None
-    state: str
-    created_at: datetime.datetime
-    ends_at: datetime.datetime | None
-    vouched_by: str | None
-    voucher: str | None
-
-
-class MetadataKeysRow(TypedDict):
-    id: int
-    key: str
     created_at: datetime.datetime
 
 
@@ -633,11 +356,6 @@ class PciDevicesRow(TypedDict):
     held: bool
 
 
-class PortSecurityGroupsRow(TypedDict):
-    port_id: str
-    security_group_id: str
-
-
 class PortsRow(TypedDict):
     id: str
     project_id: str
@@ -658,34 +376,6 @@ class PortsRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     revision: int
-
-
-class QuotaClassesRow(TypedDict):
-    class_name: str
-    resource: str
-    hard_limit: int
-
-
-class QuotaLocksRow(TypedDict):
-    project_id: str
-
-
-class QuotasRow(TypedDict):
-    project_id: str
-    user_id: str
-    resource: str
-    hard_limit: int
-
-
-class RateLimitsRow(TypedDict):
-    owner: str
-    name: str
-    full_at: int
-
-
-class RequestSpecsRow(TypedDict):
-    instance_uuid: str
-    spec: Any
 
 
 class SecurityGroupRulesRow(TypedDict):
@@ -713,36 +403,6 @@ class SecurityGroupsRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     revision: int
-
-
-class ServerGroupsRow(TypedDict):
-    id: int
-    uuid: str
-    project_id: str
-    user_id: str
-    name: str
-    policy: str
-    rules: Any
-    metadata: Any
-    created_at: datetime.datetime
-
-
-class ServicesRow(TypedDict):
-    id: int
-    uuid: str
-    host: str
-    binary: str
-    topic: str
-    availability_zone: str
-    version: int
-    created_at: datetime.datetime
-    updated_at: datetime.datetime | None
-    last_seen_at: datetime.datetime | None
-    disabled: bool
-    disabled_reason: str | None
-    forced_down: bool
-    identity: str | None
-    aggregates: Any
 
 
 class ShareMappingsRow(TypedDict):
@@ -776,17 +436,6 @@ class SubnetsRow(TypedDict):
     revision: int
 
 
-class TaskLogRow(TypedDict):
-    host: str
-    period_beginning: datetime.datetime
-    period_ending: datetime.datetime
-    state: str
-    updated_at: datetime.datetime
-    task_items: int
-    errors: int
-    message: str
-
-
 class VolumeAttachmentsRow(TypedDict):
     id: str
     volume_id: str
@@ -809,27 +458,6 @@ class VolumeSnapshotsRow(TypedDict):
     size: int
     status: str
     bootable: bool
-    metadata: Any
-    image_metadata: Any
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
-
-
-class VolumesRow(TypedDict):
-    id: str
-    project_id: str
-    user_id: str | None
-    name: str | None
-    description: str | None
-    size: int
-    status: str
-    bootable: bool
-    multiattach: bool
-    volume_type: str
-    availability_zone: str
-    image_id: str | None
-    snapshot_id: str | None
-    source_volume_id: str | None
     metadata: Any
     image_metadata: Any
     created_at: datetime.datetime

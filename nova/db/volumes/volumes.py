@@ -9,6 +9,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import statements
 from nova.db.placement import categories
 from nova.db.tables import api as tables_api
 from nova.db.tables.volume import volume_attachments
@@ -32,7 +33,7 @@ def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_conte
     """The row of an id as a dict, None when it is not there.
 
     :param project_id: only of this project; ALL_PROJECTS: of any
-    :param lock: nobody else changes it until the transaction ends
+    :param lock: lock the row until the transaction ends
     """
     statement = sa.select(table).where(table.c.id == ident)
     if nova_context.one_project(project_id):
@@ -63,7 +64,7 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
         statement = statement.where(table.c.volume_id.in_(volume_ids))
     if instance_uuid is not None:
         statement = statement.where(table.c.instance_uuid == instance_uuid)
-    return [dict(row) for row in conn.execute(statement).mappings()]
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> None:
@@ -145,7 +146,8 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
     """
     statement = sa.select(table).where(*conditions)
     if marker is not None:
-        branches, equal = [], []
+        branches: list[Any] = []
+        equal: list[Any] = []
         for name, direction in sort:
             column, value = table.c[name], marker[name]
             branches.append(sa.and_(*equal, _after(column, value, direction)))

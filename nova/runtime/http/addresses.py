@@ -1,10 +1,13 @@
 """Who counts as one client: an IPv4 address, or the /64 of an IPv6 address, which is what one customer has."""
+from __future__ import annotations
+
 import functools
 import ipaddress
+from typing import Any
 
 
 @functools.lru_cache(4096)
-def plain(address):
+def plain(address: Any) -> Any:
     """An address in one form: IPv4 that came to an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
 
     :param address: anything that is none is returned as it is
@@ -17,7 +20,7 @@ def plain(address):
 
 
 @functools.lru_cache(4096)
-def client(address):
+def client(address: Any) -> Any:
     """What is counted for an address; anything that is none counts as it is."""
     address = plain(address)
     try:
@@ -33,10 +36,10 @@ class Trusted:
     :raises ValueError: one of them is neither
     """
 
-    def __init__(self, networks=()):
+    def __init__(self, networks: Any = ()) -> None:
         self._networks = [ipaddress.ip_network(network, strict=False) for network in networks]
 
-    def __contains__(self, address):
+    def __contains__(self, address: Any) -> bool:
         try:
             found = ipaddress.ip_address(address)
         except ValueError:

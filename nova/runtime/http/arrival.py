@@ -3,7 +3,10 @@
 This reading decides when the request is worked on and by whom, nothing else. What it means is decided by ``framing``,
 which reads the same bytes strictly and never waits for more than were gathered, unless they are an upload's.
 """
+from __future__ import annotations
+
 import re
+from typing import Any
 
 HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
 CHUNK_LINE = 4096                   # bytes of a line between chunks, as framing takes them
@@ -16,16 +19,18 @@ class Arrival:
     :param limits: limits.Limits
     """
 
-    def __init__(self, limits, data=b''):
+    def __init__(self, limits: Any, data: bytes = b'') -> None:
         self._limits = limits
         self.data = bytearray(data)
-        self.line = None                # b'METHOD /path…' without the version, once the headers are whole
+        self.line: Any = None                # b'METHOD /path…' without the version, once the headers are whole
         self.expects = False            # the client waits for 100 Continue
         self._looked = 0                # the end of the headers is not before it
-        self._begin = self._end = 0     # of the body; no end: it comes in chunks
+        # of the body; no end: it comes in chunks
+        self._begin: int = 0
+        self._end: int | None = 0
         self._next = 0                  # where the next chunk begins
 
-    def look(self):
+    def look(self) -> Any:
         """
         HEAD     the headers are not whole
         BODY     the body is not
@@ -46,11 +51,11 @@ class Arrival:
         return LARGE if self.body > self._limits.body else BODY
 
     @property
-    def body(self):
+    def body(self) -> Any:
         """Bytes of the body that have come."""
         return len(self.data) - self._begin
 
-    def _head(self):
+    def _head(self) -> bool:
         end = self.data.find(b'\r\n\r\n', max(0, self._looked - 3))
         if end < 0:
             self._looked = len(self.data)
@@ -70,7 +75,7 @@ class Arrival:
         self.line = line.rpartition(b' ')[0]
         return True
 
-    def _chunks_ended(self):
+    def _chunks_ended(self) -> bool:
         """Whether the last chunk has come, or one without a form."""
         while (end := self.data.find(b'\r\n', self._next)) >= 0:
             size = bytes(self.data[self._next:min(end, self._next + CHUNK_LINE)]).partition(b';')[0].strip(b' \t')

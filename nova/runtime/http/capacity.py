@@ -3,9 +3,12 @@
 A connection without a request counts little: it is closed before anybody is refused. Then goes the request that has
 been on its way for longest, because an honest one is whole in a moment. What is being worked on never goes.
 """
+from __future__ import annotations
+
 import collections
 import threading
 import time
+from typing import Any
 
 FULL = 'The server has no room for another connection.'
 FULL_OF_YOU = 'There are too many connections from this address.'
@@ -18,21 +21,25 @@ class Room:
     :param connections: of them all at most
     """
 
-    def __init__(self, limits, trusted, connections):
+    def __init__(self, limits: Any, trusted: Any, connections: Any) -> None:
         self._limits, self._trusted, self._most = limits, trusted, connections
         self._lock = threading.Lock()
-        self._all = set()
-        self._of = {}                            # {client: its connections}
-        self._idle = collections.OrderedDict()       # kept, without a request; the longest comes first
-        self._arriving = collections.OrderedDict()   # {connection: since} of unfinished requests, likewise
-        self._bytes = {}                             # {connection: bytes that count} until it is answered
-        self._answers = collections.OrderedDict()    # {connection: bytes that wait}, likewise
+        self._all: set[Any] = set()
+        self._of: dict[Any, Any] = {}                            # {client: its connections}
+        # kept, without a request; the longest comes first
+        self._idle: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        # {connection: since} of unfinished requests, likewise
+        self._arriving: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        # {connection: bytes that count} until it is answered
+        self._bytes: dict[Any, Any] = {}
+        # {connection: bytes that wait}, likewise
+        self._answers: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         self._bodies = self._answered = 0
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._all)
 
-    def enter(self, conn):
+    def enter(self, conn: Any) -> tuple[Any, Any]:
         """Take a new connection in.
 
         :returns: (why not, or None; a connection that goes for it, or None)
@@ -54,13 +61,13 @@ class Room:
                 self._forget(victim)
             return refusal, victim
 
-    def leave(self, conn):
+    def leave(self, conn: Any) -> None:
         """It is closed, or about to be."""
         with self._lock:
             self._forget(conn)
 
-    def arrives(self, conn, size):
-        """Bytes of a request have come that nobody works on.
+    def arrives(self, conn: Any, size: int) -> Any:
+        """Count bytes of a request that has not begun.
 
         :param size: all its bytes
         :returns: as ``enter``
@@ -86,13 +93,13 @@ class Room:
                 self._forget(victim)
             return (BODIES, None) if victim is conn else (None, victim)
 
-    def begins(self, conn):
-        """All of a request has come: nobody takes its place now."""
+    def begins(self, conn: Any) -> None:
+        """All of a request has come: no other request takes its place from now on."""
         with self._lock:
             self._idle.pop(conn, None)
             self._arriving.pop(conn, None)
 
-    def answers(self, conn, size):
+    def answers(self, conn: Any, size: int) -> Any:
         """An answer waits for its reader.
 
         :param size: its bytes
@@ -109,7 +116,7 @@ class Room:
                 self._forget(victims[-1])
             return victims
 
-    def rests(self, conn):
+    def rests(self, conn: Any) -> bool:
         """It has been answered and is kept; False when it is gone already."""
         with self._lock:
             self._remove_answer(conn)
@@ -118,16 +125,16 @@ class Room:
                 self._idle[conn] = True
             return conn in self._all
 
-    def unfinished(self):
+    def unfinished(self) -> int:
         """How many requests are on their way, new connections included."""
         return len(self._arriving)
 
-    def _spare(self):
+    def _spare(self) -> Any:
         """The oldest unfinished request, if it has had its time."""
         conn, since = next(iter(self._arriving.items()), (None, 0))
         return conn if conn is not None and time.monotonic() - since > self._limits.spare_s else None
 
-    def _forget(self, conn):
+    def _forget(self, conn: Any) -> None:
         if conn not in self._all:
             return
         self._all.discard(conn)
@@ -140,8 +147,8 @@ class Room:
         self._remove_bytes(conn)
         self._remove_answer(conn)
 
-    def _remove_bytes(self, conn):
+    def _remove_bytes(self, conn: Any) -> None:
         self._bodies -= self._bytes.pop(conn, 0)
 
-    def _remove_answer(self, conn):
+    def _remove_answer(self, conn: Any) -> None:
         self._answered -= self._answers.pop(conn, 0)

@@ -1,4 +1,6 @@
 """Bytes of one connection: nothing here blocks but ``wait``, and who waits is measured."""
+from __future__ import annotations
+
 import array
 import collections
 import contextlib
@@ -7,10 +9,11 @@ import select
 import socket
 import termios
 import time
+from typing import Any
 
 from nova.runtime.http import tls_channel
 
-JOINED = 65536               # a head and a first piece up to this size leave together
+JOINED = 65536               # a head and a first piece up to this size are sent in one write
 LOOK_S = 1                   # between two looks at the pace of who is waited for
 
 
@@ -24,14 +27,14 @@ class Channel:
     :param tls: ssl.SSLContext of the server, or None for plain bytes
     """
 
-    def __init__(self, sock, tls=None):
+    def __init__(self, sock: Any, tls: Any = None) -> None:
         self.sock = sock
         sock.setblocking(False)
         self._secured = tls_channel.Secured(sock, tls) if tls is not None else None
 
-    def receive(self, size):
-        """Bytes, b'' at their end, None while there are none. All that has come where they are secured: nobody tells
-        of bytes that wait inside of TLS.
+    def receive(self, size: int) -> Any:
+        """Bytes, b'' at their end, None while there are none. Under TLS all that has come: no event reports
+        bytes that wait in the TLS layer.
 
         :raises OSError: the connection broke
         """
@@ -40,49 +43,49 @@ class Channel:
         except BlockingIOError:
             return None
 
-    def send(self, data):
+    def send(self, data: Any) -> Any:
         """How many bytes were taken. Who offers the others again begins with them."""
         try:
             return self._secured.send(data) if self._secured is not None else self.sock.send(data)
         except BlockingIOError:
             return 0
 
-    def untaken(self):
+    def untaken(self) -> Any:
         """Bytes that the kernel holds and the other side has not acknowledged."""
         held = array.array('i', [0])
         fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, held)
         return held[0] - (self._secured.ahead if self._secured is not None else 0)
 
-    def wait(self, writing, seconds):
+    def wait(self, writing: Any, seconds: float) -> bool:
         """Until bytes can be received, or sent; whether they can."""
         poll = select.poll()
         poll.register(self.sock.fileno(), select.POLLOUT if writing else select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
-    def shut(self, how=socket.SHUT_RDWR):
-        """End the connection under whoever works on it; they see its end and close it."""
+    def shut(self, how: Any = socket.SHUT_RDWR) -> None:
+        """End the connection under the thread that works on it; it sees the end and closes it."""
         if self._secured is not None and how == socket.SHUT_WR:
             self._secured.say_end()
         with contextlib.suppress(OSError):
             self.sock.shutdown(how)
 
-    def shut_reading(self):
+    def shut_reading(self) -> None:
         """Nothing more is taken in but what has come."""
         self.shut(socket.SHUT_RD)
 
 
 class Pace:
-    """Whether a client moves bytes at a least rate, while somebody waits for it.
+    """Whether a client moves bytes at a least rate, while the server waits for it.
 
     :param rate: bytes a second
     :param window_s: seconds of waiting over which it is measured
     """
 
-    def __init__(self, rate, window_s):
+    def __init__(self, rate: float, window_s: float) -> None:
         self._rate, self._window_s = rate, window_s
         self._waited, self._moved = 0, 0
 
-    def keeps(self, waited, moved):
+    def keeps(self, waited: Any, moved: Any) -> Any:
         """
         :param waited: seconds since the last call
         :param moved: bytes since the last call
@@ -99,9 +102,9 @@ class Pace:
 class Outflow:
     """What is sent: as much as the kernel takes at once; the rest waits here, for a while without its worker."""
 
-    def __init__(self, channel, limits):
+    def __init__(self, channel: Any, limits: Any) -> None:
         self._channel, self._limits = channel, limits
-        self._pieces = collections.deque()
+        self._pieces: collections.deque[Any] = collections.deque()
         self.size = 0                    # bytes that wait here
         self.sent = 0                    # bytes given to the kernel
         self.moved = time.monotonic()
@@ -109,7 +112,7 @@ class Outflow:
         self._pace = Pace(limits.least_rate, limits.window_s)
         self._head, self.holds = b'', False
 
-    def write(self, data):
+    def write(self, data: Any) -> None:
         """
         :raises Gone: the client is away, or takes too little
         """
@@ -132,18 +135,18 @@ class Outflow:
         self._pieces.append(memoryview(data))
         self.size += len(data)
 
-    def finish(self):
+    def finish(self) -> None:
         """All has been written that will be."""
         if self._head:
             head, self._head = self._head, b''
             self.write(head)
 
-    def drop(self):
-        """Forget what waits: nobody takes it."""
+    def drop(self) -> None:
+        """Drop what waits: the client does not take it."""
         self._pieces.clear()
         self.size, self._head, self.holds = 0, b'', False
 
-    def flush(self):
+    def flush(self) -> bool:
         """Send what waits; True when that is all of it."""
         while self._pieces:
             piece = self._pieces[0]
@@ -155,31 +158,31 @@ class Outflow:
             self._pieces.popleft()
         return True
 
-    def restart(self):
-        """Measure from now: nobody has waited until now."""
+    def restart(self) -> None:
+        """Measure from now: the time before does not count."""
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._pace = Pace(self._limits.least_rate, self._limits.window_s)
 
-    def keeps_pace(self):
-        """Whether the client takes what waits for it; asked again and again after ``restart``."""
+    def keeps_pace(self) -> Any:
+        """Whether the client takes what waits for it; called repeatedly after ``restart``."""
         now, taken = time.monotonic(), self._now_taken()
         kept = self._pace.keeps(now - self.moved, taken - self._taken)
         self.moved, self._taken = now, taken
         return kept
 
-    def _wait(self):
+    def _wait(self) -> None:
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._channel.wait(True, LOOK_S)
         if not self.keeps_pace():
             raise Gone('The answer was not taken.')
 
-    def _now_taken(self):
+    def _now_taken(self) -> Any:
         try:
             return self.sent - self._channel.untaken()
         except (OSError, ValueError):
             return self._taken
 
-    def _give(self, data):
+    def _give(self, data: Any) -> Any:
         try:
             sent = self._channel.send(data)
         except (OSError, ValueError) as error:
@@ -191,19 +194,19 @@ class Outflow:
 class Inflow:
     """What a large body is read from: what was gathered, then the connection itself, at a least rate."""
 
-    def __init__(self, channel, limits, data, progress):
+    def __init__(self, channel: Any, limits: Any, data: Any, progress: Any) -> None:
         self._channel, self._limits, self._progress = channel, limits, progress
         self._data, self._at = bytes(data), 0
         self._pace = Pace(limits.least_rate, limits.window_s)
 
-    def read(self, size):
+    def read(self, size: int) -> Any:
         if self._at == len(self._data):
             self._fill()
         piece = self._data[self._at:self._at + size]
         self._at += len(piece)
         return piece
 
-    def readline(self, size=65536):
+    def readline(self, size: int = 65536) -> Any:
         line = b''
         while len(line) < size and not line.endswith(b'\n'):
             if self._at == len(self._data):
@@ -216,10 +219,10 @@ class Inflow:
             line += piece
         return line
 
-    def rest(self):
+    def rest(self) -> Any:
         return self._data[self._at:]
 
-    def _fill(self):
+    def _fill(self) -> None:
         while (data := self._channel.receive(self._limits.piece)) is None:
             begun = time.monotonic()
             self._channel.wait(False, LOOK_S)

@@ -1,8 +1,11 @@
 """One connection, and the answer to one request on it."""
+from __future__ import annotations
+
 import io
 import logging
 import socket
 import time
+from typing import Any
 
 from nova.runtime.http import addresses
 from nova.runtime.http import arrival
@@ -18,7 +21,7 @@ CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 NEW, ARRIVING, WORKING, ANSWERING, LINGERING, IDLE = 'new', 'arriving', 'working', 'answering', 'lingering', 'idle'
 
 
-def refusal(status, text):
+def refusal(status: Any, text: Any) -> Any:
     """A whole answer of the server itself."""
     body = text.encode() + b'\n'
     later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
@@ -29,7 +32,7 @@ def refusal(status, text):
 TOO_LATE = refusal('408 Request Timeout', 'The request did not come in time.')
 TOO_LONG = refusal('431 Request Header Fields Too Large', 'The headers are too long.')
 LINE_TOO_LONG = refusal('414 URI Too Long', 'The address is too long.')
-def too_long(conn):
+def too_long(conn: Any) -> Any:
     """The answer to headers without an end."""
     return TOO_LONG if 0 <= conn.arrival.data.find(b'\n') <= conn.limits.header else LINE_TOO_LONG
 
@@ -44,7 +47,7 @@ class Connection:
     :param peer: what accept() says of the other side
     """
 
-    def __init__(self, channel, facts, limits, peer):
+    def __init__(self, channel: Any, facts: Any, limits: Any, peer: Any) -> None:
         self.channel, self.server, self.limits = channel, facts, limits
         self.remote_addr, self.remote_port = addresses.plain(peer[0]), peer[1]
         self.address, self.client = self.remote_addr, addresses.client(self.remote_addr)
@@ -52,14 +55,17 @@ class Connection:
         self.arrival = arrival.Arrival(limits)
         self.wfile = channels.Outflow(channel, limits)
         self.state, self.until = NEW, time.monotonic() + limits.silent_s
-        self.begun = None                # when the body began to come
-        self.lane, self.streams, self.most, self.rfile = '', False, None, None
+        self.begun: float | None = None                # when the body began to come
+        self.priority = ''
+        self.streams = False
+        self.most = None
+        self.rfile: Any = None
         self.drained = self.keeps = False
         self.discarded = 0
-        self._local = None
+        self._local: str | None = None
 
     @property
-    def local_address(self):
+    def local_address(self) -> Any:
         """The address of this side, as a host of a URL is written."""
         if self._local is None:
             try:
@@ -69,7 +75,7 @@ class Connection:
             self._local = f'[{found}]' if ':' in found else found
         return self._local
 
-    def look(self):
+    def look(self) -> Any:
         """arrival's word for what has come, after which ``until`` is right."""
         now, found = time.monotonic(), self.arrival.look()
         if self.state in (NEW, IDLE) and self.arrival.data:
@@ -82,15 +88,15 @@ class Connection:
             self.until = self.begun + self.limits.body_s + self.arrival.body / self.limits.least_rate
         return found
 
-    def take(self, found, plan, progress):
-        """Make ready for whoever works on the request.
+    def take(self, found: Any, plan: Any, progress: Any) -> None:
+        """Make ready for the thread that works on the request.
 
         :param found: WHOLE or LARGE of arrival
         :param progress: function() that is called whenever bytes of an upload come
         """
         face = plan.face(self.arrival.line or b'')
         self.state, self.streams, self.most = WORKING, found == arrival.LARGE and face.uploads, None
-        self.lane = priorities.UPLOADS if self.streams else face.lane
+        self.priority = priorities.UPLOADS if self.streams else face.priority
         data, self.arrival.data = self.arrival.data, bytearray()
         if self.streams:
             self.rfile = channels.Inflow(self.channel, self.limits, data, progress)
@@ -98,7 +104,7 @@ class Connection:
         self.most = self.limits.body if found == arrival.LARGE else None
         self.rfile = io.BytesIO(data)
 
-    def answer(self):
+    def answer(self) -> None:
         """Read the request and answer it; ``keeps`` says whether another one may follow."""
         request = framing.Request(self.server, self)
         self.drained = self.keeps = False
@@ -109,7 +115,7 @@ class Connection:
                 self.keeps = not request.close_connection
             self.wfile.finish()
         except channels.Gone:
-            self.keeps, self.drained = False, True           # nobody is there to see an answer
+            self.keeps, self.drained = False, True           # no client is there to see an answer
             self.wfile.drop()
         except Exception:
             self.keeps = False
@@ -119,7 +125,7 @@ class Connection:
         self.arrival = arrival.Arrival(self.limits, rest)
         self.rfile = None
 
-    def _fail(self, request):
+    def _fail(self, request: Any) -> None:
         try:
             if not request.sent_headers:
                 request.simple_response('500 Internal Server Error')
@@ -127,7 +133,7 @@ class Connection:
         except channels.Gone:
             self.wfile.drop()
 
-    def discard(self):
+    def discard(self) -> bool:
         """Throw away what a refused client goes on sending; False when it has ended, or is too much."""
         try:
             while (data := self.channel.receive(self.limits.piece)) is not None:
@@ -138,11 +144,11 @@ class Connection:
             return False
         return True
 
-    def linger(self):
+    def linger(self) -> None:
         """Say that nothing more is answered; the client may still be sending, and shall see the answer."""
         self.state, self.until = LINGERING, time.monotonic() + self.limits.linger_s
         self.channel.shut(socket.SHUT_WR)
 
-    def close(self):
+    def close(self) -> None:
         self.wfile.drop()
         self.channel.sock.close()

@@ -3,7 +3,10 @@
 Where a proxy and this server disagree about the end of a request, one client's bytes become another one's request.
 So what is not exactly HTTP is refused, and a connection on which a body was not read to its end is not used again.
 """
+from __future__ import annotations
+
 import re
+from typing import Any
 
 from cheroot import server
 from cheroot import wsgi
@@ -23,7 +26,7 @@ _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-T
                    b'X-Service-Token', b'X-Subject-Token'))
 
 
-def read_headers(rfile, headers=None):
+def read_headers(rfile: Any, headers: Any = None) -> Any:
     """The headers as {b'Title-Case': value}; cheroot's reader, stricter.
 
     A name with an underscore is left out: in the environment of WSGI it would pass for the one with a dash.
@@ -61,12 +64,12 @@ class Body:
     :param most: bytes that are gathered of a body where no more is wanted; None: all has come, or an upload is wanted
     """
 
-    def __init__(self, rfile, length, gathered=True, most=None):
+    def __init__(self, rfile: Any, length: int, gathered: bool = True, most: Any = None) -> None:
         self._rfile, self._chunked, self._left = rfile, length is None, length or 0
         self._gathered, self._most = gathered, most
         self._first, self._ended = True, length == 0
 
-    def read(self, size=-1):
+    def read(self, size: int = -1) -> Any:
         """
         :raises BadRequest: the body broke off, came too slowly, or its chunks have no form
         :raises TooLarge: no body of this size is wanted here
@@ -79,7 +82,7 @@ class Body:
             pieces.append(piece)
         return b''.join(pieces)
 
-    def readline(self, size=-1):
+    def readline(self, size: int = -1) -> Any:
         line = bytearray()
         while len(line) != size and (byte := self.read(1)):
             line += byte
@@ -87,10 +90,10 @@ class Body:
                 break
         return bytes(line)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return iter(self.readline, b'')
 
-    def drain(self):
+    def drain(self) -> Any:
         """Read what the application left of it, where that does not wait; whether it is at its end."""
         try:
             while self._gathered and self.read(PIECE):
@@ -99,7 +102,7 @@ class Body:
             return False
         return not self._left and (self._ended or not self._chunked)
 
-    def _more(self):
+    def _more(self) -> bool:
         """Whether bytes are to come; begins a chunk where one has ended."""
         if not self._left and not self._ended:
             if self._chunked:
@@ -107,7 +110,7 @@ class Body:
             self._ended = not self._left
         return not self._ended
 
-    def _next_chunk(self):
+    def _next_chunk(self) -> None:
         if not self._first and self._line() != b'\r\n':
             self._refuse()
         self._first = False
@@ -122,15 +125,15 @@ class Body:
             if trailers > 100 or not _TRAILER.fullmatch(line):
                 self._refuse()
 
-    def _line(self):
+    def _line(self) -> Any:
         return self._received(self._rfile.readline, MAX_LINE)
 
-    def _refuse(self):
+    def _refuse(self) -> None:
         self._ended, self._left, self._chunked = False, 1, False      # whatever is read from now on fails as well
         self._rfile = _Nothing
         raise exception.BadRequest('The body of the request is not in the chunks that HTTP knows.')
 
-    def _received(self, read, size):
+    def _received(self, read: Any, size: int) -> Any:
         try:
             data = read(size)
         except OSError:
@@ -147,7 +150,7 @@ class _Nothing:
     """Stands for a connection of which nothing more can be understood."""
 
     @staticmethod
-    def read(size):
+    def read(size: int) -> bytes:
         return b''
 
     readline = read
@@ -159,23 +162,23 @@ class Request(server.HTTPRequest):
     :param conn: exchange.Connection: ``rfile`` has the bytes, ``wfile`` takes the answer
     """
 
-    def parse_request(self):
+    def parse_request(self) -> None:
         self.rfile = self.conn.rfile
         self.ready = self.read_request_line() and self.read_request_headers()
 
-    def header_reader(self, rfile, headers):
+    def header_reader(self, rfile: Any, headers: Any) -> None:
         read_headers(rfile, headers)
-        if not self.conn.streams:        # it has come, or is not wanted: nobody is asked to go on
+        if not self.conn.streams:        # it has come, or is not wanted: the client gets no 100 Continue
             headers.pop(b'Expect', None)
 
-    def read_request_line(self):
+    def read_request_line(self) -> Any:
         try:
             return super().read_request_line()
         except ValueError:
             self.simple_response('400 Bad Request', 'Malformed Request-URI')
             return False
 
-    def read_request_headers(self):
+    def read_request_headers(self) -> bool:
         if not super().read_request_headers():
             return False
         if self.response_protocol != 'HTTP/1.1' and b'Transfer-Encoding' in self.inheaders:
@@ -183,7 +186,7 @@ class Request(server.HTTPRequest):
             return False
         return True
 
-    def respond(self):
+    def respond(self) -> None:
         length = None if self.chunked_read else int(self.inheaders.get(b'Content-Length', 0))
         self.rfile = Body(self.conn.rfile, length, not self.conn.streams, self.conn.most)
         self.server.gateway(self).respond()
@@ -192,7 +195,7 @@ class Request(server.HTTPRequest):
         if self.chunked_write:
             self.conn.wfile.write(b'0\r\n\r\n')
 
-    def send_headers(self):
+    def send_headers(self) -> None:
         self.conn.drained = self.rfile.drain()
         if not self.server.ready or not self.conn.drained:
             self.close_connection = True             # a stopping server answers no further request
@@ -203,7 +206,7 @@ class Request(server.HTTPRequest):
 class Gateway(wsgi.Gateway_10):
     """The environment of WSGI."""
 
-    def get_environ(self):
+    def get_environ(self) -> Any:
         environ = super().get_environ()
         environ['SERVER_NAME'] = self.req.conn.local_address      # nothing that the client says
         environ['nova.stopping'] = self.req.server.stopping
@@ -223,7 +226,7 @@ class Facts:
     max_request_header_size = max_request_body_size = 0      # bounded before anybody works on a request
     can_add_keepalive_connection = True
 
-    def __init__(self, application, bind_addr, timeout, stopping, tls=None):
+    def __init__(self, application: Any, bind_addr: Any, timeout: Any, stopping: Any, tls: Any = None) -> None:
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
         self.ssl_adapter = self.tls = tls        # cheroot only asks whether there is one: the scheme is https then
         self.ready = True

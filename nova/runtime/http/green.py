@@ -1,11 +1,14 @@
 """Green threads: one a connection, which waits for its bytes and its turn like the loop of native threads does.
 
-The same rules hold under both models: a request is worked on when all of it has come, by as many at once as its lane
-lets, and an answer that waits for its reader is outside of the lane.
+The same rules hold under both models: a request is worked on when all of it has come, within the bounds of its
+priority, and an answer that waits for its reader does not count there.
 """
+from __future__ import annotations
+
 import logging
 import threading
 import time
+from typing import Any
 
 import eventlet
 from eventlet import hubs
@@ -18,16 +21,16 @@ from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 1                      # between two signs that connections are taken in
+LOOK_S = 1                      # between two checks that connections are accepted
 NO_DESCRIPTORS_S = 0.1
 
 
 class _Channel(channels.Channel):
-    def __init__(self, sock, tls):
+    def __init__(self, sock: Any, tls: Any) -> None:
         super().__init__(getattr(sock, 'fd', sock), tls)
-        self._green = sock                       # it closes the other one when nobody has it
+        self._green = sock                       # it closes the other one when it is not used any more
 
-    def wait(self, writing, seconds):
+    def wait(self, writing: Any, seconds: float) -> bool:
         try:
             hubs.trampoline(self.sock, read=not writing, write=writing, timeout=max(0.001, seconds))
         except eventlet.Timeout:
@@ -38,23 +41,23 @@ class _Channel(channels.Channel):
 class Green:
     """As native.Native."""
 
-    def __init__(self, listener, facts, limits, plan, room, trusted):
+    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, room: Any, trusted: Any) -> None:
         self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
-        self.lanes = priorities.Lanes(plan, lambda conn: conn.turn.set(), trusted)
+        self.dispatcher = priorities.Dispatcher(plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
-        self._conns = set()
+        self._conns: set[Any] = set()
         self._stopping = False
         self._thread = None
 
-    def start(self):
+    def start(self) -> None:
         self._listener.settimeout(LOOK_S)
         self._thread = concurrency.spawn('http', self._run)
 
-    def stop(self, timeout):
+    def stop(self, timeout: Any) -> Any:
         deadline = time.monotonic() + timeout
         self._stopping = True
         self._facts.ready = False
-        last = []
+        last: list[Any] = []
         self._listener.settimeout(0)
         while self._thread is not None and (found := self._next()) is not None:
             last.append(found)                   # all in the queue, without giving way to who would make it longer
@@ -76,7 +79,7 @@ class Green:
 
     # ---- connections
 
-    def _run(self):
+    def _run(self) -> None:
         while not self._stopping:
             self.turned = time.monotonic()
             try:
@@ -87,7 +90,7 @@ class Green:
                 LOG.exception('A connection cannot be taken')
                 eventlet.sleep(NO_DESCRIPTORS_S)
 
-    def _next(self):
+    def _next(self) -> Any:
         """(socket, address) of a new connection; None when there is none, or it broke."""
         try:
             return self._listener.accept()
@@ -99,7 +102,7 @@ class Green:
                 eventlet.sleep(NO_DESCRIPTORS_S)
             return None
 
-    def _take(self, sock, peer):
+    def _take(self, sock: Any, peer: Any) -> None:
         conn = exchange.Connection(_Channel(sock, self._facts.tls), self._facts, self._limits, peer)
         conn.turn = threading.Event()
         refusal, victim = self._room.enter(conn)
@@ -116,7 +119,7 @@ class Green:
         self._conns.add(conn)
         eventlet.spawn_n(self._serve, conn)
 
-    def _serve(self, conn):
+    def _serve(self, conn: Any) -> None:
         try:
             while self._one(conn):
                 pass
@@ -129,7 +132,7 @@ class Green:
             self._room.leave(conn)
             conn.close()
 
-    def _one(self, conn):
+    def _one(self, conn: Any) -> bool:
         """Read a request and answer it; whether another one may follow."""
         found, answer = self._whole(conn)
         if answer is not None:
@@ -151,7 +154,7 @@ class Green:
                 pass
         return False
 
-    def _whole(self, conn):
+    def _whole(self, conn: Any) -> tuple[Any, Any]:
         """Gather a request: (WHOLE or LARGE of arrival, None), or (None, the answer instead or None)."""
         while True:
             if conn.arrival.data:
@@ -176,18 +179,18 @@ class Green:
                 return None, exchange.BROKEN if conn.arrival.line is not None else None
             conn.arrival.data += data
 
-    def _work(self, conn, found):
-        conn.take(found, self._plan, self.lanes.progress)
+    def _work(self, conn: Any, found: Any) -> None:
+        conn.take(found, self._plan, self.dispatcher.progress)
         self._room.begins(conn)
         conn.turn.clear()
-        self.lanes.ask(conn.lane, conn)
+        self.dispatcher.ask(conn.priority, conn)
         conn.turn.wait()
         try:
             conn.answer()
         finally:
-            self.lanes.done(conn.lane, conn)
+            self.dispatcher.done(conn.priority, conn)
 
-    def _send(self, conn):
+    def _send(self, conn: Any) -> None:
         conn.state = exchange.ANSWERING
         conn.wfile.restart()
         for victim in self._room.answers(conn, conn.wfile.size):

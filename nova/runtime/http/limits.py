@@ -26,7 +26,7 @@ class Limits:
     ahead: int = 256 * KIB          # of a streamed answer that waits for the client before its worker waits too
     drain: int = 64 * MIB           # of a refused body that is taken and thrown away
 
-    # ---- all together
+    # ---- all connections
     connections: int = 4000         # some 40 KiB each with the kernel's part; at most half of the process's descriptors
     per_address: int = 256          # of one client: an office behind one address, or a client with 200 threads, fits
     free: int = 16 * KIB            # of a request that waits for its rest and is counted as its connection alone

@@ -1,10 +1,13 @@
 """Native threads: one loop reads requests and sends the rests of answers for all connections; workers do the rest.
 
 A connection belongs to one thread at a time. The loop has it until a request is whole, then a worker until the answer
-is written, then the loop again. The kernel tells of a connection once and then not until it is asked again, so that
+is written, then the loop again. The kernel reports a connection once, and again only after it is armed again, so that
 the loop hears nothing of those that workers have.
 """
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable
 import errno
 import logging
 import os
@@ -12,6 +15,7 @@ import queue
 import select
 import threading
 import time
+from typing import Any
 
 from nova.runtime import concurrency
 from nova.runtime.http import arrival
@@ -33,30 +37,30 @@ class Native:
     :param facts: framing.Facts
     """
 
-    def __init__(self, listener, facts, limits, plan, room, trusted):
+    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, room: Any, trusted: Any) -> None:
         self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
-        self.lanes = priorities.Lanes(plan, self._begin, trusted)
+        self.dispatcher = priorities.Dispatcher(plan, self._begin, trusted)
         self.turned = time.monotonic()
         self._epoll = select.epoll()
-        self._conns = {}                             # {descriptor: connection}; the loop's alone
-        self._ready = queue.SimpleQueue()            # for the workers
-        self._back = collections.deque()             # from the workers
+        self._conns: dict[Any, Any] = {}                             # {descriptor: connection}; the loop's alone
+        self._ready: queue.SimpleQueue[Any] = queue.SimpleQueue()            # for the workers
+        self._back: collections.deque[Any] = collections.deque()             # from the workers
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handing = threading.Lock()             # a kept connection goes back to the loop, or is closed by it
-        self._workers = []
-        self._ending = None                          # (when it began, until when); a stop was asked for
-        self._swept = 0
+        self._workers: list[Any] = []
+        self._ending = None                          # (when it began, until when); a stop was requested
+        self._swept: float = 0
         self._thread = None
         self.finished = threading.Event()            # everything had ended in time
 
-    def start(self):
+    def start(self) -> None:
         self._listener.setblocking(False)
         self._epoll.register(self._listener.fileno(), select.EPOLLIN)
         self._epoll.register(self._bell, select.EPOLLIN)
         self._thread = concurrency.spawn('http', self._run)
 
-    def stop(self, timeout):
-        """Take no new connection, finish what has been asked for; whether that ended within ``timeout`` s."""
+    def stop(self, timeout: Any) -> Any:
+        """Take no new connection, finish open requests; whether that ended within ``timeout`` s."""
         if self._thread is None:
             self._listener.close()
             self._epoll.close()
@@ -70,16 +74,16 @@ class Native:
 
     # ---- the loop
 
-    def _run(self):
+    def _run(self) -> None:
         while not self._ended():
             try:
                 self._turn()
-            except Exception:                        # without the loop nobody would be answered
+            except Exception:                        # without the loop no request would be answered
                 LOG.exception('The HTTP server goes on after an error')
                 time.sleep(NO_DESCRIPTORS_S)
         self._close_all()
 
-    def _turn(self):
+    def _turn(self) -> None:
         events = self._epoll.poll(self._limits.sweep_s if self._ending is None else 0.05)
         self.turned = time.monotonic()
         for number, what in events:
@@ -93,7 +97,7 @@ class Native:
             self._swept = self.turned
             self._sweep()
 
-    def _safely(self, function, conn, *args):
+    def _safely(self, function: Callable[..., Any], conn: Any, *args: Any) -> None:
         """What goes wrong with one connection is no other one's matter."""
         try:
             function(conn, *args)
@@ -103,7 +107,7 @@ class Native:
             LOG.exception('The connection of %s failed', conn.address)
             self._close(conn)
 
-    def _accept(self, most=ACCEPTED):
+    def _accept(self, most: Any = ACCEPTED) -> None:
         for _ in range(most):
             try:
                 sock, peer = self._listener.accept()
@@ -128,11 +132,11 @@ class Native:
             self._epoll.register(sock.fileno(), READ)
 
     @staticmethod
-    def _turn_away(conn, answer):
-        conn.channel.receive(conn.limits.piece)      # bytes that nobody read would take the answer with them
+    def _turn_away(conn: Any, answer: Any) -> None:
+        conn.channel.receive(conn.limits.piece)      # unread bytes would reset the connection, and lose the answer
         conn.channel.send(answer)
 
-    def _happens(self, conn, what):
+    def _happens(self, conn: Any, what: Any) -> None:
         if conn.state == exchange.ANSWERING:
             self._send(conn)
         elif conn.state == exchange.LINGERING:
@@ -143,7 +147,7 @@ class Native:
         else:
             self._receive(conn)
 
-    def _receive(self, conn):
+    def _receive(self, conn: Any) -> None:
         data = conn.channel.receive(self._limits.piece)
         if data:
             conn.arrival.data += data
@@ -155,7 +159,7 @@ class Native:
         else:
             self._close(conn)
 
-    def _consider(self, conn):
+    def _consider(self, conn: Any) -> None:
         found = conn.look()
         if found == arrival.ENDLESS:
             self._refuse(conn, exchange.too_long(conn))
@@ -172,16 +176,16 @@ class Native:
         if not whole:
             self._epoll.modify(conn.channel.sock.fileno(), READ)
             return
-        conn.take(found, self._plan, self.lanes.progress)
+        conn.take(found, self._plan, self.dispatcher.progress)
         self._room.begins(conn)
-        self.lanes.ask(conn.lane, conn)
+        self.dispatcher.ask(conn.priority, conn)
 
-    def _refuse(self, conn, answer):
+    def _refuse(self, conn: Any, answer: Any) -> None:
         conn.wfile.write(answer)
         conn.keeps = conn.drained = False
         self._answered(conn)
 
-    def _answered(self, conn):
+    def _answered(self, conn: Any) -> None:
         """The answer is written, though perhaps not sent; in the loop."""
         if self._ending is not None:
             conn.keeps = False
@@ -207,13 +211,13 @@ class Native:
             conn.linger()
             self._epoll.modify(conn.channel.sock.fileno(), READ)
 
-    def _send(self, conn):
+    def _send(self, conn: Any) -> None:
         if conn.wfile.flush():
             self._answered(conn)
         else:
             self._epoll.modify(conn.channel.sock.fileno(), WRITE)
 
-    def _sweep(self):
+    def _sweep(self) -> None:
         for conn in list(self._conns.values()):
             if conn.state == exchange.WORKING:
                 continue
@@ -228,16 +232,16 @@ class Native:
                     if conn.until < self.turned:
                         self._drop(conn)
 
-    def _hear(self):
+    def _hear(self) -> None:
         os.eventfd_read(self._bell)
         while self._back:
             self._safely(self._answered, self._back.popleft())
 
-    def _close(self, conn):
+    def _close(self, conn: Any) -> None:
         with self._handing:
             self._drop(conn)
 
-    def _drop(self, conn):
+    def _drop(self, conn: Any) -> None:
         """Close it; ``_handing`` is held."""
         number = conn.channel.sock.fileno()
         if self._conns.get(number) is conn:
@@ -247,23 +251,23 @@ class Native:
 
     # ---- the workers
 
-    def _begin(self, conn):
-        """See lanes.Lanes: under its lock."""
-        if self.lanes.running > len(self._workers):
+    def _begin(self, conn: Any) -> None:
+        """See priorities.Dispatcher: under its lock."""
+        if self.dispatcher.running > len(self._workers):
             self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
         self._ready.put(conn)
 
-    def _work(self):
+    def _work(self) -> None:
         while (conn := self._ready.get()) is not None:
             try:
                 conn.answer()
             except Exception:                        # a thread that ended here would be missed for ever
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
-            self.lanes.done(conn.lane, conn)
+            self.dispatcher.done(conn.priority, conn)
             self._hand_back(conn)
 
-    def _hand_back(self, conn):
+    def _hand_back(self, conn: Any) -> None:
         if conn.keeps and not conn.wfile.size and not conn.arrival.data and self._ending is None:
             with self._handing:
                 conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
@@ -273,7 +277,7 @@ class Native:
         self._back.append(conn)
         self._ring()
 
-    def _ring(self):
+    def _ring(self) -> None:
         try:
             os.eventfd_write(self._bell, 1)
         except (OSError, ValueError):                # the loop has ended
@@ -282,8 +286,8 @@ class Native:
 
     # ---- the end
 
-    def _ended(self):
-        """Whether a stop was asked for and everything is done, or its time is over."""
+    def _ended(self) -> bool:
+        """Whether a stop was requested and everything is done, or its time is over."""
         if self._ending is None:
             return False
         begun, until = self._ending
@@ -306,14 +310,14 @@ class Native:
             return True
         return now > until
 
-    def _accept_last(self):
+    def _accept_last(self) -> None:
         """Those in the queue of the listening socket, which is closed: the system would break them off."""
         self._accept(2 * BACKLOG)
         listener, self._listener = self._listener, None
         self._epoll.unregister(listener.fileno())
         listener.close()
 
-    def _close_all(self):
+    def _close_all(self) -> None:
         for conn in list(self._conns.values()):
             if conn.state == exchange.WORKING:
                 conn.channel.shut()                  # its worker closes it

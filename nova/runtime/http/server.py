@@ -1,9 +1,12 @@
 """What the rest of the program sees of the HTTP server."""
+from __future__ import annotations
+
 import dataclasses
 import resource
 import socket
 import threading
 import time
+from typing import Any
 
 from nova import exception
 from nova.runtime import concurrency
@@ -15,7 +18,7 @@ from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
 
 THREADS = 32                        # requests worked on at once
-UPLOADS = 16                        # large bodies beside them, half of them at most from one client
+UPLOADS = 16                        # additional ones for large bodies, half of them at most from one client
 BACKLOG = 1024
 LOOP_STUCK_S = 60                   # a loop that has not turned for so long hangs
 
@@ -25,7 +28,7 @@ class Server:
 
     :param port: 0 takes a free one; ``port`` is the true one after ``start``
     :param drain: seconds for which it goes on taking requests when it is to stop, for a load balancer to notice
-    :param plan: lanes.Plan; None: ``threads`` for everything, uploads anywhere
+    :param plan: priorities.Plan; None: ``threads`` for everything, uploads anywhere
     :param trusted: proxies, as addresses and networks: no bound of one client is for them
     :param limits: limits.Limits, for tests
     :param body: bytes of a body that the application takes where that is no upload; None: as the limits say
@@ -33,8 +36,9 @@ class Server:
     :raises InvalidInput: a trusted proxy is no address and no network
     """
 
-    def __init__(self, application, host, port, *, threads=THREADS, drain=0, plan=None, trusted=(),
-                 limits=http_limits.LIMITS, body=None, tls=None):
+    def __init__(self, application: Any, host: Any, port: Any, *, threads: int = THREADS, drain: int = 0,
+                 plan: Any = None, trusted: Any = (),
+                 limits: Any = http_limits.LIMITS, body: Any = None, tls: Any = None) -> None:
         self.application, self.host, self.port = application, host, port
         self._plan = plan or priorities.Plan(threads, max(1, threads // 2),
                                              faces=[priorities.Face(b'', '', uploads=True)])
@@ -46,10 +50,10 @@ class Server:
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))
         self._drain, self._tls = drain, tls
-        self._server = None
+        self._server: Any = None
         self._stopping = threading.Event()
 
-    def listen(self):
+    def listen(self) -> None:
         """Take the address; who connects waits until ``start``.
 
         :raises InvalidInput: the address cannot be had
@@ -72,13 +76,13 @@ class Server:
         self._server = make(listener, facts, self._limits, self._plan,
                             capacity.Room(self._limits, self._trusted, most), self._trusted)
 
-    def start(self):
+    def start(self) -> None:
         """Serve in the background."""
         if self._server is None:
             self.listen()
         self._server.start()
 
-    def alive(self):
+    def alive(self) -> dict[Any, Any]:
         """See nova.runtime.health. That all threads are busy is no fault of the process, nor is a client that is slow.
 
         The workers are dead when requests wait and for health.STUCK_S none has begun or ended, and no upload moved.
@@ -87,13 +91,13 @@ class Server:
         if server is None:
             return {}
         turned_s = time.monotonic() - server.turned
-        waiting, working, idle_s = server.lanes.state()
+        waiting, working, idle_s = server.dispatcher.state()
         return {f'http {self.port} loop': (turned_s < LOOP_STUCK_S, {'seconds_since_turn': round(turned_s, 1)}),
                 f'http {self.port} workers': (not waiting or idle_s < health.STUCK_S, {
                     'workers': self._plan.size, 'working': working, 'waiting': waiting,
                     'seconds_since_progress': round(idle_s, 1)})}
 
-    def stop(self, timeout=0):
+    def stop(self, timeout: int = 0) -> Any:
         """Take no new connection, finish the requests that run; True when they ended within ``timeout`` s."""
         self._stopping.set()
         if self._server is None:
@@ -104,7 +108,7 @@ class Server:
         return server.stop(max(0, deadline - time.monotonic()))
 
 
-def _listening(host, port):
+def _listening(host: Any, port: Any) -> Any:
     """A listening socket at the first address of this host that can be had."""
     failed = None
     for family, kind, protocol, _name, address in socket.getaddrinfo(

@@ -3,9 +3,12 @@
 The library works on two buffers in memory instead of the socket: so the same code serves green and native threads, a
 handshake takes no thread, and all that has come is known at once.
 """
+from __future__ import annotations
+
 import contextlib
 import socket
 import ssl
+from typing import Any
 
 PIECE = 65536           # encrypted bytes taken from the socket at once
 RECORD = 16384          # plain bytes of one TLS record: what is encrypted before the socket has taken what was before
@@ -20,7 +23,7 @@ class Secured:
     :ivar ahead: bytes that the socket has taken of data which ``send`` has not yet said to be taken
     """
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext):
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         self._sock = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
@@ -48,7 +51,7 @@ class Secured:
             if data or ended or not encrypted:
                 return data
 
-    def send(self, data) -> int:
+    def send(self, data: Any) -> int:
         """How many plain bytes the socket has taken, at most one record of them; 0: the same again, later.
 
         :raises OSError: the connection broke
@@ -65,7 +68,7 @@ class Secured:
         return sent
 
     def say_end(self) -> None:
-        """Tell the other side, as far as it can be told now, that nothing more follows."""
+        """Send the other side the end of the stream, as far as it can be sent now."""
         with contextlib.suppress(OSError, ValueError):
             try:
                 self._tls.unwrap()

@@ -373,7 +373,7 @@ def test_a_reconciler_settles_and_builds(deployment, steps):
     life.number, life.most = 0, steps
     with pytest.raises(many_cells.Killed):
         scheduler.methods.select_destinations(deployment.ctx, spec, [uuid])
-    deployment.dbs['cell0'].run(instance_actions.hasten, many_cells.server_rows.START)
+    deployment.dbs['cell0'].run(instance_actions.expedite, many_cells.server_rows.START)
     assert deployment.process('cell0').conductor().reconciler.reconcile() == 1
     new = deployment.check()[uuid]
     assert new != 'cell0' and deployment.process(new).conductor().reconciler.reconcile() == 1
@@ -447,7 +447,7 @@ def test_a_server_that_cannot_be_settled_holds_up_no_other(deployment, at_once):
     recover(deployment)
     assert len(deployment.cells_of(uuids[0])) == 2 and len(deployment.cells_of(uuids[1])) == 1
     row = deployment.cells_of(uuids[0])['cell0']
-    rewrite_base(deployment, uuids[0], lambda base: cell_steps.Picture(row).plain())
+    rewrite_base(deployment, uuids[0], lambda base: cell_steps.Snapshot(row).plain())
     recover(deployment)
     assert 'cell0' not in deployment.check().values()
 

@@ -129,12 +129,12 @@ def cells(tmp_path):
 def _leaving(cells, number):
     """A server of the default cell that is on its way to the second one: its row is in both."""
     row = server_rows.row(number, project_id=base.PROJECT, vm_state='building', task_state='scheduling', host=None,
-                          node=None, cell_move=cell_steps.LEAVING)
+                          node=None, cell_move=cell_steps.OUTGOING)
     with cells.dbs['default'].writer() as conn:
         server_rows.insert(conn, [row])
     cells.map('default', row)
     with cells.dbs['second'].writer() as conn:
-        server_rows.insert(conn, [{**row, 'host': 'host2', 'node': 'host2', 'cell_move': cell_steps.COMING}])
+        server_rows.insert(conn, [{**row, 'host': 'host2', 'node': 'host2', 'cell_move': cell_steps.INCOMING}])
     return row['uuid']
 
 

@@ -75,7 +75,7 @@ def test_a_consumer_that_stopped_is_noticed_and_mended(running, caplog):
     wait_for(lambda: service._server._rpc is not before)
     wait_for(lambda: state(admin) == 'up')
     assert 'does not take a message from its own queue' in caplog.text
-    assert 'subscribes to its queues anew' in caplog.text
+    assert 'subscribes to its queues again' in caplog.text
     assert running.bus.client(service_interface()).ping(context.admin_context(), server='host1') == 'pong'
 
 
@@ -132,7 +132,7 @@ def test_what_became_of_a_service_reaches_it(running, monkeypatch):
     monkeypatch.setattr(service._heart, '_ask_s', 0.5)
     row = admin.get('/os-services?binary=nova-compute', version='2.53').json()['services'][0]
     assert admin.put(f'/os-services/{row["id"]}', {'status': 'disabled'}, version='2.53').status_code == 200
-    wait_for(lambda: service._heart.told['disabled'])
+    wait_for(lambda: service._heart.answer['disabled'])
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def test_a_token_is_for_one_host(fleet):
         part._keys.key = part._own()
         state = part._ask()
         assert state == ('approved' if name == 'host1' else 'pending')
-    refused(lambda: ask(fleet.hosts['host2'], 'host2'), 'nobody has approved key')
+    refused(lambda: ask(fleet.hosts['host2'], 'host2'), 'not approved: key')
 
 
 @pytest.mark.parametrize('token', ['0123456789abcdef.' + '0' * 48, 'expired'])
@@ -161,7 +161,7 @@ def test_a_wrong_token_approves_nothing(fleet, token):
     bus, part = fleet.host('host1', fleet.core.api_db.run(message_keys.new_token, -1) if token == 'expired' else token)
     part._keys.key = part._own()
     assert part._ask() == 'pending' and not part._deployment
-    refused(lambda: ask(bus), 'nobody has approved key')
+    refused(lambda: ask(bus), 'not approved: key')
 
 
 def test_a_token_takes_no_name_from_a_host(fleet):
@@ -177,7 +177,7 @@ def test_an_operator_approves(fleet):
     bus, part = fleet.host('host1')
     part._keys.key = part._own()
     assert part._ask() == 'pending'
-    refused(lambda: ask(bus), 'nobody has approved key')
+    refused(lambda: ask(bus), 'not approved: key')
     fleet.core.api_db.run(message_keys.set_state, part._keys.key.id, message_keys.APPROVED)
     assert ask(bus) == []
 
@@ -213,7 +213,7 @@ def test_a_host_is_who_its_key_says(fleet):
 def test_a_key_of_its_own_making_is_nobody_s(fleet):
     bus, _part = fleet.joined('host2')
     bus.signatures.key = signatures.Key()
-    refused(lambda: ask(bus, 'host2'), 'nobody has approved key')
+    refused(lambda: ask(bus, 'host2'), 'not approved: key')
 
 
 @pytest.mark.parametrize('change', [
@@ -292,7 +292,7 @@ def test_a_host_takes_messages_of_the_control_plane_alone(fleet):
     assert fleet.control.client(compute_interface.INTERFACE).ping(context.admin_context(), server='host1') == 'pong'
     for said in (other, other.of_host(None), other.of_host('host1')):
         refused(lambda said=said: said.client(compute_interface.INTERFACE).ping(context.admin_context(),
-                                                                                server='host1'), 'nobody has approved')
+                                                                                server='host1'), 'not approved')
     # what was meant for host1 is nothing for host2
     fleet.serve(other, compute_interface.INTERFACE, fleet.core.computes['host2'], 'host2')
     target, ctxt, message = fleet.control._transport.seen[-1]
@@ -321,7 +321,7 @@ def test_a_host_that_was_revoked(fleet, monkeypatch):
     assert ask(bus) == []
     assert fleet.core.api_db.run(message_keys.revoke, 'host1') == 1
     monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
-    refused(lambda: ask(bus), 'nobody has approved key')
+    refused(lambda: ask(bus), 'not approved: key')
     with pytest.raises(exception.HostKeyRefused, match='revoked'):
         part._ask()
     with pytest.raises(exception.HostKeyRefused):                # nor with a new token
@@ -451,7 +451,7 @@ def test_the_deployment_gets_a_new_key_without_an_outage(fleet, monkeypatch):
     fleet.control.signatures.follow(fleet.control.signatures._look)
     new = fleet.control.signatures.key
     assert new.id != old.id and ping('host1') == 'pong' and ask(bus) == []
-    refused(lambda: ping('host2'), 'nobody has approved key')
+    refused(lambda: ping('host2'), 'not approved: key')
     assert not asleep.renew_if_asked() and ping('host2') == 'pong'
     for signing in (old, new):                                    # messages on their way are good for a day
         fleet.control.signatures._look = None
@@ -461,7 +461,7 @@ def test_the_deployment_gets_a_new_key_without_an_outage(fleet, monkeypatch):
     monkeypatch.setattr(message_keys.utils, 'utcnow', lambda: later)
     part.renew_if_asked()
     fleet.control.signatures.key = old
-    refused(lambda: ping('host1'), 'nobody has approved key')
+    refused(lambda: ping('host1'), 'not approved: key')
     with fleet.core.api_db.reader() as conn:
         rows = conn.execute(tables_api.message_keys.select().where(tables_api.message_keys.c.host == '')).all()
     assert sorted((row.state, row.private is None) for row in rows) == [('approved', False), ('retired', True)]

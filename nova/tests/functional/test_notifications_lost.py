@@ -149,7 +149,7 @@ def test_nobody_is_told_of_what_was_not_done(cloud):
 def test_what_is_for_events_alone_is_not_done_again(cloud):
     """A host that takes up an action gets the arguments of its method, and no others."""
     uuid = cloud.boot()
-    arguments = {'bdm_uuid': 'b', instance_actions.TOLD: {'volume_id': 'v'}}
+    arguments = {'bdm_uuid': 'b', instance_actions.EVENT_FACTS: {'volume_id': 'v'}}
     with cloud.db.writer() as conn:
         instance_actions.insert(conn, cloud.ctx, [uuid], 'attach_volume', arguments=arguments)
         later = utils.utcnow() + datetime.timedelta(days=1)

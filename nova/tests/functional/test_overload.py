@@ -162,7 +162,7 @@ def test_a_broker_that_is_lost_during_a_post_delays_the_server(tmp_path, monkeyp
         made = client.boot(image, networks='none', version='2.37')
         assert lost and client.get(f'/servers/{made["id"]}').json()['server']['status'] == 'BUILD'
         passed = instance_actions.utils.utcnow()
-        running.cell_db.run(instance_actions.hasten, passed)
+        running.cell_db.run(instance_actions.expedite, passed)
         client.wait_for(made['id'])
 
 

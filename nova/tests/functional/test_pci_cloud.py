@@ -122,7 +122,7 @@ def test_a_flavor_and_an_image_that_disagree(clients):
     clients.flavor('gpu', pci_passthrough__alias='gpu:1')
     server = clients.boot('gpu')
     with clients.cloud.cell_db.reader() as conn:
-        asked, = pci.asked(instances.get(conn, server['id'])['flavor'])
+        asked, = pci.requested(instances.get(conn, server['id'])['flavor'])
     assert asked.numa_policy == 'required'
 
 

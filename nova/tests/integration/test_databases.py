@@ -175,7 +175,7 @@ def test_what_goes_on_beside_a_task_is_ended_by_itself(cell):
         assert instance_actions.take(conn, row['uuid'], 'x', request_id='req-beside')
         assert not instance_actions.take(conn, row['uuid'], 'x', request_id='req-none')
         assert instance_actions.arguments_of_open(conn, [row['uuid']]) == {row['uuid']: {'a': 1}}
-        instance_actions.finish(conn, row['uuid'], 'compute_stop_instance', beside=False)
+        instance_actions.finish(conn, row['uuid'], 'compute_stop_instance', background=False)
         found, = instance_actions.beside_on_host(conn, 'beside')
         assert found['arguments'] == {'b': 2}
         instance_actions.finish(conn, row['uuid'], 'compute_attach_interface', request_id='req-beside')

@@ -57,6 +57,6 @@ def test_a_queue_deleted_under_a_running_service(broker, running):
 def test_a_consumer_that_stopped(running, caplog):
     part, conductor, client = running
     part._server._rpc.listener.stop()
-    waiting.wait_for(lambda: 'subscribes to its queues anew' in caplog.text, 60, 'it to be noticed')
+    waiting.wait_for(lambda: 'subscribes to its queues again' in caplog.text, 60, 'it to be noticed')
     reports_again(conductor)
     assert client.echo(CONTEXT, server='one', value=1) == 1

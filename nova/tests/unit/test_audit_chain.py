@@ -143,7 +143,7 @@ def test_a_log_that_was_cut_off_with_its_end_is_found_by_a_seal_that_was_told(db
         conn.execute(sa.update(chain).values(seq=earlier.seq, digest=earlier.digest))
     assert audit.verify(db, key).wrong is None
     assert audit.verify(db, key, [told]).wrong == (
-        'Record 4 was removed, and all behind it up to record 5, which was told.')
+        'Record 4 was removed, and all behind it up to record 5, which was published.')
     with pytest.raises(ValueError):
         db.run(audit.seal, key, told.seq)        # what the conductor that has seen more asks
 
@@ -170,7 +170,7 @@ def test_without_a_key_only_a_seal_that_was_told_finds_one_that_was_written_anew
     told = head_of(db)
     rewrite(db, b'')
     assert audit.verify(db, b'').wrong is None
-    assert 'written anew' in audit.verify(db, b'', [told]).wrong
+    assert 'the log was rewritten' in audit.verify(db, b'', [told]).wrong
 
 
 def test_what_has_expired_leaves_a_log_that_can_be_verified(db, monkeypatch):

@@ -41,7 +41,8 @@ def test_own_files_are_used_and_no_authority_is_made(tmp_path):
 
 
 @pytest.mark.parametrize('options, reason', [
-    ({'cert_file': '/x'}, 'go together'), ({'key_file': '/x'}, 'go together'), ({'tls': 'on'}, 'set cert_file'),
+    ({'cert_file': '/x'}, 'set both cert_file and key_file'),
+    ({'key_file': '/x'}, 'set both cert_file and key_file'), ({'tls': 'on'}, 'set cert_file'),
     ({'cert_file': '/no/x.pem', 'key_file': '/no/x.key'}, 'cannot be read')])
 def test_a_daemon_says_what_is_missing(options, reason):
     with pytest.raises(exception.InvalidInput, match=reason):
