@@ -136,7 +136,7 @@ class EmbeddedImages(Images):
 
 
 class BoundImages:
-    """Images that are asked in the name of one context.
+    """Requests for images with one context.
 
     :param images: an Images, or a grants.GrantedImages
     """

@@ -74,7 +74,7 @@ class GlanceImages(api.Images):
                     break
                 target.write(chunk)
             if image['size'] is not None and received != image['size']:
-                raise exception.ImageUnacceptable(image_id=image_id, reason='its data has not the size that it tells')
+                raise exception.ImageUnacceptable(image_id=image_id, reason='its size is not that of its data')
             target.flush()
             files.verify_download(temporary, image, self.max_virtual_size)
 

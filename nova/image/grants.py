@@ -3,10 +3,10 @@
 Who accepts a request looks up every image that it names as the user who asks. A conductor knows from the rows what was
 found, and gives the compute host, with each task, a grant for exactly that: some images to read, some to write (the
 copy that the task makes), until the task would be given up. A compute asks for images with the grant of the task alone:
-what it does not name does not exist, whoever the user is.
+what it does not name does not exist, for any user.
 
-The embedded store signs the grants and checks the signature. Nothing checks it in front of another image service; there
-the client below holds to it, see doc/source/adr/0012-image-grants.rst.
+The embedded store issues signed grants and checks their signatures. Another image service does not check them; there
+the client below enforces the grant, see doc/source/adr/0012-image-grants.rst.
 """
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class GrantedImages:
     ``ctx`` carries the grant of the task (context.RequestContext.granted). An image that it does not name raises
     ImageNotFound; once it has expired all raise Forbidden.
 
-    Requests carry the user's token, as long as there is one that has not ended: the image service checks it as well.
-    Without one they go in the name of the service, which is why the grant is looked at here, too.
+    Requests are sent with the user's token until it expires: the image service checks it as well. After that they are
+    sent with the token of the service, so the grant is also checked here.
 
     :param images: nova.image.api.Images
     """
@@ -162,7 +162,7 @@ class GrantedImages:
              function: Callable[..., Any]) -> bool | dict[str, str | None] | None:
         grant = _grant_of(ctx)
         if grant is None:
-            if not ctx.auth_token:               # a conductor of an older release, and nobody's token
+            if not ctx.auth_token:               # a conductor of an older release, and no token
                 raise exception.ImageNotFound(image_id=str(image_id)[:64])
         elif not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
                 _with_token(ctx, lambda who: self._images.show(who, image_id)))):
@@ -178,8 +178,8 @@ def _grant_of(ctx: context.RequestContext) -> Grant | None:
 def _with_token(ctx: context.RequestContext, function: Callable[..., Any], copy: bool = False) -> Any:
     """Ask with the user's token; with the service's own when that has ended.
 
-    :param copy: the image is a copy of the server: it belongs to who asked for it, maybe an administrator, and not to
-        every user who may unshelve the server
+    :param copy: the image is a copy of the server: it belongs to the user who requested it, maybe an administrator, and
+        not to every user who may unshelve the server
     """
     if ctx.auth_token:
         try:

@@ -27,7 +27,7 @@ STEPS = 64                       # windows that one parser may ask for
 CONTENTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})       # plain bytes: nothing in them refers to a file
 PLAIN = CONTENTS | {'luks'}
 
-# What may be found in an image that was declared as the key.
+# Formats that the data of an image may have, by its disk_format.
 ACCEPTS = {
     'raw': PLAIN, 'ami': PLAIN, 'aki': PLAIN, 'ari': PLAIN,
     'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
@@ -84,7 +84,7 @@ class Report:
 
 
 class Inspector:
-    """Fed with the bytes in order; ``report`` tells at any time what is known so far."""
+    """Fed with the bytes in order; ``report`` has what is known so far."""
 
     def __init__(self) -> None:
         self.report = Report()
@@ -146,7 +146,7 @@ class Inspector:
             self._answer(bytes(data))
 
     def _answer(self, data: bytes | None) -> None:
-        """Give the parser what it asked for, until it asks for bytes that are not here yet."""
+        """Give the parser the bytes that it requests, until it requests some that have not come yet."""
         self._window = None
         try:
             while True:
@@ -228,7 +228,7 @@ def inspect_file(path: Path | str) -> Report:
 
 
 def refusal(report: Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
-    """Why an image declared as ``disk_format`` must not be used: a sentence, or None when it may.
+    """Return why an image of ``disk_format`` must not be used: a sentence, or None when it may.
 
     Early in an upload the report may still be incomplete; what it finds wrong then stays wrong.
     """
@@ -236,7 +236,7 @@ def refusal(report: Report, disk_format: str, max_virtual_size: int | None = Non
     if accepted is None:
         return f'disk format {disk_format} is not supported'
     if report.format not in accepted and (len(report.matches) <= 1 or not report.findings):
-        return f'it is declared as {disk_format}, but its data is {report.format}'
+        return f'its disk format is {disk_format}, but its data is {report.format}'
     if report.findings:
         return report.findings[0]
     if max_virtual_size and (report.virtual_size or 0) > max_virtual_size:
@@ -245,13 +245,13 @@ def refusal(report: Report, disk_format: str, max_virtual_size: int | None = Non
 
 
 def verify(report: Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '') -> None:
-    """Raise ImageUnacceptable unless the image is what it is declared as and refers to nothing outside.
+    """Raise ImageUnacceptable unless the data has the disk format of the image and refers to no other file.
 
     :param report: a complete Report
     :param max_virtual_size: bytes; None sets no bound
     """
     reason = refusal(report, disk_format, max_virtual_size)
     if reason is None and report.virtual_size is None:
-        reason = 'its header does not tell its virtual size'
+        reason = 'its header has no virtual size'
     if reason:
         raise exception.ImageUnacceptable(image_id=image_id, reason=reason)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Attachments:
     """The part of the network service's manager that works on one port; mixed into it.
 
-    ``attached_by`` is the request that attaches: asked again in its name nothing is done twice, and what it began
-    can be taken back without touching what another one did.
+    ``attached_by`` is the id of the request that attaches: a retry with the same id does nothing twice, and its work
+    can be undone without touching the work of another request.
     """
 
     def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: dict[str, str | None],
@@ -87,10 +87,10 @@ class Attachments:
 
     def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:
         usable = networks.usable(conn, nova_context.ALL_PROJECTS, {network_id}, lock=True)
-        inside = [port for port in ports.of_device(conn, instance_uuid) if port['network_id'] == network_id]
-        if not inside:
+        on_network = [port for port in ports.of_device(conn, instance_uuid) if port['network_id'] == network_id]
+        if not on_network:
             raise exception.NetworkNotFound(network_id=network_id)
-        port_id = inside[0]['id']
+        port_id = on_network[0]['id']
         held = networks.addresses_of(conn, [port_id]).get(port_id, ())
         if known.issuperset(entry['ip_address'] for entry in held):
             claim(conn, self.conf, *usable[network_id], port_id, None)
@@ -115,7 +115,7 @@ def new_port(project_id: str, network_id: str, binding: dict[str, str]) -> dict[
 
 def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow], port_id: str,
           address: Any) -> list[dict[str, str]]:
-    """Addresses for a new port: the one asked for, or any; [{'subnet_id', 'ip_address'}].
+    """Addresses for a new port: the requested one, or any; [{'subnet_id', 'ip_address'}].
 
     :raises NetworkRequestInvalid: no guest can have the address
     :raises FixedIpInUse, NoMoreFixedIps:

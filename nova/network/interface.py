@@ -8,7 +8,7 @@ INTERFACE = Interface(
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
     # gives back all of it, with a host what no other host has got meanwhile; does nothing when nothing is there
     Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True),
-    # one more port of a server that exists; the same one when asked again by the same request. request: {'port_id',
+    # one more port of a server that exists; the same one when the same request calls again. request: {'port_id',
     # 'network_id', 'fixed_ip', 'tag'}; with a network_id the port is made under that port_id -> its VIF
     Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True),
     # -> the VIF of a server's port, None when it is not (or was not attached by this request, unless that is None)

@@ -103,7 +103,7 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
 
 
 def check_fixed(subnets: list[SubnetsRow], address: str) -> SubnetsRow:
-    """The subnet of a network that an address asked for belongs to.
+    """The subnet of a network that a requested address belongs to.
 
     :raises InvalidInput: not an address, or none of a guest there
     """
@@ -123,7 +123,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str) -> SubnetsRow:
 
 
 def check_free(conn: Connection, subnets: list[SubnetsRow], address: str) -> tuple[SubnetsRow, None]:
-    """(subnet, row or None) of an address asked for.
+    """(subnet, row or None) of a requested address.
 
     :raises InvalidInput: it is none of a guest there
     :raises FixedIpInUse:

@@ -65,7 +65,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         self._refresh()
 
     def sync(self) -> None:
-        """Periodic: mends what somebody else changed on the host, and forgets addresses that rested."""
+        """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
         self._refresh()
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
 
@@ -78,7 +78,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[dict[str, str | None]] | str | None,
                               security_groups: list[str] | None, host: str) -> list[dict[str, str]]:
-        """Ports, addresses and plumbing for a server -> list of VIFs; the same ones when asked again.
+        """Ports, addresses and plumbing for a server -> list of VIFs; the same ones when called again.
 
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkAmbiguous,
@@ -111,7 +111,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     def _of_caller(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
         """Those of a server's ports that a compute host may give back: all of one that is there, else those that are.
 
-        Where the server is, is only asked when a port is elsewhere.
+        Read the server's host only when a port is on another host.
         """
         if any(row.host != caller for row in rows):
             with self._cell_db.reader() as conn:
@@ -141,7 +141,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             self._refresh()
 
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
-        """Groups or rules changed: load the filters of this host anew."""
+        """Groups or rules changed: load the filters of this host again."""
         self._refresh()
 
     # ---- periodic -------------------------------------------------------------------
@@ -149,7 +149,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
     def given_before(self) -> set[str]:
         """Uuids of the servers that this service gave ports to some time ago; each is named once.
 
-        A message that came late, or twice, may have been for one that was gone: ``audit`` tells.
+        A message that came late, or twice, may have been for one that was gone: ``audit`` finds out.
         """
         until, found = time.monotonic() - AUDIT_AGE_S, set()
         while self._given and self._given[0][0] < until:
@@ -291,6 +291,6 @@ def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]]) -> 
 
 
 def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
-    """The name servers that guests of a subnet (a row) are told."""
+    """The name servers that DHCP gives to guests of a subnet (a row)."""
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
             or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))

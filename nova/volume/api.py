@@ -73,7 +73,7 @@ class Volumes:
     def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
         """Let a host reach the volume; the connection: {'driver_volume_type', 'data', 'host'}.
 
-        :param connector: what virt.driver.Volumes.volume_connector told
+        :param connector: what virt.driver.Volumes.volume_connector returned
         :raises VolumeAttachmentNotFound, InvalidVolume:
         """
         raise NotImplementedError
@@ -116,7 +116,7 @@ class Volumes:
         """A snapshot whose files a compute makes or merges is so far; nothing where a storage makes its own."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
-        """A swap that the block storage asked for is done: the id of the volume that stays."""
+        """Finish a swap that the block storage requested; return the id of the volume that stays."""
         return new_volume_id
 
 

@@ -29,8 +29,7 @@ _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 class CinderVolumes(api.Volumes):
     """One client for all threads.
 
-    The service's own token beside the user's is what Cinder asks for before it lets anybody delete the attachment of
-    a server.
+    Requests have the service's own token as well as the user's: Cinder requires it to delete a server's attachment.
 
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
@@ -150,7 +149,7 @@ class CinderVolumes(api.Volumes):
         body = {'os-migrate_volume_completion': {'new_volume': new_volume_id, 'error': failed}}
         return self._volume(ctx, 'POST', volume_id, '/action', json=body).json()['save_volume_id']
 
-    # ---- inside
+    # ---- requests
 
     def _call(self, ctx: RequestContext, method: Any, path: Any, missing: Any, headers: Any = VERSION,
               **kwargs: Any) -> Any:

@@ -46,7 +46,7 @@ class Store:
     :param db: the API database (nova.db.engine.Database)
     :param directory: where the files are kept; this process must be the only one that serves it
     :param max_size: bytes of one image
-    :param max_virtual_size: bytes that the disk inside an image may claim
+    :param max_virtual_size: the largest virtual size of an image's disk, in bytes
     :param limits: called with (conn, project id); the project's limits of storage_quotas.IMAGES
     :param reserve: nova.runtime.disk_space.Reserve of the directory's file system
     """
@@ -216,7 +216,7 @@ class Store:
         bytes back.
 
         :param chunks: iterable of bytes
-        :param length: bytes that will come; 0 when nobody knows
+        :param length: bytes that will come; 0 when unknown
         :param on_disk: bytes of them that are no holes; None: all of them
         :raises Conflict: the image is not queued
         :raises QuotaExceeded: its project may not have so many bytes, or uploads
@@ -416,7 +416,7 @@ class Store:
 
 
 def is_admin(ctx: RequestContext) -> bool:
-    """Whether all images are the caller's; who comes with a grant has that alone, whoever has asked for the work."""
+    """Whether the caller may use all images. A caller with a grant has only what the grant names."""
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
@@ -440,7 +440,7 @@ def _check_values(values: dict[str, Any], properties: dict[str, str], tags: list
 
 
 def _check_rights(ctx: RequestContext, old: dict[Any, str], new: dict[str, Any]) -> None:
-    """What only an administrator may do; formats that do not go together."""
+    """What only an administrator may do; formats that do not fit each other."""
     if not is_admin(ctx):
         if new.get('visibility') == 'public' and old.get('visibility') != 'public':
             raise exception.Forbidden('Only an administrator may make an image public.')
@@ -450,6 +450,6 @@ def _check_rights(ctx: RequestContext, old: dict[Any, str], new: dict[str, Any])
     container = new.get('container_format', old.get('container_format'))
     amazon = ('aki', 'ari', 'ami')
     if disk and container and disk != container and (disk in amazon or container in amazon):
-        raise exception.BadRequest(f'Disk format {disk} and container format {container} do not go together.')
+        raise exception.BadRequest(f'Disk format {disk} and container format {container} do not fit each other.')
     if disk and disk not in inspector.ACCEPTS:
         raise exception.BadRequest(f'Disk format {disk} is not supported.')

@@ -37,7 +37,7 @@ class Dhcp:
     def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any]) -> list[str]:
         """The command line for a network.
 
-        :param name_servers: subnet -> [address] that its guests are told
+        :param name_servers: subnet -> [address] that its guests get
         """
         words = [
             'dnsmasq',
@@ -70,7 +70,7 @@ class Dhcp:
         return words
 
     def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any) -> None:
-        """Serve these ports; the server is started, told of changes, or started again when its arguments
+        """Serve these ports: start the server, signal changes to it, or restart it when its arguments
         changed."""
         make_directory(self.directory)
         text = ''.join(
@@ -149,7 +149,7 @@ def _lines(path: Any) -> Any:
 
 
 def make_directory(path: pathlib.Path) -> None:
-    """The directory and what is missing above it, for dnsmasq to read as nobody, whatever the process's umask."""
+    """The directory and what is missing above it, readable for dnsmasq's own user, whatever the process's umask."""
     for directory in [*reversed(path.parents), path]:
         if not directory.exists():
             directory.mkdir()

@@ -105,7 +105,7 @@ class LinuxDriver:
         self._loaded = text
 
     def _present(self) -> Any:
-        """Whether somebody flushed the tables."""
+        """Whether both tables are still loaded."""
         tables = self.run('nft', 'list', 'tables')
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 

@@ -1,4 +1,4 @@
-"""The Linux driver in a process of its own: what may be asked of it, how that is checked, and who asks.
+"""The Linux driver in a process of its own: its operations, the check of their arguments, and the client.
 
 ====================  =====================================================  ===================================
 Operation             Arguments                                              Needs

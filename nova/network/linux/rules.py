@@ -112,9 +112,9 @@ def _from_guest(port: Port) -> list[str]:
     rules = [f'ether saddr != {port.mac} drop']
     if port.addresses:
         known = _set(port.addresses)
-        asked = _set(['0.0.0.0', *port.addresses])          # 0.0.0.0: does anybody have this address?
+        senders = _set(['0.0.0.0', *port.addresses])          # 0.0.0.0: a probe for a duplicate
         rules += [
-            f'ether type arp arp saddr ether {port.mac} arp saddr ip {asked} accept',
+            f'ether type arp arp saddr ether {port.mac} arp saddr ip {senders} accept',
             'ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
             'ether type ip udp sport 67 drop',
             f'ether type ip ip saddr {known} accept',
@@ -151,7 +151,7 @@ def _inet_body(state: HostState, served: list[Network], metadata: tuple[str, int
     for direction in ('egress', 'ingress'):
         body += _map(direction, 'ipv4_addr', [
             (address, f'{direction}_{port.device}') for port in state.ports for address in port.addresses])
-    # an accept ends one base chain: each packet is asked both for its sender's and for its receiver's sake
+    # an accept ends one base chain: each packet passes a chain for its sender and one for its receiver
     body += _chain('egress_check', ['ct state invalid drop', 'ct direction reply ct state established accept',
                                     'ct state related accept', 'ip saddr vmap @egress'])
     body += _chain(
