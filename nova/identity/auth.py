@@ -25,7 +25,7 @@ from nova import exception
 from nova.web import paste
 from nova.web import pipeline
 
-# Headers by which a proxy or auth_token tells an application who asks. From a client they are lies.
+# Headers with which a proxy or auth_token identifies the caller to an application. Those of a client are removed.
 IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
                      'HTTP_X_IDENTITY', 'HTTP_X_IS_ADMIN', 'HTTP_X_SERVICE_', 'HTTP_X_SYSTEM',
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
@@ -68,7 +68,7 @@ class _Middleware:
     :param public: callable(environ) -> True for what needs no token, as version documents
     :param fault: callable(code, message) -> the body of a 401
     :param auth_uri: where to get a token, for the WWW-Authenticate header; None: /identity at the server's address
-    :param is_admin: callable(context) -> whether the caller is an administrator, as Policy.is_admin; None: nobody is
+    :param is_admin: callable(context) -> whether the caller is an administrator, as Policy.is_admin; None: no caller is
     """
 
     def __init__(self, app, *, public=nothing_public, fault=compute_fault, auth_uri=None, is_admin=None):
@@ -89,7 +89,7 @@ class _Middleware:
         if caller is None:
             environ.pop('nova.context', None)
             if self._public(environ):
-                # Nobody in particular, yet the thread must not log this request as the one before it.
+                # No caller, yet the thread must not log this request with the context of the one before.
                 context.RequestContext(**_request_of(environ))
                 return self._app(environ, start_response)
             return self._refuse(refusal, environ, start_response)
@@ -100,7 +100,7 @@ class _Middleware:
     def context_of(self, environ):
         """
         :raises Unauthorized: no valid token
-        :raises Unavailable: nobody can tell
+        :raises Unavailable: the token cannot be checked
         """
         raise NotImplementedError
 
@@ -116,7 +116,7 @@ class _Middleware:
 
 
 def _unavailable(error, environ, start_response):
-    """Nobody knows whether the token is good."""
+    """The response when the token cannot be checked."""
     body = orjson.dumps({'serviceUnavailable': {'code': error.code, 'message': error.message}})
     start_response('503 Service Unavailable', [
         ('Content-Type', 'application/json'), ('Content-Length', str(len(body))), ('Retry-After', '5')])
@@ -126,7 +126,7 @@ def _unavailable(error, environ, start_response):
 def challenge(environ, uri=None):
     """The value of WWW-Authenticate. A client follows it with a password, so the Host of the request has no say.
 
-    :param uri: where to get a token, as configured; None: /identity at the address on which the server was asked
+    :param uri: where to get a token, as configured; None: /identity at the address that received the request
     """
     uri = uri or f'{environ["wsgi.url_scheme"]}://{environ["SERVER_NAME"]}:{environ["SERVER_PORT"]}/identity'
     return f'Keystone uri="{uri}"'
@@ -216,7 +216,7 @@ def _settings(global_conf, local):
 
 
 def embedded_factory(global_conf, **local):
-    """Paste's filter factory; whoever loads the pipeline has offered the service."""
+    """Paste's filter factory; the service must be offered before the pipeline is loaded."""
     service = paste.offered(global_conf['identity_service'])
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
@@ -231,7 +231,7 @@ def authtoken_factory(global_conf, **local):
     from webob import exc
 
     class AuthToken(auth_token.AuthProtocol):
-        """While Keystone does not answer nobody knows of a token that it is bad: 503, where auth_token's is a 401."""
+        """Answers 503 while Keystone does not answer, where auth_token answers 401."""
 
         def fetch_token(self, token, **more):
             try:

@@ -1,8 +1,8 @@
-"""Slow hashes are made by few threads beside everything else: a flood of logins takes neither the processors nor the
-threads that other requests need.
+"""Compute slow hashes in a few threads of their own, so that a flood of logins leaves processors and threads to other
+requests.
 
-Who waits is served in turn by address. When all places are taken, whoever has the most of them gives one to an address
-that has fewer, and is told to come again.
+Callers wait in one queue per address, and the queues are served in turn. When all places are taken, the longest queue
+gives one up to an address that has fewer: its caller gets ServiceBusy and retries.
 """
 import collections
 import contextlib
@@ -32,34 +32,34 @@ class HashPool:
     def __init__(self, size, places):
         self._size, self._places = size, max(places, size)
         self._changed = threading.Condition()
-        self._lanes = collections.OrderedDict()          # address: deque of (future, function), the next one first
-        self._held = self._waiting = 0                   # places that are taken; those of them that nobody serves yet
+        self._queues = collections.OrderedDict()          # address: deque of (future, function), the next one first
+        self._held = self._waiting = 0                   # places that are taken; those of them that are not served yet
         self._threads = self._idle = 0
 
-    def check(self, lane):
-        """Whether ``run`` would have a place, asked before there is any work with a request.
+    def check(self, address):
+        """Check that ``run`` would have a place, before there is any work with a request.
 
         :raises ServiceBusy: there is none
         """
         with self._changed:
-            if self._held >= self._places and self._greedier(lane) is None:
+            if self._held >= self._places and self._longest_queue(address) is None:
                 raise exception.ServiceBusy(retry_after=RETRY_S)
 
-    def run(self, lane, function, *args):
+    def run(self, address, function, *args):
         """The result of ``function(*args)``, called by one of the threads.
 
-        :param lane: who asks: an address; lanes are served in turn
-        :raises ServiceBusy: there is no place, or another lane needed it more
+        :param address: the caller's; addresses are served in turn
+        :raises ServiceBusy: there is no place, or it was given to another address
         """
         job = futures.Future()
         with self._changed:
             if self._held >= self._places:
-                greedy = self._greedier(lane)
-                if greedy is None:
+                longest = self._longest_queue(address)
+                if longest is None:
                     raise exception.ServiceBusy(retry_after=RETRY_S)
-                self._take_from(greedy)
+                self._take_from(longest)
             self._held += 1
-            self._lanes.setdefault(lane, collections.deque()).append((job, lambda: function(*args)))
+            self._queues.setdefault(address, collections.deque()).append((job, lambda: function(*args)))
             self._waiting += 1
             self._changed.notify()
             if self._waiting > self._idle and self._threads < self._size:
@@ -67,33 +67,33 @@ class HashPool:
                 concurrency.spawn('hashing', self._work)
         return job.result()
 
-    def _greedier(self, lane):
-        """The lane with the most waiting, if it has at least two more than this one."""
-        if not self._lanes:
+    def _longest_queue(self, address):
+        """The address with the longest queue, if it has at least two more than this one."""
+        if not self._queues:
             return None
-        longest = max(self._lanes, key=lambda name: len(self._lanes[name]))
-        return longest if len(self._lanes[longest]) > len(self._lanes.get(lane, ())) + 1 else None
+        longest = max(self._queues, key=lambda name: len(self._queues[name]))
+        return longest if len(self._queues[longest]) > len(self._queues.get(address, ())) + 1 else None
 
-    def _take_from(self, lane):
-        """The newest of a lane goes; others of its lane stay, so it does not end."""
-        job, _function = self._lanes[lane].pop()
+    def _take_from(self, address):
+        """Remove the newest job of an address; others of it stay, so its queue does not end."""
+        job, _function = self._queues[address].pop()
         self._held -= 1
         self._waiting -= 1
         job.set_exception(exception.ServiceBusy(retry_after=RETRY_S))
 
     def _next(self):
         """The next job in turn, or None when there is none for a while."""
-        if not self._lanes:
+        if not self._queues:
             self._idle += 1
             self._changed.wait(IDLE_S)
             self._idle -= 1
-        if not self._lanes:
+        if not self._queues:
             return None
-        lane, jobs = self._lanes.popitem(last=False)
+        address, jobs = self._queues.popitem(last=False)
         found = jobs.popleft()
         self._waiting -= 1
         if jobs:
-            self._lanes[lane] = jobs                     # behind the others
+            self._queues[address] = jobs                     # behind the others
         return found
 
     def _work(self):

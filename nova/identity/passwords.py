@@ -33,5 +33,5 @@ def matches(password, stored, rounds):
 
 
 def generate():
-    """A password that nobody guesses."""
+    """A random password."""
     return secrets.token_urlsafe(24)

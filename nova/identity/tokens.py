@@ -139,7 +139,7 @@ class KeyRing:
             raise
 
     def _now(self):
-        """What tells that the files have changed."""
+        """A value that changes when the files change."""
         found = []
         for path in (self.path, self.path + STAGED):
             with contextlib.suppress(FileNotFoundError):
@@ -180,7 +180,7 @@ class KeyRing:
         handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
             while True:
-                try:                                     # a green thread that waits inside C would stop who has it
+                try:                                     # blocking in C would stop the green thread that has the lock
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What a new deployment has: roles, the first projects and users, and the file that tells clients of them."""
+"""What a new deployment has: roles, the first projects and users, and the file with which clients find them."""
 import logging
 import os
 import secrets
@@ -29,7 +29,7 @@ def bootstrap(service, store=None):
 
     :param service: IdentityService
     :param store: callable(passwords) that keeps them, e.g. ``write_clouds_yaml``; called before the users
-        become visible, so that a process that dies in between leaves no user whose password nobody knows
+        become visible, so that a process that dies in between leaves no user whose password is lost
     :returns: {user name: password} when newly made, else {}
     """
     try:
@@ -103,10 +103,10 @@ def recover(service, name):
 
 
 def write_clouds_yaml(path, base_url, new_passwords=None, authority=None):
-    """Tell clients where the cloud is and how to log in; the file is readable by its owner only.
+    """Write the file with which clients find the cloud and log in; the file is readable by its owner only.
 
     New passwords replace the entries of their users. Without them the entries that are there keep theirs and
-    get the present URL. Clouds that somebody else put into the file stay as they are.
+    get the present URL. Other clouds in the file stay as they are.
 
     :param base_url: of the all-in-one; identity is below it at /identity
     :param new_passwords: {user name: password} from ``bootstrap``
@@ -146,7 +146,7 @@ def _read(path):
 
 
 def _replace(path, text):
-    """Write a private file in one step: nobody else can read it at any moment, no reader sees half of it."""
+    """Write a private file in one step: other users can never read it, and a reader never sees half of it."""
     part = f'{path}.{secrets.token_hex(4)}'
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

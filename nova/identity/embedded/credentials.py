@@ -14,7 +14,7 @@ from nova.identity import totp
 LOG = logging.getLogger(__name__)
 
 MOST = 8                     # of a user: each is one more code that a guess may hit
-PAGE = 500                   # that are sealed anew in one transaction
+PAGE = 500                   # that are sealed again in one transaction
 TYPE = 'totp'
 
 
@@ -44,7 +44,7 @@ class Credentials:
 
     @staticmethod
     def _insert(conn, row):
-        if not queries.lock_user(conn, row['user_id']):          # two requests together do not pass the limit
+        if not queries.lock_user(conn, row['user_id']):          # two concurrent requests do not pass the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         if len(queries.rows(conn, 'credential', user_id=row['user_id'])) >= MOST:
             raise exception.Forbidden(f'A user can have {MOST} credentials of this kind.')
@@ -82,9 +82,9 @@ class Credentials:
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
 
     def take_code(self, user_id: str | None, code: str, now: float) -> bool:
-        """Whether a one-time code is right, and nobody had it before: of two logins with one code, one gets True.
+        """Whether a one-time code is right and unused: of two logins with one code, one gets True.
 
-        :param user_id: None for a user whom nobody knows
+        :param user_id: None for an unknown user
         :param now: seconds since the epoch
         """
         found = self.list(user_id=user_id or '', type=TYPE)
@@ -104,7 +104,7 @@ def _check(blob):
 
 
 def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:
-    """Seal the secrets anew, for ``KeyRing.retire``."""
+    """Seal the secrets again, for ``KeyRing.retire``."""
     def page(conn, after):
         found = queries.sealed_blobs(conn, after, PAGE)
         for credential_id, sealed in found:

@@ -32,7 +32,7 @@ def expand(held_ids, roles):
 
 
 class Directory:
-    """Reads and changes; every change tells ``forget``, so that no token is trusted for what was true before.
+    """Reads and changes; every change calls ``forget``, so that no token is trusted for what was true before.
 
     :param db: the API database
     :param rounds: cost of new password hashes
@@ -86,14 +86,14 @@ class Directory:
         self.write(queries.create, noun, row, noun=noun, name=row['name'])
         return row
 
-    def _update(self, noun, row_id, values, beside=None):
-        """:param beside: function(conn, row as it was), called in the same transaction"""
+    def _update(self, noun, row_id, values, prepare=None):
+        """:param prepare: function(conn, row as it was), called in the same transaction"""
         def change(conn):
             row = queries.get(conn, noun, id=row_id)
             if row is None:
                 raise exception.IdentityNotFound(noun=noun, id=row_id)
-            if beside is not None:
-                beside(conn, row)
+            if prepare is not None:
+                prepare(conn, row)
             if values:
                 queries.update(conn, noun, row_id, values)
             return row | values
@@ -155,7 +155,7 @@ class Directory:
             values['tokens_void_until'] = utils.utcnow()
         options = values.get('options', {})
 
-        def beside(conn, user):
+        def prepare(conn, user):
             if 'password_hash' in values:
                 self._remember_password(conn, user)
             if options:                  # another request may be changing another one of them
@@ -164,7 +164,7 @@ class Directory:
                 values['options'] = _merged(queries.get(conn, 'user', id=user_id)['options'] or {}, options)
         if not options:
             values.pop('options', None)
-        return self._update('user', user_id, values, beside)
+        return self._update('user', user_id, values, prepare)
 
     def _remember_password(self, conn, user):
         if self.rules.history > 1 and user['password_hash'] is not None:

@@ -1,4 +1,7 @@
-"""Which methods a user must use together: the options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules``."""
+"""The combinations of methods that a user must use.
+
+The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user hold them.
+"""
 import datetime
 
 from nova import exception

@@ -162,34 +162,34 @@ class IdentityService(directory.Directory):
         return self.keys.seal(claims), data
 
     def by_password(self, given, address):
-        asked = given.get('user') or {}
-        user = self._user_of(asked)
-        self._check_secret(asked.get('password'), user and user['password_hash'],
-                           (user['id'] if user else _name(asked), address), user and user['id'])
+        credentials = given.get('user') or {}
+        user = self._user_of(credentials)
+        self._check_secret(credentials.get('password'), user and user['password_hash'],
+                           (user['id'] if user else _name(credentials), address), user and user['id'])
         ends_at = password_rules.end_of(user)
-        if ends_at is not None and ends_at <= utils.utcnow():        # who does not know it hears nothing of this
+        if ends_at is not None and ends_at <= utils.utcnow():        # only after the password is right
             log.about(user['id'])
             raise exception.PasswordExpired(user_id=user['id'])
         return Proof(user['id'])
 
     def by_totp(self, given, address):
         """The failures are counted apart from those of the password, whose holder could else forget them."""
-        asked = given.get('user') or {}
-        user = self._user_of(asked)
+        credentials = given.get('user') or {}
+        user = self._user_of(credentials)
         user_id = user and user['id']
-        self._check(('totp\0' + (user_id or _name(asked)), address), user_id,
-                    lambda: self.credentials.take_code(user_id, asked.get('passcode') or '', self._clock()))
+        self._check(('totp\0' + (user_id or _name(credentials)), address), user_id,
+                    lambda: self.credentials.take_code(user_id, credentials.get('passcode') or '', self._clock()))
         return Proof(user_id)
 
     def by_credential(self, given, address):
-        asked = given.get('user') or {}
+        credentials = given.get('user') or {}
         row = None
         if 'id' in given:
             row = self.find('application_credential', id=given['id'])
-        elif (user := self._user_of(asked)) is not None:
+        elif (user := self._user_of(credentials)) is not None:
             row = self.find('application_credential', user_id=user['id'], name=given.get('name'))
         self._check_secret(given.get('secret'), row and row['secret_hash'],
-                           (row['id'] if row else given.get('id') or _name(asked), address),
+                           (row['id'] if row else given.get('id') or _name(credentials), address),
                            row and row['user_id'])
         return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
 
@@ -213,7 +213,7 @@ class IdentityService(directory.Directory):
         self.update_user(user_id, password=new)
 
     def _refuse_past(self, user, new, address):
-        """An administrator who sets a password does not know the ones before, and is not asked for another one."""
+        """An administrator who sets a password does not know the earlier ones: no history is checked."""
         if not self.rules.history:
             return
         with self.db.reader() as conn:
@@ -223,7 +223,7 @@ class IdentityService(directory.Directory):
                 self.rules.refuse_past()
 
     def _check_secret(self, secret, stored, key, user_id):
-        """Return when the secret is right; who is unknown takes as long and is counted alike."""
+        """Return when the secret is right; an unknown user takes as long and counts as a failure as well."""
         self._check(key, user_id, lambda: self.hashing.run(
             addresses.client(key[1]), passwords.matches, secret or '', stored, self.rounds))
 
@@ -243,12 +243,12 @@ class IdentityService(directory.Directory):
         self._delays.check(*key)
         self._delays.succeeded(*key)
 
-    def _user_of(self, asked):
-        if 'id' in asked:
-            return self.find('user', id=asked['id'])
-        if not directory.is_domain(**_words(asked.get('domain'))):
+    def _user_of(self, credentials):
+        if 'id' in credentials:
+            return self.find('user', id=credentials['id'])
+        if not directory.is_domain(**_words(credentials.get('domain'))):
             return None
-        return self.find('user', domain_id=directory.DOMAIN['id'], name=asked.get('name'))
+        return self.find('user', domain_id=directory.DOMAIN['id'], name=credentials.get('name'))
 
 
 # What a method proves: whose the request is, how long a token may last, and for an application credential the
@@ -266,8 +266,8 @@ def _words(mapping):
     return {key: mapping[key] for key in ('id', 'name') if key in (mapping or {})}
 
 
-def _name(asked):
-    return str(asked.get('id') or asked.get('name') or '').lower()
+def _name(credentials):
+    return str(credentials.get('id') or credentials.get('name') or '').lower()
 
 
 def _scope(conn, scope, user_id, bound):

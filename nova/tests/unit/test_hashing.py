@@ -43,7 +43,7 @@ class Held:
             assert not thread.is_alive()
 
 
-def test_lanes_are_served_in_turn():
+def test_addresses_are_served_in_turn():
     held = Held(20)
     for lane in ('a', 'a', 'a', 'a', 'b', 'b', 'c'):
         held.put(lane)
