@@ -24,7 +24,7 @@ class NodeResources:
     """What one node has; becomes a row of compute_nodes. Sizes in MiB and GiB.
 
     vcpus          processors that guests share
-    numa_topology  HostTopology of objects.numa with nobody on it, as text; None: the host has none
+    numa_topology  HostTopology of objects.numa without guests, as text; None: the host has none
     pci_devices    [objects.pci.Device], all that could be given to guests
     """
 
@@ -117,7 +117,7 @@ class ComputeDriver:
         return []
 
     def init_host(self) -> Any:
-        """Connect, check that guests can run here, clean what a crash left that belongs to nobody."""
+        """Connect, check that guests can run here, remove what a crash left and no guest owns."""
         raise NotImplementedError
 
     def watch(self, callback: Any) -> None:
@@ -203,7 +203,7 @@ class Snapshot:
     feature = 'snapshot'
 
     def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any) -> Any:
-        """Upload the root disk as the data of ``image_id``; ``progress(task_state)`` tells where it is."""
+        """Upload the root disk as the data of ``image_id``; report each step with ``progress(task_state)``."""
         raise NotImplementedError
 
 
@@ -212,7 +212,7 @@ class Rescue:
 
     def rescue(self, context: RequestContext, instance: Any, network_info: Any, image: Any, admin_password: str,
                block_devices: Any) -> Any:
-        """Start the guest from a disk made of ``image``, with its own root disk beside; again: the same.
+        """Start the guest from a disk made of ``image``, its own root disk attached as well; idempotent.
 
         :param image: dict as ImageSource.show gives it
         :param block_devices: as in SpawnRequest
@@ -225,8 +225,8 @@ class Rescue:
 
 
 class StableRescue:
-    """While it is rescued all of the guest's devices stay as they are, volumes too: the rescue disk comes beside
-    them, of the kind that the image's properties hw_rescue_device and hw_rescue_bus say."""
+    """While it is rescued all of the guest's devices stay as they are, volumes too: the rescue disk is
+    added, of the kind that the image's properties hw_rescue_device and hw_rescue_bus say."""
 
     feature = 'stable_rescue'
 
@@ -275,7 +275,7 @@ class Password:
     feature = 'password'
 
     def set_admin_password(self, instance: Any, password: str) -> Any:
-        """Change the administrator's password inside the guest; raises VirtError when nobody there does it."""
+        """Change the administrator's password in the guest; raises VirtError when no agent there does it."""
         raise NotImplementedError
 
 
@@ -413,7 +413,7 @@ class LiveMigration:
         :param destination: {'host': name of the compute host, 'address': of it, or None}
         :param progress: called now and then with {'memory_total_bytes', 'memory_processed_bytes',
             'memory_remaining_bytes', the same of 'disk'}; when it raises, the guest stays here and the error goes on
-        :raises MigrationAborted: somebody aborted it; this and any other error leave the guest running here
+        :raises MigrationAborted: it was aborted; this and any other error leave the guest running here
         """
         raise NotImplementedError
 
@@ -453,7 +453,7 @@ class AssistedSnapshots:
     feature = 'assisted_snapshots'
 
     def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any) -> Any:
-        """Let the guest write to ``create_info['new_file']``, a qcow2 file beside the volume's present one."""
+        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one."""
         raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, snapshot_id: str,

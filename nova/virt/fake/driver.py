@@ -19,7 +19,7 @@ from nova.virt import driver
 from nova.virt import monitors
 from nova.virt.fake import host_control
 from nova.virt.fake import image_cache
-from nova.virt.fake import inside
+from nova.virt.fake import guest_operations
 from nova.virt.fake import interfaces
 from nova.virt.fake import live_migration
 from nova.virt.fake import machine
@@ -39,9 +39,10 @@ BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
 
 class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, rescue.Rescue,
-                 inside.Inside, live_migration.LiveMigration, resize.Resize, host_control.HostControl,
-                 host_control.AssistedSnapshots, host_control.ExtendVolume, image_cache.ImageCache,
-                 interfaces.Interfaces, volumes.Volumes, shares.Shares):
+                 guest_operations.GuestOperations, live_migration.LiveMigration, resize.Resize,
+                 host_control.HostControl, host_control.AssistedSnapshots,
+                 host_control.ExtendVolume, image_cache.ImageCache, interfaces.Interfaces, volumes.Volumes,
+                 shares.Shares):
     """See virt/driver.py; ``delays`` and ``failures`` are those of the machine, and may be changed while it works."""
 
     real_guests = False
@@ -164,7 +165,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                 self.images.upload(context, image_id, path, 'raw')
 
     def change_by_itself(self, uuid: str, power_state: int) -> None:
-        """What a guest does without being asked: shut down, crash."""
+        """Simulate what a guest does by itself: shut down, crash."""
         with self.machine.lock:
             self.machine.guests[uuid]['power_state'] = power_state
             self.machine.save()

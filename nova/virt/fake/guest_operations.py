@@ -1,4 +1,4 @@
-"""What is done inside of fake guests, and what can be seen of them from outside."""
+"""Operations in a running fake guest, and what can be observed of it."""
 from __future__ import annotations
 
 import hashlib
@@ -17,7 +17,7 @@ CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 35900}
 PORTS = 10000                # of each kind
 
 
-class Inside(machine.Feature, driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
+class GuestOperations(machine.Feature, driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
     def set_admin_password(self, instance: Instance, password: str) -> None:
         with self.machine.operation('set_admin_password'), self.machine.lock:
             self.machine.guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()

@@ -66,7 +66,7 @@ class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
 
 
 class ExtendVolume(machine.Feature, driver.ExtendVolume):
-    """A guest has ``sizes``: {volume id: GiB that it was told}."""
+    """A guest has ``sizes``: {volume id: GiB that it has seen}."""
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
         with self.machine.operation('extend_volume'), self.machine.lock:

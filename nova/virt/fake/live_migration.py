@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
 
-STEP_S = 0.02            # between two looks at what was asked meanwhile, and two reports of progress
+STEP_S = 0.02            # between two checks for requests, and two reports of progress
 GIB = 1 << 30
 
 # (what separates one cloud of a process from another, host) -> driver: the wire between hypervisors
@@ -34,7 +34,7 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
         _REACHABLE[self._wire] = self
 
     def disconnect(self) -> None:
-        """Let nobody reach this host any more; what it sends meanwhile is lost."""
+        """Make this host unreachable; what it sends meanwhile is lost."""
         if _REACHABLE.get(self._wire) is self:
             del _REACHABLE[self._wire]
 

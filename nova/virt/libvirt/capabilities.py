@@ -8,7 +8,7 @@ from nova.objects import pci
 
 
 def topology(capabilities):
-    """The HostTopology, nobody on it; None when libvirt knows no cells.
+    """The HostTopology without guests; None when libvirt knows no cells.
 
     :param capabilities: root element of the capabilities
     """

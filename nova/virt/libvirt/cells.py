@@ -1,7 +1,7 @@
-"""Where on the host a guest without a topology of its own runs: pure functions beside placement.py.
+"""Where on the host a guest without a topology of its own runs: pure functions, used by placement.py.
 
 It is kept within one NUMA node, where least is used, so that its memory is near its CPUs. Nothing is claimed for that:
-each host chooses by itself, anew whenever the guest starts.
+each host chooses by itself, again at every start of the guest.
 """
 from nova import exception
 from nova.hardware import usage
@@ -13,7 +13,7 @@ def floating(host, guest, others, limits):
 
     (None, all CPUs that are shared) where no node has room for the whole guest.
 
-    :param host: HostTopology with nobody on it
+    :param host: HostTopology without guests
     :param others: [xml.Guest] of all the others of this host
     :param limits: fit.Limits
     """

@@ -19,7 +19,7 @@ from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
-from nova.virt.libvirt import inside
+from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import remote
@@ -32,15 +32,15 @@ from nova.virt.libvirt import xml
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at something that a guest does
-ASK_AGAIN = 10                           # seconds after which a guest is asked once more to shut down
+SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request to shut down again
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
 
 
-class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, inside.Inside, resize.Resize,
-                    driver.ImageCache, interfaces.Interfaces):
+class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot,
+                    guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces):
     """See the contract in nova/virt/driver.py.
 
-    :param inspect_image: called with (path, declared format) for every downloaded image before a tool reads it;
+    :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
                           raises when the image must not be used
     :param helper: privileges.Helper with the operations of nova.virt.libvirt.remote; None: this process does all itself
     """
@@ -103,7 +103,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     @contextlib.contextmanager
     def _operation(self, uuid):
-        """While we change a guest ourselves its events wait, so that no state between is told to anybody."""
+        """Hold back the events of a guest that this driver changes, so that no intermediate state is reported."""
         with self._lock:
             self._busy[uuid] = self._busy.get(uuid, 0) + 1
         try:
@@ -117,10 +117,10 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
                     del self._busy[uuid]
                     self._pending.discard(uuid)
             if changed:
-                self.hypervisor.tell(uuid)
+                self.hypervisor.report_state(uuid)
 
     def _changed(self, uuid):
-        """libvirt says that a guest changed: tell the state that it has now."""
+        """Report the state of a guest after an event of libvirt."""
         with self._lock:
             if uuid in self._busy:
                 self._pending.add(uuid)
@@ -253,7 +253,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
             if time.monotonic() >= ask_at:           # a guest that is still booting does not hear it
                 self.hypervisor.guest('ask the guest to shut down', uuid, guests.ask_to_shut_down)
-                ask_at = time.monotonic() + ASK_AGAIN
+                ask_at = time.monotonic() + SHUTDOWN_RETRY_S
             time.sleep(POLL)
         return self.hypervisor.power_state(uuid) == states.SHUTDOWN
 

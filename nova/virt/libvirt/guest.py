@@ -82,7 +82,7 @@ def plug(domain, text, mac):
 
 
 def ask_to_unplug(domain, text, mac):
-    """Ask a running guest to let a network device go; what it was asked already, and thinks about, is refused."""
+    """Request that a running guest releases a network device; libvirt refuses to repeat a request in progress."""
     if holds_port(domain, mac):
         with contextlib.suppress(libvirt.libvirtError):
             domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)

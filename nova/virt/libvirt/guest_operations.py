@@ -1,4 +1,4 @@
-"""What libvirt tells of a running guest, and the interrupt that makes its kernel dump its memory."""
+"""Diagnostics of a running guest, and the interrupt that makes its kernel dump its memory."""
 import libvirt
 
 from nova.virt import driver
@@ -12,7 +12,7 @@ _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, the
     ('octets', 'bytes'), ('packets', 'pkts'), ('errors', 'errs'), ('drop', 'drop'))}
 
 
-class Inside(driver.CrashDump, driver.Diagnostics):
+class GuestOperations(driver.CrashDump, driver.Diagnostics):
     """Mixed into the libvirt driver."""
 
     def trigger_crash_dump(self, instance):

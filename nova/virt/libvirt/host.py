@@ -30,7 +30,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
     libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
     libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
-    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # being shut down: an event tells when it is
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # shutting down: an event reports the end
     libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
@@ -44,7 +44,7 @@ _STOP = object()
 class Host:
     """
     :param uri: libvirt's
-    :param owner: directory of the deployment's guests; only guests that carry it are seen
+    :param owner: directory of the deployment's guests; only guests with it are seen
     :param on_change: called with a uuid when that guest may have changed, on a thread of ours
     """
 
@@ -126,12 +126,12 @@ class Host:
         except Exception:
             LOG.exception('An event of guest %s was not handled.', uuid)
 
-    def tell(self, uuid):
+    def report_state(self, uuid):
         """Have ``on_change`` called for a guest, on the thread of the events."""
         self._mailbox.put(uuid)
 
     def _reconnect(self):
-        """Open the connection again and tell about every guest: events were lost meanwhile."""
+        """Open the connection again and report the state of every guest: events were lost meanwhile."""
         LOG.warning('The connection to libvirt closed.')
         wait = RECONNECT_MIN
         while not self._stopped:

@@ -17,11 +17,11 @@ from nova.virt.libvirt import files
 
 LOG = logging.getLogger(__name__)
 
-# Format declared for an image: format of its file on this host.
+# An image's disk_format: format of its file on this host.
 FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw'}
 IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
 MODE = 0o640                             # the group is QEMU's once libvirt has taken the file over
-BASE_MODE = 0o444                        # of a cached image: QEMU reads it as it is, and nobody writes it
+BASE_MODE = 0o444                        # of a cached image: QEMU reads it as it is, and no process writes it
 SCRATCH = ('.part', '.lock')
 
 QCOW2_MAGIC = b'QFI\xfb'
@@ -40,7 +40,7 @@ class ImageCache:
     :param directory: where the cached images lie
     :param images: an ImageSource
     :param qemu_img: a QemuImg
-    :param inspect: called with (path, declared format) after a download; raises when the image must not be used
+    :param inspect: called with (path, disk format) after a download; raises when the image must not be used
     :param max_age: seconds after which an unused image is removed
     """
 
@@ -53,39 +53,39 @@ class ImageCache:
 
         :param context: of the task, for the ImageSource
         :param image: dict as ImageSource.show gives it
-        :raises ImageUnacceptable: its format is not supported, or it is not what it is declared as
+        :raises ImageUnacceptable: its format is not supported, or its data has another one
         """
-        image_id, declared = image['id'], image.get('disk_format')
+        image_id, disk_format = image['id'], image.get('disk_format')
         if not IMAGE_ID.match(image_id):
             raise exception.ImageUnacceptable(image_id='', reason='its id is not valid')
-        if declared not in FORMATS:
+        if disk_format not in FORMATS:
             raise exception.ImageUnacceptable(image_id=image_id,
-                                              reason=f'disk format {declared} is not supported by this host')
-        path = os.path.join(self._directory, f'{image_id}.{FORMATS[declared]}')
+                                              reason=f'disk format {disk_format} is not supported by this host')
+        path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
         with files.lock(path + '.lock'):
             if not os.path.exists(path):
-                self._download(context, image_id, declared, path)
+                self._download(context, image_id, disk_format, path)
             protect(path)
             os.utime(path)               # last use: what remove_unused goes by
-        return Base(path, FORMATS[declared], _virtual_size(path, FORMATS[declared]))
+        return Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
 
-    def _download(self, context, image_id, declared, path):
+    def _download(self, context, image_id, disk_format, path):
         part = path + '.part'
         files.remove(part)               # of a download that a crash ended
         try:
             self._images.download(context, image_id, part)
             os.chmod(part, MODE)
-            self._check(image_id, declared, part)
+            self._check(image_id, disk_format, part)
             protect(part)
             os.replace(part, path)
         finally:
             files.remove(part)
 
-    def _check(self, image_id, declared, path):
-        disk_format = FORMATS[declared]
+    def _check(self, image_id, disk_format, path):
+        disk_format = FORMATS[disk_format]
         reason = header_refusal(path, disk_format)
         if not reason and self._inspect:
-            self._inspect(path, declared)
+            self._inspect(path, disk_format)
         if not reason:
             reason = self._tool_refusal(path, disk_format)
         if reason:
@@ -106,7 +106,7 @@ class ImageCache:
         return 'it is encrypted' if info.get('encrypted') else None
 
     def remove_unused(self, in_use):
-        """Remove images that nothing uses and nobody asked for lately, and what crashed downloads left.
+        """Remove images that nothing uses and no request needed lately, and what crashed downloads left.
 
         :param in_use: set of paths that disks of guests refer to
         """
@@ -164,9 +164,9 @@ def header_refusal(path, disk_format):
         header = file.read(112)
     is_qcow2 = header.startswith(QCOW2_MAGIC)
     if disk_format != 'qcow2':
-        return f'it is declared as {disk_format}, but its data is qcow2' if is_qcow2 else None
+        return f'its disk format is {disk_format}, but its data is qcow2' if is_qcow2 else None
     if not is_qcow2 or len(header) < 72:
-        return 'it is declared as qcow2, but its data is not'
+        return 'its disk format is qcow2, but its data is not'
     version, backing_offset, backing_size = struct.unpack_from('>IQI', header, 4)
     encryption, = struct.unpack_from('>I', header, 32)
     if version not in (2, 3) or (version == 3 and len(header) < 104):

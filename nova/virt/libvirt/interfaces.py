@@ -9,7 +9,7 @@ from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 
 UNPLUG_SECONDS = 60          # a guest's system must let a device go; one that still boots does not hear it
-UNPLUG_AGAIN = 5             # seconds after which it is asked once more
+UNPLUG_RETRY_S = 5           # after which the request is repeated
 POLL = 0.2
 
 
@@ -48,7 +48,7 @@ class Interfaces(driver.Interfaces):
                 raise exception.VirtError(operation=operation, reason='the guest does not let it go')
             if time.monotonic() >= ask_at:
                 self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, mac)
-                ask_at = time.monotonic() + UNPLUG_AGAIN
+                ask_at = time.monotonic() + UNPLUG_RETRY_S
             time.sleep(POLL)
         self.hypervisor.guest(operation, uuid, guests.undefine_port, text, mac)
 

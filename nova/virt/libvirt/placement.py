@@ -1,4 +1,4 @@
-"""The elements of a domain that say where on the host a guest is: pure functions beside xml.py.
+"""The elements of a domain that say where on the host a guest is: pure functions, used by xml.py.
 
 https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree; None for one that is
 not needed.
@@ -22,7 +22,7 @@ def vcpu(count, cell_cpus=None):
 
 
 def elements(host, guest):
-    """Those of a guest with a topology that its domain has beside the processor's.
+    """Those of a guest with a topology that its domain has next to the processor's.
 
     :param host: HostTopology, guest: GuestTopology placed on it
     """
@@ -90,7 +90,7 @@ def memory_backing(host, guest):
 
 def hostdev(device):
     """A PCI device of the host (pci.Device) given to the guest. libvirt takes it from the host's driver and back,
-    unless its tag ``managed`` says that somebody else does."""
+    unless its tag ``managed`` says that the host does not."""
     root = etree.Element('hostdev', mode='subsystem', type='pci',
                          managed='no' if device.tags.get('managed') == 'false' else 'yes')
     domain, bus, slot, function = _ADDRESS.match(device.address).groups()

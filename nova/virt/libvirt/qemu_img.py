@@ -14,7 +14,7 @@ GIB = 1024 ** 3
 MEMORY = 2 * GIB                         # address space, bytes
 INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
-TABLES = 64 * 1024 ** 2                  # bytes of an empty qcow2 file at most; beside them 1/64 of the data is enough
+TABLES = 64 * 1024 ** 2                  # bytes of an empty qcow2 file at most; 1/64 of the data comes on top
 QCOW2_MAGIC = b'QFI\xfb'
 
 

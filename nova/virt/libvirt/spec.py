@@ -1,4 +1,4 @@
-"""From what the compute service knows to what libvirt is told, and back: pure functions."""
+"""Convert between the objects of the compute service and the values of libvirt: pure functions."""
 from nova import exception
 from nova.hardware import cpu_topology
 from nova.objects import numa

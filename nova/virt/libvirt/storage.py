@@ -178,7 +178,7 @@ class Storage:
         :param context: of the task, for the ImageSource
         :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} where there are such images
         :raises ImageUnacceptable: the image cannot be used
-        :raises BuildFailed: what was asked for cannot be made here
+        :raises BuildFailed: the request cannot be met here
         """
         uuid = instance.uuid
         os.mkdir(self.path(uuid))
@@ -251,7 +251,7 @@ class Storage:
         return xml.Disk(path, 'raw', target, bus, readonly=True)
 
     def _boot_files(self, context, instance, image):
-        """Kernel and ramdisk as the server's row names them: what an image says by now, nobody has looked at."""
+        """Kernel and ramdisk as the server's row names them: what an image names by now was not checked."""
         found = {}
         for part in ('kernel', 'ramdisk'):
             image_id = getattr(instance, f'{part}_id', None)
@@ -305,11 +305,11 @@ def _bus(image):
 
 
 def _ephemerals(instance, block_devices):
-    """Bytes of each ephemeral disk: those that were asked for one by one, else the flavor's."""
-    asked = [row['volume_size'] for row in block_devices
+    """Bytes of each ephemeral disk: those requested one by one, else the flavor's."""
+    requested = [row['volume_size'] for row in block_devices
              if row.get('source_type') == 'blank' and row.get('destination_type') == 'local'
              and row.get('guest_format') != 'swap']
-    sizes = asked or [instance.ephemeral_gb]
+    sizes = requested or [instance.ephemeral_gb]
     return [size * GIB for size in sizes if size]
 
 

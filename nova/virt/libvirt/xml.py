@@ -12,7 +12,7 @@ from nova.objects import pci
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import placement
 
-# Monitoring agents that know servers of the compute API read the first; ours alone is the second: it tells whose
+# Monitoring agents that know servers of the compute API read the first; ours alone is the second: it says whose
 # guest it is when several deployments share one hypervisor.
 NAMESPACE = 'http://openstack.org/xmlns/libvirt/nova/1.1'
 OWNER_NAMESPACE = 'urn:nova:libvirt:owner:1'
@@ -57,7 +57,7 @@ class Interface:
 
 @dataclasses.dataclass
 class Guest:
-    """Everything that the domain is made of; kept beside the disks, so that it can be defined again.
+    """Everything that the domain is made of; kept next to the disks, so that it can be defined again.
 
     memory_mb   MiB
     owner       directory of the deployment's guests: whose guest it is
@@ -162,7 +162,7 @@ def _add(parent, tag, text=None, **attributes):
 
 
 def _clean(value):
-    """Text without the characters that XML cannot carry."""
+    """Text without the characters that XML cannot represent."""
     return _NOT_XML.sub('', str(value))
 
 
