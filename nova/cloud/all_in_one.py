@@ -122,7 +122,7 @@ class Cloud:
 
     @property
     def parts(self):
-        """What is asked for its health, see nova.runtime.health."""
+        """The checks of its health, see nova.runtime.health."""
         return self._started
 
     def reload(self):

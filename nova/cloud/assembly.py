@@ -1,4 +1,4 @@
-"""Services put together of their parts: what the daemons and the all-in-one share.
+"""Services composed of their parts: what the daemons and the all-in-one share.
 
 Each function builds one service and imports only what that service is made of: a compute host loads no database
 code.
@@ -356,7 +356,7 @@ def http_server(conf, application, drain=0, tls=None):
 def http_plan(conf):
     """How the threads of nova-api and of the all-in-one are shared, so that no face starves the others.
 
-    A flood of logins takes at most a quarter of them, and nobody else waits behind it: health and each face have
+    A flood of logins takes at most a quarter of them, and no other request waits behind it: health and each face have
     threads of their own.
     """
     threads, streams = conf.http.threads, conf.api.event_streams

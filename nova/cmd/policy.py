@@ -43,7 +43,7 @@ def _parser():
                                      description='Who may do what with the compute API here, and why.',
                                      epilog='Options of nova.conf apply, too: --config-file, …')
     commands = parser.add_subparsers(metavar='COMMAND', required=True)
-    check = commands.add_parser('check', help='Say whether somebody may do something, and what decides it. '
+    check = commands.add_parser('check', help='Say whether a caller may do something, and what decides it. '
                                               'The exit code is 0 when they may, 1 when not.')
     check.add_argument('--api', required=True, metavar='RULE|OPERATION',
                        help="the name of a rule, or an operation as 'POST /servers' or "
@@ -51,7 +51,7 @@ def _parser():
     check.add_argument('--target', default='', metavar='PROJECT[/USER]',
                        help='whose resource it is; the own one unless given')
     check.set_defaults(function=_check)
-    listing = commands.add_parser('list', help='Show every rule and whether somebody passes it for what is theirs.')
+    listing = commands.add_parser('list', help='Show every rule and whether a caller passes it for what is theirs.')
     chosen = listing.add_mutually_exclusive_group()
     chosen.add_argument('--passes', action='store_true', help='only the rules that they pass')
     chosen.add_argument('--fails', action='store_true', help='only the rules that they fail')
@@ -117,14 +117,14 @@ def _rules_of(rules, api):
         raise exception.InvalidInput(f"There is no rule {api}. An operation is written as 'POST /servers'.")
     rows = _rows(method.upper(), path, action.strip())
     if all(row.public for row in rows):
-        return 'It needs no token: everybody may do it.', [], []
+        return 'It needs no token: every caller may do it.', [], []
     main = list(dict.fromkeys(row.policy for row in rows if row.policy))
-    asked = [rule for rule in dict.fromkeys(rule for row in rows for rule in row.checks) if rule not in main]
+    checked = [rule for rule in dict.fromkeys(rule for row in rows for rule in row.checks) if rule not in main]
     if not main and not rows[0].path.startswith(OPEN):
-        main = asked[:1]           # the handler asks it, of the resource that it has found
+        main = checked[:1]         # the handler checks it for the resource that it has found
     if not main:
-        return 'No rule guards it: everybody with a token may do it.', [], asked
-    return '', main, [rule for rule in asked if rule not in main]
+        return 'No rule guards it: every caller with a token may do it.', [], checked
+    return '', main, [rule for rule in checked if rule not in main]
 
 
 def _needs_project(rules, api):

@@ -25,10 +25,10 @@ OPTIONS = [
                     'its servers are left out, or shown with what the API database knows of them.'),
     cfg.BoolOpt('list_records_by_skipping_down_cells', default=True, mutable=True,
                 help='Whether lists leave out what is in a cell that does not answer, at microversions before 2.69, '
-                     'which cannot say so. False: they are answered with 503, so that nobody takes a part for all.'),
+                     'which cannot say so. False: they are answered with 503, so that no client takes a part for all.'),
     cfg.IntOpt('event_streams', default=8, min=0, max=10000,
                help='Event streams (GET /os-events) that one API process serves at once, half of them at most to one '
-                    'project. Each holds a thread for as long as it is open, beside those of [http] threads.'),
+                    'project. Each holds a thread for as long as it is open, in addition to those of [http] threads.'),
     cfg.IntOpt('idempotency_key_lifetime', default=86400, min=60, max=2592000, mutable=True,
                help='Seconds for which the answer to a request with an Idempotency-Key is given again. Longer lets '
                     'clients repeat older requests safely, and keeps a row of each in the API database.'),
@@ -41,11 +41,11 @@ OPTIONS = [
     cfg.MultiStrOpt('vendordata_dynamic_targets', default=[],
                     help='One service a line, NAME@URL, that vendor_data2.json of the metadata service is fetched '
                          'from: it is sent a POST that describes the server, and its JSON stands below NAME. No other '
-                         'address is asked. None: the document is empty.'),
+                         'address is contacted. None: the document is empty.'),
     cfg.IntOpt('vendordata_dynamic_connect_timeout', default=5, min=1, max=60,
                help='Seconds to connect to one of these services: the guest waits.'),
     cfg.IntOpt('vendordata_dynamic_read_timeout', default=5, min=1, max=60,
-               help='Seconds to wait for its answer; all of it must have come in both times together.'),
+               help='Seconds to wait for its answer; all of it must have come within the sum of both times.'),
     cfg.BoolOpt('vendordata_dynamic_failure_fatal', default=False,
                 help='Whether the guest gets an error when one of them fails. False: an empty object in its place.'),
 ]

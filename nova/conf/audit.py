@@ -9,7 +9,7 @@ OPTIONS = [
                     'number: a year is what many of them ask for.'),
     cfg.StrOpt('key', default='', secret=True,
                help='Secret with which conductors seal the records, the same for all of them; 32 random characters or '
-                    'more. With it nobody who can only write to the databases can make up a record, or change one that '
-                    'is sealed. Empty: the chain is made without a secret, and only seals that were told elsewhere '
-                    'show a log that was written anew. nova-manage audit verify needs it, too.'),
+                    'more. With it, write access to the databases is not enough to forge a record, or to change one '
+                    'that is sealed. Empty: the chain is made without a secret, and only seals kept elsewhere '
+                    'show a log that was rewritten. nova-manage audit verify needs it, too.'),
 ]

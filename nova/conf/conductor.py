@@ -5,10 +5,10 @@ GROUP = 'conductor'
 
 OPTIONS = [
     cfg.IntOpt('reconcile_interval', default=30, min=1, max=3600,
-               help='Seconds between two looks for tasks that nobody works on.'),
+               help='Seconds between two looks for tasks that no service works on.'),
     cfg.IntOpt('task_deadline', default=600, min=10, max=86400, mutable=True,
                help='Seconds without a sign of life after which a task is given to its service again. Longer than '
-                    'the longest image download and snapshot upload, or these are asked for twice (which does no '
+                    'the longest image download and snapshot upload, or these are requested twice (which does no '
                     'harm).'),
     cfg.IntOpt('task_give_up', default=7200, min=60, max=86400 * 7, mutable=True,
                help='Seconds after which a task that never ends is failed and its server freed for other actions.'),

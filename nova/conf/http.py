@@ -22,7 +22,7 @@ OPTIONS = [
                 help='Port to listen on. 0 takes a free one.'),
     cfg.IntOpt('threads', default=32, min=2, max=1000,
                help='Requests worked on at once. Logins, health and each face have a part of them of their own; image '
-                    'uploads have half as many beside them, downloads a quarter, and event streams what event_streams '
+                    'uploads have half as many in addition, downloads a quarter, and event streams what event_streams '
                     'of [api] says.'),
     cfg.IntOpt('drain_time', default=0, min=0, max=600,
                help='Seconds for which a stopping nova-api still takes requests while /healthcheck answers 503, so '
@@ -36,8 +36,8 @@ OPTIONS = [
                 help='Addresses and networks (192.0.2.10, 2001:db8:1::/64) of the proxies in front of this server. '
                      'One client may have 256 connections; a proxy, which brings those of many clients, may have '
                      'more, and must bound each client itself. Their headers Forwarded and X-Forwarded-* are believed '
-                     'when [oslo_middleware] enable_proxy_headers_parsing is set. Name the proxies alone: whoever else '
-                     'is in such a network chooses the address by which failed logins are counted.'),
+                     'when [oslo_middleware] enable_proxy_headers_parsing is set. Name the proxies alone: any other '
+                     'host in such a network chooses the address by which failed logins are counted.'),
     cfg.URIOpt('public_url', schemes=['http', 'https'],
                help='URL by which clients reach the all-in-one, for the service catalog, clouds.yaml and the '
                     'WWW-Authenticate of a 401, where it differs from where it listens.'),

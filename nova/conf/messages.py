@@ -9,13 +9,13 @@ OPTIONS = [
                     'require: what is not signed is refused; a new deployment sets it everywhere. accept: messages are '
                     'signed, and those without a signature are taken and logged: for the time of an upgrade from a '
                     'release that did not sign. Approve the hosts that "nova-manage host keys" lists, then set '
-                    'require. off: nothing is signed or verified. Inside one process nothing needs a signature.'),
+                    'require. off: nothing is signed or verified. Messages in one process need no signature.'),
     cfg.StrOpt('join_token_file', default='',
                help='File with the token that "nova-manage host token" has printed: with it a compute host proves once '
                     'that it belongs here, and finds out the same of the control plane. Empty: an operator approves '
                     'the host with "nova-manage host approve", and the host takes the first key of a deployment that '
-                    'it is told.'),
+                    'it receives.'),
     cfg.IntOpt('host_key_days', default=90, min=0, max=3650,
                help='Days after which a host makes a new key for its messages, without an outage: the one before is '
-                    'taken for an hour. Conductors decide it. 0: only when "nova-manage host rotate" asks for it.'),
+                    'taken for an hour. Conductors decide it. 0: only when "nova-manage host rotate" requests it.'),
 ]

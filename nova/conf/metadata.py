@@ -7,7 +7,7 @@ OPTIONS = [
     cfg.PortOpt('port', default=8775,
                 help='Port of the metadata service on the address that guests are redirected to.'),
     cfg.StrOpt('shared_secret', default='', secret=True,
-               help='Secret shared with a metadata proxy, which signs the id of the instance that asks. '
+               help='Secret shared with a metadata proxy, used to sign the id of the instance. '
                     'Empty: requests through a proxy are refused; guests are known by their address.'),
     cfg.StrOpt('cert_file', default='',
                help='Certificate with its chain, PEM, of nova-api-metadata, with which proxies speak TLS then: the '
@@ -23,5 +23,5 @@ OPTIONS = [
                help='Requests a second of one guest at most, in each process; ten seconds\' worth may come at once. '
                     'More are answered with 429, so that one guest leaves room for the others.'),
     cfg.StrOpt('dhcp_domain', default='', max_length=200,
-               help='Domain appended to the host names that guests are told. Empty: bare names.'),
+               help='Domain appended to the host names that guests get. Empty: bare names.'),
 ]

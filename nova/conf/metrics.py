@@ -6,7 +6,7 @@ GROUP = 'metrics'
 OPTIONS = [
     cfg.FloatOpt('weight_multiplier', default=1.0, min=-1000000, max=1000000,
                  deprecated_opts=[cfg.DeprecatedOpt('metrics_weight_multiplier', group='DEFAULT')],
-                 help='How much the metrics count beside what other weighers say. An aggregate\'s metadata '
+                 help='How much the metrics count in proportion to other weighers. An aggregate\'s metadata '
                       'metrics_weight_multiplier overrides it.'),
     cfg.ListOpt('weight_setting', default=[],
                 deprecated_opts=[cfg.DeprecatedOpt('metrics_weight_setting', group='DEFAULT')],

@@ -1,4 +1,4 @@
-"""[monitoring]: where a daemon tells its metrics and its health."""
+"""[monitoring]: where a daemon serves its metrics and its health."""
 from oslo_config import cfg
 
 GROUP = 'monitoring'
@@ -8,7 +8,7 @@ OPTIONS = [
                 help='Serve /metrics for Prometheus, and /healthz and /readyz, on an address of its own.'),
     cfg.HostAddressOpt('listen', default='127.0.0.1',
                        help='Address to listen on. Who reaches it reads numbers without a token, so give it one of the '
-                            'management network; the reasons of /healthz and /readyz are told on this host alone.'),
+                            'management network; the reasons of /healthz and /readyz are shown on this host alone.'),
     cfg.PortOpt('port', min=0, sample_default='one for each kind of daemon',
                 help='Port to listen on. Default: nova-all 9770, nova-api 9771, nova-compute 9772, nova-conductor '
                      '9773, nova-network 9774, nova-scheduler 9775, nova-api-metadata 9776; several of a kind on one '

@@ -6,7 +6,7 @@ import dataclasses
 class Step:
     """One part of a check.
 
-    text      what was asked
+    text      the check
     passes    the answer
     note      the values that were compared, or ''
     inner     the Steps that it is made of
@@ -53,14 +53,14 @@ def _decided(steps, passes, one_is_enough):
 def _note(check, target, values):
     kind, match = getattr(check, 'kind', None), getattr(check, 'match', '')
     if kind is None:
-        return {'@': 'everybody', '!': 'nobody'}.get(str(check), '')
+        return {'@': 'every caller', '!': 'no caller'}.get(str(check), '')
     if kind == 'role':
         return f'the roles are {", ".join(sorted(values["roles"])) or "none"}'
     try:
         wanted = match % target
     except (KeyError, TypeError, ValueError):
         return 'the target has no such value'
-    return f'{wanted or "nothing"} is asked for, the caller has {values.get(kind) or "nothing"}'
+    return f'{wanted or "nothing"} is required, the caller has {values.get(kind) or "nothing"}'
 
 
 def lines(step, depth=0, mark=True):

@@ -18,7 +18,7 @@ from nova import policies
 
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
-_NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that nobody passes
+_NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that no caller passes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,7 +53,7 @@ RULES = (
      'Unlock a server.',
      (('POST', '/servers/{server_id}/action (unlock)'),)),
     ('os_compute_api:os-lock-server:unlock:unlock_override', ADMIN,
-     'Unlock a server that somebody else locked.',
+     'Unlock a server that another user locked.',
      (('POST', '/servers/{server_id}/action (unlock)'),)),
     ('os_compute_api:os-migrate-server:migrate', MANAGER,
      'Migrate a server.',

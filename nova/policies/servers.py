@@ -2,7 +2,7 @@
 from nova.policies.base import ADMIN
 from nova.policies.base import MANAGER
 from nova.policies.base import MEMBER
-from nova.policies.base import NOBODY
+from nova.policies.base import NO_CALLER
 from nova.policies.base import READER
 
 # (rule, check, what it guards, ((method, path), …))
@@ -14,7 +14,7 @@ RULES = (
      'Read the console log of a server.',
      (('POST', '/servers/{server_id}/action (os-getConsoleOutput)'),)),
     ('os_compute_api:os-extended-server-attributes', ADMIN,
-     'See host, hypervisor and other attributes of a server that tell about the deployment.',
+     'See host, hypervisor and other attributes of a server that reveal the deployment.',
      (('GET', '/servers/{id}'),
       ('GET', '/servers/detail'),
       ('PUT', '/servers/{server_id}'),
@@ -174,7 +174,7 @@ RULES = (
     ('os_compute_api:servers:resize', MEMBER,
      'Resize a server.',
      (('POST', '/servers/{server_id}/action (resize)'),)),
-    ('compute:servers:resize:cross_cell', NOBODY,
+    ('compute:servers:resize:cross_cell', NO_CALLER,
      'Resize a server into another cell.',
      (('POST', '/servers/{server_id}/action (resize)'),)),
     ('os_compute_api:servers:rebuild', MEMBER,
@@ -214,7 +214,7 @@ RULES = (
      'See the hosts of the migrations of a server.',
      (('GET', '/servers/{server_id}/migrations'),)),
     ('nova:servers:bulk_action', MEMBER,
-     'Ask for one action on many servers; the rule of the action is asked for each of them, too.',
+     'Request one action on many servers; the rule of the action is checked for each of them, too.',
      (('POST', '/servers/action'),)),
     ('nova:scheduler:explain', ADMIN,
      'See how a server would be placed: hosts, what every filter and weigher makes of them, and the choice.',

@@ -1,4 +1,4 @@
-"""Operations of the compute API, asked by a command in its own process: with all their checks, without HTTP."""
+"""Operations of the compute API, called by a command in its own process: with all their checks, without HTTP."""
 import io
 import json
 

@@ -12,7 +12,7 @@ TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path')
 
 
 def verify(conf, seal):
-    """Compute the chains of the audit logs anew: of the API database and of every cell's."""
+    """Compute the chains of the audit logs again: of the API database and of every cell's."""
     from nova.cloud import assembly
     from nova.db import errors
     from nova.db.audit import records
@@ -29,7 +29,7 @@ def verify(conf, seal):
         try:
             found = records.verify(opened(), conf.audit.key.encode(), [seal for of, seal in exported if of == name])
         except db_cells.UNREACHABLE as error:
-            rows.append((name, '', '', '', f'It cannot be asked: {errors.reason(error)}'))
+            rows.append((name, '', '', '', f'It cannot be reached: {errors.reason(error)}'))
             code = code or UNREACHED
             continue
         rows.append((name, f'{found.first} to {found.last}' if found.last >= found.first else 'none', found.waiting,
@@ -75,7 +75,7 @@ def _user():
 COMMANDS = {'verify': verify}
 OPTIONS = {verify: {'--seal': {
     'metavar': 'DATABASE=NUMBER:DIGEST', 'action': 'append',
-    'help': 'a seal that was told before, as the log of nova-conductor has it; may be given several times'}}}
+    'help': 'an earlier seal, as the log of nova-conductor has it; may be given several times'}}}
 EXIT_CODES = {verify: {0: 'All records are as they were sealed.', 1: 'Something else failed.',
                        2: 'A --seal is none.', BROKEN: 'A record was changed, removed or inserted.',
-                       UNREACHED: 'A cell cannot be asked; the others are right.'}}
+                       UNREACHED: 'A cell cannot be reached; the others are right.'}}

@@ -126,7 +126,7 @@ def update_cell(conf, cell_uuid, name, transport_url, database_connection, disab
     values = {'name': name, 'transport_url': transport_url, 'database_url': database_connection,
               'disabled': True if disable else False if enable else None}
     values = {key: value for key, value in values.items() if value is not None}
-    if not values:                     # asked for nothing else: what the configuration says
+    if not values:                     # no arguments: take the configuration
         values = {'transport_url': known.transport or '', 'database_url': known.database}
     both = {**row, **values}
     try:

@@ -37,7 +37,7 @@ def all_register(conf, image, kernel, ramdisk, owner, private):
 
 
 def convert(conf, directory):
-    """Register the images of a directory of the Bexar format: */info.json beside a file named image."""
+    """Register the images of a directory of the Bexar format: */info.json next to a file named image."""
     from nova import exception
     images, ids = _images(conf), {}
     found = [_bexar(path) for path in sorted(pathlib.Path(directory).glob('*/info.json'))]

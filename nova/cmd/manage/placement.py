@@ -1,6 +1,6 @@
 """nova-manage placement explain: how a server would be placed now, as POST /os-scheduler/explain answers it.
 
-The operation itself is asked, in this process, with a scheduler of its own that only reads: no API and no scheduler
+The operation itself runs in this process, with a scheduler of its own that only reads: no API and no scheduler
 have to run.
 """
 import json
@@ -35,7 +35,7 @@ def explain(conf, server, file, project, seed, limit, microversion, as_json):
     if as_json:
         print(json.dumps(found, indent=1))
     else:
-        _tell(found)
+        _print(found)
     return 0 if found['choices'] else NO_HOST
 
 
@@ -82,17 +82,19 @@ def _application(conf, api_db, cells):
         networks=network_api.API(api_db, conf), volumes=assembly.volumes(conf, api_db, images)))
 
 
-def _tell(found):
-    asked = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
-    print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Asked: {asked}. Seed: {found["seed"]}\n')
+def _print(found):
+    amounts = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
+    print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Requested: {amounts}. '
+          f'Seed: {found["seed"]}\n')
     removing = [row for row in found['filters'] if row['removed']]
     if removing:
         tables.print_table(('Filter', 'Passed', 'Removed', 'Why'), [
             (row['name'], row['passed'], row['removed'], _why(row)) for row in removing])
         print()
     print(f'{"The other" if removing else "The"} filters removed none.')
-    if not all(row['asked'] for row in found['filters']):
-        print('Not asked of a forced host: ' + ', '.join(row['name'] for row in found['filters'] if not row['asked']))
+    skipped = [row['name'] for row in found['filters'] if not row['asked']]
+    if skipped:
+        print('Not applied to a forced host: ' + ', '.join(skipped))
     if found['ranking']:
         names = [name for name in found['weighers'] if any(row['weights'][name] for row in found['ranking'])]
         print()

@@ -6,7 +6,7 @@ from nova.cmd import tables
 _EC2_ID = re.compile(r'i-([0-9a-f]{17})')
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'its kind, nova-compute for instance'}
-TAKEN_S = 5                  # the broker has so long to take what is told
+TAKEN_S = 5                  # for the broker to accept the notifications
 
 
 # ---- vm ----------------------------------------------------------------------

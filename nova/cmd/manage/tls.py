@@ -94,8 +94,8 @@ def renew(conf, authority=False, directory=None):
     there = _authority(conf, directory)
     if authority:
         there.renew_authority()
-        print(f'A new authority signs from now on. Give {there.trusted} to the clients; the authority before stays in '
-              'it until it ends.')
+        print(f'A new authority issues certificates from now on. Give {there.trusted} to the clients; the old one '
+              'stays in it until it ends.')
     for row in there.status():
         if row.hosts:
             print(there.renew(row.name, row.hosts).certificate)

@@ -87,7 +87,7 @@ def older_services(conf, cells, alive=True):
     """[(Cell, row)] of services of an older VERSION than this code.
 
     :param alive: only those whose heartbeats arrive
-    :raises InvalidInput: a cell cannot be asked
+    :raises InvalidInput: a cell cannot be reached
     """
     from nova import exception
     from nova import utils
@@ -96,7 +96,7 @@ def older_services(conf, cells, alive=True):
 
     answers, down = cells.read(services.list)
     if down:
-        raise exception.InvalidInput(reason='these cells cannot be asked: ' + ', '.join(cell.name for cell in down))
+        raise exception.InvalidInput(reason='these cells cannot be reached: ' + ', '.join(cell.name for cell in down))
     now = utils.utcnow()
     return [(cell, row) for cell, found in answers for row in found
             if row['version'] < versions.VERSION

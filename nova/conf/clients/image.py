@@ -16,5 +16,5 @@ OPTIONS = [
                     'that of the databases, and of that on which a compute host copies a disk for a snapshot. Below it '
                     'they are refused with 507 (Insufficient Storage), and everything else goes on. 0: no reserve.'),
     cfg.IntOpt('max_virtual_size', default=2048, min=1, max=1048576,
-               help='GiB that the disk inside an image may claim, at most: a file of some KiB can claim exabytes.'),
+               help='Largest virtual size of a disk image, in GiB: a file of some KiB can claim exabytes.'),
 ]

@@ -5,6 +5,6 @@ GROUP = 'consoleauth'
 
 OPTIONS = [
     cfg.IntOpt('token_ttl', default=600, min=1, max=86400, mutable=True,
-               help='Seconds in which the URL of a console opens it. Short, because whoever has the URL needs nothing '
+               help='Seconds in which the URL of a console opens it. Short, because a user of the URL needs nothing '
                     'else.'),
 ]

@@ -11,7 +11,7 @@ OPTIONS = [
                     'auto: kvm when the processor, /dev/kvm and libvirt all offer it.'),
     cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'none'],
                help='Processor that guests see. host-model: nearly that of the host, known to others, so that guests '
-                    'can move between hosts that are alike. host-passthrough: that of the host itself. maximum: all '
+                    'can move between similar hosts. host-passthrough: that of the host itself. maximum: all '
                     'that emulation can do. none: the plain one of the machine type. Unset: host-model with kvm, '
                     'maximum with qemu.'),
     cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw'],

@@ -27,7 +27,7 @@ OPTIONS = [
                          'ImagePropertiesFilter', 'SameHostFilter', 'DifferentHostFilter', 'CoreFilter', 'RamFilter',
                          'DiskFilter'],
                 help='Filters that a host must pass, in this order: names of available_filters, or '
-                     'package.module.Class. A host that is asked for by name is '
+                     'package.module.Class. A host that is requested by name is '
                      'always honoured, and so are server groups, traits and hosts that have failed before; '
                      'room for the server is checked by the claim in any case.'),
     cfg.ListOpt('weight_classes', default=['nova.scheduler.weights.all_weighers'],
@@ -66,15 +66,15 @@ OPTIONS = [
             'prefers hosts with little to do.'),
     _weight('build_failure_weight_multiplier', 1000000.0,
             'How much it counts against a host that builds have failed there since one succeeded. More than everything '
-            'else together, so that such a host is chosen last; 0 leaves it alone.', least=0),
+            'else in sum, so that such a host is chosen last; 0 leaves it alone.', least=0),
     _weight('hypervisor_version_weight_multiplier', 1.0,
             'How much a newer version of the hypervisor counts. Negative prefers old ones.'),
     cfg.FloatOpt('soft_affinity_weight_multiplier', default=10.0, min=0, max=1000,
                  help='How much it counts that a host has servers of the same group, when its policy is '
-                      'soft-affinity. More than the other multipliers together, so that the policy tells.'),
+                      'soft-affinity. More than the sum of the other multipliers, so that the policy decides.'),
     cfg.FloatOpt('soft_anti_affinity_weight_multiplier', default=10.0, min=0, max=1000,
                  help='How much it counts that a host has few servers of the same group, when its policy is '
-                      'soft-anti-affinity. More than the other multipliers together, so that the policy tells.'),
+                      'soft-anti-affinity. More than the sum of the other multipliers, so that the policy decides.'),
     cfg.FloatOpt('pci_weight_multiplier', default=1.0, min=0, max=1000,
                  help='How much it counts that a host has few free PCI devices, so that hosts that have them stay free '
                       'for who asks for them. Never negative: that would send all others there.'),

@@ -13,7 +13,7 @@ OPTIONS = [
                deprecated_opts=[cfg.DeprecatedOpt('scheduler_max_attempts', group='DEFAULT')],
                help='Hosts on which the build of a server is tried before it ends in ERROR.'),
     cfg.IntOpt('alternates', default=0, min=0, max=15, mutable=True,
-               help='Hosts that the scheduler names beside the one that it chose and claimed, the next best first, for '
-                    'who calls it. Nothing is claimed of them, and the conductor asks again when a build has failed: '
-                    'that sees the hosts as they are then.'),
+               help='Hosts that the scheduler names besides the one that it chose and claimed, the next best first. '
+                    'Nothing is claimed of them, and the conductor asks again when a build has failed: that sees the '
+                    'hosts as they are then.'),
 ]

@@ -17,5 +17,5 @@ OPTIONS = [
     cfg.IntOpt('attestation_auth_timeout', default=60, min=1, max=86400,
                help='Seconds that an answer of it counts.'),
     cfg.BoolOpt('attestation_insecure_ssl', default=False,
-                help='Do not check its certificate. Whoever is on the way can then declare any host trusted.'),
+                help='Do not check its certificate. An attacker on the network can then report any host as trusted.'),
 ]

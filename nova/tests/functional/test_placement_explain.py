@@ -274,7 +274,7 @@ def test_the_command_explains_a_body(state):
     code, out, err = state('placement', 'explain', '--file', state.file, '--seed', uuid.UUID(int=7))
     assert (code, err) == (0, '')
     lines = {line.split()[0]: line for line in out.splitlines() if line}
-    assert lines['4'] == ('4 hosts, of which 2 remain. Asked: 1 vcpus, 512 memory_mb, 1 local_gb. '
+    assert lines['4'] == ('4 hosts, of which 2 remain. Requested: 1 vcpus, 512 memory_mb, 1 local_gb. '
                           f'Seed: {uuid.UUID(int=7)}')
     assert 'is down or disabled: host1' in lines['ComputeFilter'] and 'DiskFilter' not in out
     assert lines['host4'].split()[:3] == ['host4', 'node4', 'nova'] and out.index('host4') < out.rindex('host3')

@@ -55,10 +55,10 @@ def test_it_says_what_decided(run):
     lines = [line.strip() for line in printed.splitlines()]
     assert 'by default: rule:project_member_or_admin' in lines
     assert 'role:member: fails (the roles are reader)  <- decides' in lines
-    assert 'project_id:%(project_id)s: passes (p1 is asked for, the caller has p1)' in lines
+    assert 'project_id:%(project_id)s: passes (p1 is required, the caller has p1)' in lines
     _, printed, _ = run('check', '--roles', 'reader,member', '--project', 'p1', '--target', 'p2',
                         '--api', 'os_compute_api:servers:create')
-    assert 'project_id:%(project_id)s: fails (p2 is asked for, the caller has p1)  <- decides' in printed
+    assert 'project_id:%(project_id)s: fails (p2 is required, the caller has p1)  <- decides' in printed
     assert 'role:member: passes (the roles are member, reader)\n' in printed
 
 
