@@ -19,23 +19,27 @@ from nova.network import security
 from nova.network import selection
 
 if TYPE_CHECKING:
+    from nova.network.host_network import HostNetwork
     from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
     from nova.objects.instance import Instance
 
 
 class Attachments:
-    """The part of the network service's manager that works on one port; mixed into it.
+    """Attach and detach one port of a server, and change its addresses.
 
     ``attached_by`` is the id of the request that attaches: a retry with the same id does nothing twice, and its work
     can be undone without touching the work of another request.
     """
 
+    def __init__(self, network: HostNetwork) -> None:
+        self._network = network
+
     def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: dict[str, str | None],
                     attached_by: str, host: str) -> dict[str, str]:
         """See interface.py."""
-        found = self.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
-        if host == self.host:
-            self._refresh()
+        found = self._network.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
+        if host == self._network.host:
+            self._network.refresh()
         return found
 
     def _attach(self, conn: Connection, instance: Instance, request: dict[str, str | None], attached_by: str,
@@ -45,25 +49,25 @@ class Attachments:
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
             return self._vif_of(conn, port)
         if request['network_id']:
-            quotas.check(conn, self.conf, 'port', project_id)
+            quotas.check(conn, self._network.conf, 'port', project_id)
         known = networks.usable(conn, project_id, {request['network_id'] or port and port['network_id']} - {None},
                                 lock=True)
         others = ports.of_device(conn, instance.uuid)
-        binding = {**self.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
+        binding = {**self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
                    'position': max((other['position'] for other in others), default=-1) + 1}
         if request['network_id'] is None:
             port = bind(conn, port, request, project_id, binding)
             return self._vif_of(conn, port)
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
         port = {**new_port(project_id, network['id'], binding), 'id': request['port_id']}
-        claim(conn, self.conf, network, subnets, port['id'], request['fixed_ip'])
+        claim(conn, self._network.conf, network, subnets, port['id'], request['fixed_ip'])
         networks.insert(conn, t.ports, [port])
         security_groups.bind(conn, [(port['id'], group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, port)
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                   attached_by: str | None) -> dict[str, str] | None:
-        with self.api_db.reader() as conn:
+        with self._network.api_db.reader() as conn:
             port = ports.of_ids(conn, [port_id]).get(port_id)
             if port is None or port['device_id'] != instance_uuid:
                 return None
@@ -73,8 +77,8 @@ class Attachments:
 
     def detach_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                     attached_by: str | None, host: str) -> None:
-        if self.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
-            self._refresh()
+        if self._network.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
+            self._network.refresh()
 
     def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
                     host: str) -> None:
@@ -82,8 +86,8 @@ class Attachments:
 
         :param known: the server's addresses before
         """
-        self.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id, frozenset(known))
-        self._refresh()
+        self._network.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id, frozenset(known))
+        self._network.refresh()
 
     def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:
         usable = networks.usable(conn, nova_context.ALL_PROJECTS, {network_id}, lock=True)
@@ -93,17 +97,17 @@ class Attachments:
         port_id = on_network[0]['id']
         held = networks.addresses_of(conn, [port_id]).get(port_id, ())
         if known.issuperset(entry['ip_address'] for entry in held):
-            claim(conn, self.conf, *usable[network_id], port_id, None)
+            claim(conn, self._network.conf, *usable[network_id], port_id, None)
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str, host: str) -> None:
         def remove(conn: Connection) -> None:
             for port in ports.of_device(conn, instance_uuid):
                 networks.release_some(conn, port['id'], [address])
-        self.api_db.run(remove)
-        self._refresh()
+        self._network.api_db.run(remove)
+        self._network.refresh()
 
     def _vif_of(self, conn: Connection, port: dict[str, Any]) -> dict[str, str]:
-        return self._vifs(conn, [port])[0]
+        return self._network.vifs(conn, [port])[0]
 
 
 def new_port(project_id: str, network_id: str, binding: dict[str, str]) -> dict[str, str]:

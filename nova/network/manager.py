@@ -29,11 +29,14 @@ from nova.network import ipam
 from nova.network import migrate
 from nova.network import security
 from nova.network import selection
+from nova.network.host_network import HostNetwork
+from nova.network.host_network import vif
+from nova.network.interface import INTERFACE
 from nova.objects import network_info
+from nova.rpc.interface import Methods
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
-    from nova.db.tables.rows import NetworksRow, SubnetsRow
     from nova.network.fake import FakeDriver
     from nova.objects.instance import Instance
 
@@ -42,8 +45,10 @@ LOG = logging.getLogger(__name__)
 AUDIT_AGE_S = 120       # ports younger than this may belong to a server whose row is not visible yet
 
 
-class NetworkManager(attach.Attachments, migrate.Migrations):
-    """Implements nova/network/interface.py.
+class NetworkManager:
+    """The allocation of ports and the plumbing of a host; each other kind of work is an attribute.
+
+    methods  what serves interface.py
 
     :param api_db: the API database
     :param host: name of this host
@@ -55,8 +60,24 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
                  cell_db: Database | None = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._cell_db = cell_db
-        self._refresh = Combined(functools.partial(driver.refresh, self._load))
-        self._given = collections.deque()            # (when, uuid of a server that got ports), oldest first
+        self._refresh = Combined(functools.partial(driver.refresh, self.load))
+        self._network = HostNetwork(conf, api_db, host, self._refresh)
+        self.attachments = attach.Attachments(self._network)
+        self.migrations = migrate.Migrations(self._network)
+        self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
+        attachments, migrations = self.attachments, self.migrations
+        self.methods = Methods(INTERFACE, {
+            'allocate_for_instance': self.allocate_for_instance,
+            'deallocate_for_instance': self.deallocate_for_instance,
+            'attach_port': attachments.attach_port, 'find_port': attachments.find_port,
+            'detach_port': attachments.detach_port,
+            'add_address': attachments.add_address, 'remove_address': attachments.remove_address,
+            'setup_for_instance': self.setup_for_instance, 'leave_host': self.leave_host,
+            'prepare_for_instance': migrations.prepare_for_instance,
+            'unprepare_for_instance': migrations.unprepare_for_instance,
+            'network_info': migrations.network_info,
+            'refresh_security': self.refresh_security,
+        })
 
     def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database; guests go on
@@ -69,7 +90,8 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         self._refresh()
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
 
-    def _load(self) -> Any:
+    def load(self) -> Any:
+        """The host_state.HostState that the database has for this host."""
         with self.api_db.reader() as conn:
             return host_state.load(conn, self.host, network_info.devname)
 
@@ -127,7 +149,7 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             rows = ports.of_device(conn, instance.uuid)
             if any(row['host'] != host or row['migrating_to'] == host for row in rows):
                 ports.move(conn, instance.uuid, host)
-            return self._vifs(conn, rows)
+            return self._network.vifs(conn, rows)
 
         vifs = self.api_db.run(move)
         if vifs and host == self.host:
@@ -190,12 +212,12 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
             if any(row['host'] != host for row in rows):
                 _refuse_left(conn, instance.uuid, host)
                 ports.move(conn, instance.uuid, host)
-            return self._vifs(conn, rows)
+            return self._network.vifs(conn, rows)
         if requests is None:
             requests = selection.choose(usable)
         groups = security.resolve(conn, project_id, group_names, default_group) if any(
             not r['port_id'] for r in requests) else []
-        binding = self.binding(instance, host)
+        binding = self._network.binding(instance, host)
         made, fixed = [], {}
         for position, request in enumerate(requests):
             if request['port_id']:
@@ -214,17 +236,6 @@ class NetworkManager(attach.Attachments, migrate.Migrations):
         given = [port['id'] for port in rows if port['id'] not in fixed]
         fixed.update(networks.addresses_of(conn, given))
         return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], [])) for port in rows]
-
-    def binding(self, instance: Instance, host: str) -> dict[str, str]:
-        """Columns of a port that is the server's."""
-        zone = instance.availability_zone or self.conf.default_availability_zone
-        return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
-
-    def _vifs(self, conn: Connection, rows: list[dict[str, Any]]) -> list[dict[str, str]]:
-        """VIFs of ports as the database has them."""
-        known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
-        fixed = networks.addresses_of(conn, [row['id'] for row in rows])
-        return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
 
 
 def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
@@ -253,44 +264,3 @@ class Combined:
                 covers = self._asked
             self._function()
             self._done = covers
-
-
-def vif(conf: ConfigOpts, port: dict[str, Any], network: NetworksRow, subnets: list[SubnetsRow],
-        fixed: list[dict[str, str]]) -> dict[str, str]:
-    """One entry of a server's network information (nova/objects/network_info.py)."""
-    by_subnet = {}
-    for entry in fixed:
-        by_subnet.setdefault(entry['subnet_id'], []).append(
-            {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': []})
-    return {
-        'id': port['id'],
-        'address': port['mac_address'],
-        'type': 'bridge',
-        'devname': network_info.devname(port['id']),
-        'active': True,
-        'tag': port['tag'],
-        'network': {
-            'id': network['id'],
-            'label': network['name'],
-            'bridge': network['bridge'],
-            'mtu': network['mtu'],
-            'subnets': [
-                _subnet(conf, subnet, by_subnet[subnet['id']])
-                for subnet in subnets
-                if subnet['id'] in by_subnet
-            ],
-        },
-    }
-
-
-def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]]) -> dict[str, Any]:
-    gateway = subnet['gateway_ip']
-    return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
-            'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
-            'dhcp_server': gateway if subnet['enable_dhcp'] else None}
-
-
-def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
-    """The name servers that DHCP gives to guests of a subnet (a row)."""
-    return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
-            or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))

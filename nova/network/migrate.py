@@ -8,27 +8,31 @@ from sqlalchemy import Connection
 from nova.db.networks import ports
 
 if TYPE_CHECKING:
+    from nova.network.host_network import HostNetwork
     from nova.context import RequestContext
     from nova.objects.instance import Instance
 
 
 class Migrations:
-    """The part of the network service's manager for servers that move; mixed into it."""
+    """Plumbing for servers that move."""
+
+    def __init__(self, network: HostNetwork) -> None:
+        self._network = network
 
     def prepare_for_instance(self, context: RequestContext, instance: Instance, host: str) -> list[dict[str, str]]:
         """See interface.py."""
         def prepare(conn: Connection) -> list[dict[str, str]]:
             ports.expect(conn, instance.uuid, host)
-            return self._vifs(conn, ports.of_device(conn, instance.uuid))
-        vifs = self.api_db.run(prepare)
-        if vifs and host == self.host:
-            self._refresh()
+            return self._network.vifs(conn, ports.of_device(conn, instance.uuid))
+        vifs = self._network.api_db.run(prepare)
+        if vifs and host == self._network.host:
+            self._network.refresh()
         return vifs
 
     def unprepare_for_instance(self, context: RequestContext, instance_uuid: str, host: str) -> None:
-        if self.api_db.run(ports.forget_expected, instance_uuid, host) and host == self.host:
-            self._refresh()
+        if self._network.api_db.run(ports.forget_expected, instance_uuid, host) and host == self._network.host:
+            self._network.refresh()
 
     def network_info(self, context: RequestContext, instance_uuid: str) -> list[dict[str, str]]:
-        with self.api_db.reader() as conn:
-            return self._vifs(conn, ports.of_device(conn, instance_uuid))
+        with self._network.api_db.reader() as conn:
+            return self._network.vifs(conn, ports.of_device(conn, instance_uuid))

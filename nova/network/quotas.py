@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from oslo_config.cfg import ConfigOpts
-import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.networks import networks
 from nova.db.projects import quotas
 from nova.db.tables import network as t
 
@@ -17,13 +18,12 @@ def limit(conf: ConfigOpts, name: str | None) -> int:
     return conf.network.quota.get(name, -1)
 
 
-def used(conn: sa.Connection, name: str, project_id: str) -> int:
-    table = COUNTED[name]
-    return conn.execute(sa.select(sa.func.count()).select_from(table).where(
-        table.c.project_id == project_id)).scalar()
+def used(conn: Connection, name: str, project_id: str) -> int:
+    """How many of a kind a project has."""
+    return networks.count(conn, COUNTED[name], project_id)
 
 
-def check(conn: sa.Connection, conf: ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
+def check(conn: Connection, conf: ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
     """Refuse what would exceed the quota; the project's other requests wait until the transaction ends.
 
     Call it before the transaction reads anything without a lock: a database may show later reads that moment.

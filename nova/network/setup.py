@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
-import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from nova import exception
 from nova.db.networks import networks
@@ -21,8 +21,8 @@ def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
     """Make the default network, shared by all, once; return its id."""
     options = conf.network
 
-    def make(conn: sa.Connection) -> str:
-        found = conn.execute(sa.select(t.networks.c.id).where(t.networks.c.is_default).limit(1)).scalar()
+    def make(conn: Connection) -> str:
+        found = networks.default_id(conn)
         if found:
             return found
         cidr = ipam.parse_cidr(options.default_cidr)
@@ -59,7 +59,7 @@ def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
                 }
             ],
         )
-        return network['id']
+        return str(network['id'])
 
     return api_db.run(make)
 
@@ -69,9 +69,7 @@ def metadata_address(conf: ConfigOpts, api_db: Database) -> tuple[str, int]:
     if conf.network.metadata_host:
         return conf.network.metadata_host, conf.metadata.port
     with api_db.reader() as conn:
-        gateway = conn.execute(sa.select(t.subnets.c.gateway_ip).join(
-            t.networks, t.networks.c.id == t.subnets.c.network_id).where(
-                t.networks.c.is_default, t.subnets.c.gateway_ip.is_not(None)).limit(1)).scalar()
+        gateway = networks.default_gateway(conn)
     if gateway is None:
         raise exception.NetworkNotFound(network_id=conf.network.default_network_name)
     return str(ipaddress.ip_address(gateway)), conf.metadata.port

@@ -233,3 +233,21 @@ def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[
     if limit is not None:
         statement = statement.limit(limit)
     return [dict(row) for row in conn.execute(statement).mappings()]
+
+
+def default_id(conn: sa.Connection) -> str | None:
+    """The id of the default network, or None."""
+    return conn.execute(sa.select(t.networks.c.id).where(t.networks.c.is_default).limit(1)).scalar()
+
+
+def default_gateway(conn: sa.Connection) -> str | None:
+    """The address of a gateway in the default network, or None."""
+    return conn.execute(
+        sa.select(t.subnets.c.gateway_ip).join(t.networks, t.networks.c.id == t.subnets.c.network_id).where(
+            t.networks.c.is_default, t.subnets.c.gateway_ip.is_not(None)).limit(1)).scalar()
+
+
+def count(conn: sa.Connection, table: sa.Table, project_id: str) -> int:
+    """How many rows of a table are the project's."""
+    return conn.execute(sa.select(sa.func.count()).select_from(table).where(
+        table.c.project_id == project_id)).scalar_one()

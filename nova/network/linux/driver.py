@@ -40,7 +40,7 @@ class LinuxDriver:
         self.conf, self.run = conf, run or runner.Runner()
         self.table = rules.table_name(conf.network.bridge)
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
-        self._loaded = None
+        self._loaded: str | None = None
 
     def start(self) -> None:
         """Check what the host must have and switch on forwarding.

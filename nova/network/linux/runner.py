@@ -18,7 +18,7 @@ class Runner:
     :param prefix: arguments before every command, such as ``('ip', 'netns', 'exec', name)``
     """
 
-    def __init__(self, prefix: str = ()) -> None:
+    def __init__(self, prefix: tuple[str, ...] = ()) -> None:
         self.prefix = list(prefix)
 
     def __call__(self, *arguments: Any, stdin: Any = None, check: bool = True) -> Any:

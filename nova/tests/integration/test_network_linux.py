@@ -214,7 +214,7 @@ def test_a_device_that_is_no_bridge_is_left_alone(parted):
     name = 'br' + uuid.uuid4().hex[:12]
     run('ip', 'link', 'add', name, 'type', 'veth')
     try:
-        state = remote.request_of(parted.manager._load())
+        state = remote.request_of(parted.manager.load())
         state['networks'][0]['bridge'] = name
         for port in state['ports']:
             port['bridge'] = name

@@ -37,6 +37,7 @@ class Rig:
         schemas.create(self.db, 'api')
         self.network_id = setup.bootstrap(self.conf, self.db)
         self.manager = manager.NetworkManager(self.conf, self.db, 'host1', fake.FakeDriver(self.conf))
+        self.methods = self.manager.methods
         self.context = context.admin_context()
 
     def allocate(self, instance=None, requested=None, groups=None, host='host1'):
@@ -85,7 +86,7 @@ def address(vif):
 
 def test_manager_has_every_row_of_the_interface(rig):
     for method in interface.INTERFACE.methods.values():
-        function = getattr(rig.manager, method.name)
+        function = rig.methods[method.name]
         names = function.__code__.co_varnames[:function.__code__.co_argcount]
         assert names == ('self', 'context', *method.arguments)
 
@@ -123,13 +124,13 @@ def test_a_host_gives_back_what_no_other_one_has(rig):
     first = rig.allocate(instance)
     rig.allocate(instance, host='host2')
     rig.deallocate(instance, host='host1')
-    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == first
+    assert rig.methods.network_info(rig.context, instance_uuid=instance.uuid) == first
     rig.deallocate(instance, host='host2')
-    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == []
+    assert rig.methods.network_info(rig.context, instance_uuid=instance.uuid) == []
     rig.allocate(instance)
     rig.manager.leave_host(rig.context, instance_uuid=instance.uuid, host='host1')
     rig.deallocate(instance, host='host2')
-    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == []
+    assert rig.methods.network_info(rig.context, instance_uuid=instance.uuid) == []
 
 
 def test_allocation_takes_few_statements_and_one_transaction(rig):
@@ -357,12 +358,12 @@ def test_combined_runs_cover_callers_that_wait():
 
 def attach(rig, instance, attached_by='r1', **asked):
     request = {'port_id': str(uuid.uuid4()), 'network_id': None, 'fixed_ip': None, 'tag': None, **asked}
-    return rig.manager.attach_port(rig.context, instance=instance, request=request, attached_by=attached_by,
+    return rig.methods.attach_port(rig.context, instance=instance, request=request, attached_by=attached_by,
                                    host='host1')
 
 
 def detach(rig, instance, port_id, attached_by=None):
-    rig.manager.detach_port(rig.context, instance_uuid=instance.uuid, port_id=port_id, attached_by=attached_by,
+    rig.methods.detach_port(rig.context, instance_uuid=instance.uuid, port_id=port_id, attached_by=attached_by,
                             host='host1')
 
 
@@ -391,10 +392,10 @@ def test_taken_back_by_who_attached_it(rig):
     instance, own = make_instance(), rig.add_port(rig.network_id)
     attach(rig, instance, 'r1', port_id=own)
     made = attach(rig, instance, 'r2', network_id=rig.network_id)['id']
-    found = rig.manager.find_port(rig.context, instance_uuid=instance.uuid, port_id=own, attached_by='r1')
+    found = rig.methods.find_port(rig.context, instance_uuid=instance.uuid, port_id=own, attached_by='r1')
     assert found['id'] == own
     for other in ({'attached_by': 'r2'}, {'attached_by': None, 'instance_uuid': 'another'}):
-        assert rig.manager.find_port(rig.context, **{'instance_uuid': instance.uuid, 'port_id': own, **other}) is None
+        assert rig.methods.find_port(rig.context, **{'instance_uuid': instance.uuid, 'port_id': own, **other}) is None
     detach(rig, instance, own, 'r2')
     detach(rig, make_instance(), own)
     assert ports_of(rig, instance) == [own, made]
@@ -449,16 +450,16 @@ def test_one_more_address_and_one_less(rig):
     instance = make_instance()
     first = address(rig.allocate(instance)[0])
     for _ in range(2):                               # its answer was lost
-        rig.manager.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.network_id, known=[first],
+        rig.methods.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.network_id, known=[first],
                                 host='host1')
     vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
     assert len(network_info.fixed_ips(vif)) == 2
     for _ in range(2):
-        rig.manager.remove_address(rig.context, instance_uuid=instance.uuid, address=first, host='host1')
+        rig.methods.remove_address(rig.context, instance_uuid=instance.uuid, address=first, host='host1')
     vif, = rig.manager.setup_for_instance(rig.context, instance=instance, host='host1')
     assert len(network_info.fixed_ips(vif)) == 1 and address(vif) != first
     with pytest.raises(exception.NetworkNotFound):
-        rig.manager.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.add_network(), known=[],
+        rig.methods.add_address(rig.context, instance_uuid=instance.uuid, network_id=rig.add_network(), known=[],
                                 host='host1')
 
 
@@ -467,17 +468,17 @@ def test_a_server_about_to_arrive_is_plumbed_at_both_ends(rig):
     instance = make_instance()
     vifs = rig.allocate(instance)
     expected = [vif['id'] for vif in vifs]
-    assert rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2') == vifs
+    assert rig.methods.prepare_for_instance(rig.context, instance=instance, host='host2') == vifs
     assert _ports(rig, 'host1') == _ports(rig, 'host2') == expected
-    rig.manager.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host3')
+    rig.methods.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host3')
     assert _ports(rig, 'host2') == expected
-    rig.manager.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host2')
+    rig.methods.unprepare_for_instance(rig.context, instance_uuid=instance.uuid, host='host2')
     assert (_ports(rig, 'host1'), _ports(rig, 'host2')) == (expected, [])
-    rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2')
+    rig.methods.prepare_for_instance(rig.context, instance=instance, host='host2')
     assert rig.manager.setup_for_instance(rig.context, instance=instance, host='host2') == vifs
     assert (_ports(rig, 'host1'), _ports(rig, 'host2')) == ([], expected)
-    assert rig.manager.prepare_for_instance(rig.context, instance=instance, host='host2') == vifs      # it is there
-    assert rig.manager.network_info(rig.context, instance_uuid=instance.uuid) == vifs
+    assert rig.methods.prepare_for_instance(rig.context, instance=instance, host='host2') == vifs      # it is there
+    assert rig.methods.network_info(rig.context, instance_uuid=instance.uuid) == vifs
     rig.deallocate(instance)
     assert _ports(rig, 'host2') == []
 

@@ -1,0 +1,84 @@
+"""What the kinds of work of the network service share: its host, the database, the plumbing, and VIFs of ports."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
+
+from nova import context as nova_context
+from nova.db.networks import networks
+from nova.objects import network_info
+
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+    from nova.db.tables.rows import NetworksRow, SubnetsRow
+    from nova.objects.instance import Instance
+
+
+@dataclasses.dataclass(frozen=True)
+class HostNetwork:
+    """
+    api_db   the API database
+    host     name of this host
+    refresh  bring the plumbing of this host in line with the database
+    """
+
+    conf: ConfigOpts
+    api_db: Database
+    host: str
+    refresh: Callable[[], None]
+
+    def binding(self, instance: Instance, host: str) -> dict[str, Any]:
+        """Columns of a port that is the server's."""
+        zone = instance.availability_zone or self.conf.default_availability_zone
+        return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
+
+    def vifs(self, conn: Connection, rows: list[Any]) -> list[dict[str, Any]]:
+        """VIFs of ports as the database has them."""
+        known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
+        fixed = networks.addresses_of(conn, [row['id'] for row in rows])
+        return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
+
+
+def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[SubnetsRow],
+        fixed: list[dict[str, str]]) -> dict[str, Any]:
+    """One entry of a server's network information (nova/objects/network_info.py)."""
+    by_subnet: dict[str, list[dict[str, Any]]] = {}
+    for entry in fixed:
+        by_subnet.setdefault(entry['subnet_id'], []).append(
+            {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': []})
+    return {
+        'id': port['id'],
+        'address': port['mac_address'],
+        'type': 'bridge',
+        'devname': network_info.devname(port['id']),
+        'active': True,
+        'tag': port['tag'],
+        'network': {
+            'id': network['id'],
+            'label': network['name'],
+            'bridge': network['bridge'],
+            'mtu': network['mtu'],
+            'subnets': [
+                _subnet(conf, subnet, by_subnet[subnet['id']])
+                for subnet in subnets
+                if subnet['id'] in by_subnet
+            ],
+        },
+    }
+
+
+def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]]) -> dict[str, Any]:
+    gateway = subnet['gateway_ip']
+    return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
+            'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
+            'dhcp_server': gateway if subnet['enable_dhcp'] else None}
+
+
+def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
+    """The name servers that DHCP gives to guests of a subnet (a row)."""
+    return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
+            or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))
