@@ -41,11 +41,11 @@ def open_databases(conf):
             cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
 
 
-def checked_databases(conf, bus=None, signs=True):
+def checked_databases(conf, bus=None, sign=True):
     """(API database, Cells) of a daemon.
 
     :param bus: rpc.bus.Bus of the process
-    :param signs: with the deployment's key
+    :param sign: with the deployment's key
     :raises DatabaseNotReady: a schema is not the one of this code
     """
     from nova.db import schema as migration
@@ -57,7 +57,7 @@ def checked_databases(conf, bus=None, signs=True):
     made = cells.Cells(conf, api_db, cell_db, lambda url: clients(conf, bus, url))
     if bus is not None:
         follow_versions(conf, bus, made)
-        if signs:
+        if sign:
             sign_as_deployment(bus, api_db)
     return api_db, made
 

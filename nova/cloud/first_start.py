@@ -1,12 +1,8 @@
-"""What a new deployment finds ready: flavors and a network. Done again it changes nothing.
+"""Make the flavors and the network of a new deployment; idempotent.
 
 The users and projects are made by nova.identity.embedded.bootstrap.
 """
-import sqlalchemy as sa
-
-from nova import utils
-from nova.db import engine
-from nova.db.tables import api as tables_api
+from nova.db.projects import flavors
 from nova.network import setup as network_setup
 
 # id, name, vCPUs, memory MiB, disk GiB
@@ -24,15 +20,15 @@ FLAVORS = (
 def bootstrap(conf, api_db):
     """Default flavors, while there is none at all, and the default network."""
     with api_db.reader() as conn:
-        empty = not conn.execute(sa.select(sa.func.count()).select_from(tables_api.flavors)).scalar()
-    if empty:
+        missing = not flavors.exist(conn)
+    if missing:
         api_db.run(_flavors)
     network_setup.bootstrap(conf, api_db)
 
 
 def _flavors(conn):
     for flavor_id, name, vcpus, memory_mb, root_gb in FLAVORS:
-        engine.insert_ignore(conn, tables_api.flavors, {
+        flavors.insert_missing(conn, {
             'flavor_id': flavor_id, 'name': name, 'vcpus': vcpus, 'memory_mb': memory_mb, 'root_gb': root_gb,
             'ephemeral_gb': 0, 'swap': 0, 'rxtx_factor': 1.0, 'is_public': True, 'disabled': False,
-            'extra_specs': {}, 'created_at': utils.utcnow()})
+            'extra_specs': {}})

@@ -34,7 +34,7 @@ def parts(conf, helper):
     if helper is not None:
         LOG.info('Process %s touches the host for this one, whose user is %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)
-    api_db, cells = assembly.checked_databases(conf, bus, signs=False)
+    api_db, cells = assembly.checked_databases(conf, bus, sign=False)
     return [*([helper] if helper else ()), assembly.needs(bus, api_db), assembly.enrolled(conf, bus, api_db),
             assembly.network(conf, bus.of_host(conf.host), conf.host, api_db, cells.default.db, helper),
             *assembly.metadata(conf, api_db, cells)]

@@ -23,7 +23,7 @@ KEPT = {
     'nova-compute': ('services',),
     'nova-network': ('services',),
 }
-# What tells that a directory of root is the daemon's, which may change its owner.
+# Marks a directory of root as the daemon's, which may change its owner.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 POLICY = 'policy.yaml'
 INSTANCES = 'instances'                  # of those with real guests

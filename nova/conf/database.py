@@ -4,7 +4,7 @@ from oslo_config import cfg
 GROUP = 'database'
 
 
-def options(default_file):
+def options(default_file: str) -> list[cfg.Opt]:
     return [
         cfg.StrOpt('connection', secret=True,
                    help='SQLAlchemy URL: sqlite:///…, mysql+pymysql://… or postgresql+psycopg2://… '

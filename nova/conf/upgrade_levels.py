@@ -4,7 +4,7 @@ from oslo_config import cfg
 GROUP = 'upgrade_levels'
 
 
-def _level(topic):
+def _level(topic: str) -> cfg.Opt:
     return cfg.StrOpt(topic, default='auto', mutable=True, max_length=16, help=(
         f'Newest version of the {topic} interface that is sent, like 1.0. auto: what the oldest {topic} service that '
         'is alive understands. A version is needed only where the rows of the services cannot be trusted, as after '

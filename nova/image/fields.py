@@ -36,7 +36,7 @@ class Field:
     """schema: JSON schema of its value; set_by: 'create', 'all' (create and update) or None (read-only)."""
 
     name: str
-    schema: dict
+    schema: dict[str, Any]
     set_by: str | None = None
     description: str = ''
 

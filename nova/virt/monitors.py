@@ -46,7 +46,8 @@ class CpuMonitor:
     """Metrics of one host, from one look to the next."""
 
     def __init__(self) -> None:
-        self._last, self._metrics = dict.fromkeys(PARTS, 0), []
+        self._last = dict.fromkeys(PARTS, 0)
+        self._metrics: list[Any] = []
 
     def metrics(self, stats: dict[str, int], timestamp: str) -> list[dict[str, Any]]:
         """[{'name', 'value', 'source', 'timestamp'}]; those of the last look where no value has changed.

@@ -43,11 +43,11 @@ def _of_cell(cell, verdict):
 class _Verdict:
     """
     :param images: nova.image.api.Images
-    :param tells: whether it answers as the project that asks: Glance needs a token of its user, who is not here
+    :param answers: whether it answers as the project of the caller: Glance needs a token of its user, who is not here
     """
 
-    def __init__(self, images, tells):
-        self._images, self._tells = images, tells
+    def __init__(self, images, answers):
+        self._images, self._answers = images, answers
 
     def of(self, server, image_id):
         """What is wrong with an image of a server, None when nothing is, or when there is no such image any more."""
@@ -59,7 +59,7 @@ class _Verdict:
             return None
         if image['visibility'] in ('public', 'community') or image['owner'] == server.project_id:
             return None
-        if image['visibility'] != 'shared' or not self._tells:
+        if image['visibility'] != 'shared' or not self._answers:
             return UNSURE if image['visibility'] == 'shared' else FOUND
         owner = context.RequestContext(project_id=server.project_id, user_id=server.user_id, roles=['member'],
                                        overwrite=False)

@@ -3,7 +3,7 @@ from nova.cmd import tables
 from nova.cmd.command_line import Refused
 
 SECRET_BYTES = 24            # of a broker's password
-STAGED_S = 600               # in which every host that runs has asked twice
+STAGED_S = 600               # in which every running host fetches the keys twice
 
 
 def _api_db(conf):
@@ -105,7 +105,7 @@ def promote_key(conf, force):
             raise Refused(f'Hosts may not know the next key yet: wait {wait_s:.0f} s, or use --force.', 1)
         message_keys.promote(conn, staged['id'], utils.utcnow() + datetime.timedelta(seconds=signatures.CAST_S))
         return staged['id']
-    print(f'The deployment signs with the key {_api_db(conf).run(write)}.')
+    print(f'The deployment now uses the key {_api_db(conf).run(write)}.')
 
 
 def rabbitmq(conf, name, virtual_host, certificate):

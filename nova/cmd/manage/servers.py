@@ -13,19 +13,13 @@ TAKEN_S = 5                  # for the broker to accept the notifications
 
 def list_servers(conf, host):
     """List the servers, all or those of one host: 1 when a cell is down."""
-    import sqlalchemy as sa
-
     from nova import utils
     from nova.cloud import assembly
-    from nova.db.tables.cell import instances
-    c = instances.c
-    columns = (c.display_name, c.uuid, c.node, c.flavor, c.vm_state, c.launched_at, c.image_id, c.kernel_id,
-               c.ramdisk_id, c.project_id, c.user_id, c.availability_zone, c.launch_index)
-    asked = sa.select(*columns).order_by(c.created_at, c.id)
-    if host:
-        asked = asked.where(c.host == host)
+    from nova.db.servers import instances
+    columns = ('display_name', 'uuid', 'node', 'flavor', 'vm_state', 'launched_at', 'image_id', 'kernel_id',
+               'ramdisk_id', 'project_id', 'user_id', 'availability_zone', 'launch_index')
     _api_db, cells = assembly.checked_databases(conf)
-    found, down = cells.read(lambda conn: conn.execute(asked).all())
+    found, down = cells.read(lambda conn: instances.columns_of(conn, columns, host))
     tables.print_table(
         ('Instance', 'UUID', 'Node', 'Type', 'State', 'Launched', 'Image', 'Kernel', 'Ramdisk', 'Project', 'User',
          'Zone', 'Index'),

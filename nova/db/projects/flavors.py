@@ -176,3 +176,13 @@ def remove_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None
             flavor_projects.c.flavor_id == flavor_id,
             flavor_projects.c.project_id == project_id)).rowcount:
         raise exception.FlavorAccessNotFound(flavor_id=flavor_id, project_id=project_id)
+
+
+def exist(conn: sa.Connection) -> bool:
+    """Whether there is a flavor at all."""
+    return conn.execute(sa.select(flavors.c.flavor_id).limit(1)).first() is not None
+
+
+def insert_missing(conn: sa.Connection, values: dict[str, Any]) -> None:
+    """Insert the row of a flavor unless its id or name is taken."""
+    engine.insert_ignore(conn, flavors, {**values, 'created_at': utils.utcnow()})

@@ -46,6 +46,14 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
     return row
 
 
+def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = None) -> list[Any]:
+    """Some columns of all servers, or of those of one host, the oldest first: tuples."""
+    statement = sa.select(*(instances.c[name] for name in names)).order_by(instances.c.created_at, instances.c.id)
+    if host:
+        statement = statement.where(instances.c.host == host)
+    return list(conn.execute(statement))
+
+
 def lock(conn: sa.Connection, uuid: str) -> None:
     """Lock the row until the transaction ends; SQLite has one writer anyway."""
     if conn.dialect.name != 'sqlite':

@@ -6,7 +6,7 @@ from nova.virt import sandbox
 TAIL = 100 * 1024                        # bytes that the compute API gives
 
 
-def tail(path, size=TAIL):
+def tail(path: str, size: int = TAIL) -> bytes:
     """The last ``size`` bytes of a log and, where it is shorter, of the one rotated before; b'' without a log."""
     data = b''
     for name in (path, path + '.0'):
@@ -15,7 +15,7 @@ def tail(path, size=TAIL):
     return data
 
 
-def _tail(path, size):
+def _tail(path: str, size: int) -> bytes:
     try:
         with sandbox.opened(path, os.O_RDONLY) as descriptor, open(descriptor, 'rb', closefd=False) as file:
             end = file.seek(0, os.SEEK_END)

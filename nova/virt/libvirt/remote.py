@@ -1,4 +1,4 @@
-"""The privileged steps of the libvirt driver in a process of their own: what may be asked of it, and who asks.
+"""The privileged steps of the libvirt driver in a process of their own: its operations and its client.
 
 ========================  =====================================================  ======================================
 Operation                 Arguments                                              Needs
