@@ -70,7 +70,7 @@ def signature(conf):
 def rules(conf, added=None):
     """{name: Rule} of all rules in force, those that the files add included.
 
-    :param added: {name: default} of rules beside our own
+    :param added: {name: default} of rules in addition to the own ones
     :raises InvalidInput: a file is no policy; the sentence says which, where and why
     """
     written = {}
