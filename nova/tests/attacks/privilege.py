@@ -9,7 +9,7 @@ from nova.policies import base as rules
 from nova.tests.attacks import base
 from nova.tests.attacks.base import Attack
 
-_HIGH = frozenset({rules.ADMIN, rules.SERVICE, rules.NOBODY, rules.MANAGER})
+_HIGH = frozenset({rules.ADMIN, rules.SERVICE, rules.NO_CALLER, rules.MANAGER})
 _CHECKS = {rule: check for rule, check, *_ in policies.RULES}
 _PART = re.compile(r'\{(\w+)\}')
 
