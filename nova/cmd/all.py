@@ -31,8 +31,8 @@ def main():
 
 def _split(conf, driver):
     """Choose the drivers and become [privileges] user; the Helpers that keep root's rights, by their place in Cloud."""
-    from nova.cmd import ordinary
     from nova.cloud import drivers
+    from nova.cmd import ordinary
     from nova.network.linux import remote as network_remote
 
     reason = drivers.choose(conf, driver)

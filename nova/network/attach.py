@@ -19,8 +19,8 @@ from nova.network import security
 from nova.network import selection
 
 if TYPE_CHECKING:
-    from nova.network.host_network import HostNetwork
     from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
+    from nova.network.host_network import HostNetwork
     from nova.objects.instance import Instance
 
 

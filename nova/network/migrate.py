@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from nova.db.networks import ports
 
 if TYPE_CHECKING:
-    from nova.network.host_network import HostNetwork
     from nova.context import RequestContext
+    from nova.network.host_network import HostNetwork
     from nova.objects.instance import Instance
 
 

@@ -17,8 +17,8 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
-from nova.runtime import release
 from nova.runtime import host_identity
+from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 

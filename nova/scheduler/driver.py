@@ -7,8 +7,8 @@ from oslo_config import cfg
 from nova import exception
 from nova.db import engine
 from nova.db.cells import cells as db_cells
-from nova.scheduler import interface
 from nova.runtime import entry_points
+from nova.scheduler import interface
 from nova.scheduler import manager
 
 ENTRY_POINTS = 'nova.scheduler.driver'

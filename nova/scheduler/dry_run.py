@@ -14,12 +14,12 @@ from nova.scheduler import decision
 from nova.scheduler import explain
 from nova.scheduler import host_view
 from nova.scheduler import hosts as host_table
-from nova.scheduler import numa_request
-from nova.scheduler import pci
 from nova.scheduler import pipeline
 from nova.scheduler import request_reader
 from nova.scheduler import weights
 from nova.scheduler.filters import base
+from nova.scheduler.resources import numa_request
+from nova.scheduler.resources import pci
 
 Document = dict[str, typing.Any]
 

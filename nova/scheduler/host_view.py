@@ -10,7 +10,7 @@ import typing
 import numpy as np
 
 from nova.objects import numa as topologies
-from nova.scheduler import pci
+from nova.scheduler.resources import pci
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import groups

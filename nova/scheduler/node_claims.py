@@ -16,10 +16,10 @@ from nova.db.placement import compute_nodes
 from nova.db.placement import zones
 from nova.scheduler import groups
 from nova.scheduler import host_view
-from nova.scheduler import numa_request
-from nova.scheduler import pci
 from nova.scheduler import pipeline
-from nova.scheduler import special_resources
+from nova.scheduler.resources import numa_request
+from nova.scheduler.resources import pci
+from nova.scheduler.resources import special_resources
 
 # requested(conf, spec) -> a SpecialResource or None: of every request, in this order. ``spec`` is the
 # objects.RequestSpec, in which ``flavor`` is the one that the server is to have: of a resize the new one. It must be

@@ -15,9 +15,9 @@ from nova import objects
 from nova.scheduler import explain
 from nova.scheduler import groups
 from nova.scheduler import host_view
-from nova.scheduler import special_resources
 from nova.scheduler import weights
 from nova.scheduler.filters import base
+from nova.scheduler.resources import special_resources
 
 MOST = 16               # best hosts that a claim tries before the scheduler looks again
 BLOCK = 64              # hosts of which the best one is looked at first

@@ -14,9 +14,9 @@ from nova.scheduler import filters
 from nova.scheduler import groups
 from nova.scheduler import hosts as host_table
 from nova.scheduler import node_claims
-from nova.scheduler import numa_request
 from nova.scheduler import pipeline
 from nova.scheduler.filters import base
+from nova.scheduler.resources import numa_request
 
 
 class RequestReader:

@@ -12,7 +12,7 @@ from nova.hardware import fit
 from nova.hardware import guest_request
 from nova.hardware import usage
 from nova.objects import numa
-from nova.scheduler import numa as tables
+from nova.scheduler.resources import numa as tables
 
 REPEAT = 9
 LIMITS = fit.Limits(cpu_ratio=4.0)

@@ -9,11 +9,11 @@ from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.params import UUID
 from nova.web.params import Array
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
+from nova.web.params import UUID
 from nova.web.params import string
 from nova.web.routes import Route
 

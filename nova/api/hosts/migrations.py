@@ -10,9 +10,9 @@ from nova.web import fields
 from nova.web import paging
 from nova.web.params import DATE_TIME
 from nova.web.params import LIMIT
-from nova.web.params import STRING
 from nova.web.params import Param
 from nova.web.params import Query
+from nova.web.params import STRING
 from nova.web.routes import Route
 
 INDEX = 'os_compute_api:os-migrations:index'

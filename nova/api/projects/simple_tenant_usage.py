@@ -14,9 +14,9 @@ from nova.web import formats
 from nova.web import paging
 from nova.web import params
 from nova.web.params import LIMIT
-from nova.web.params import STRING
 from nova.web.params import Param
 from nova.web.params import Query
+from nova.web.params import STRING
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-simple-tenant-usage:'

@@ -1,9 +1,9 @@
 """Floating IPs as the compute API changed them: the networks of this service have no outside, and so none of them."""
 from nova import exception
 from nova.api.servers import lookup as server_lookup
-from nova.web.params import STRING
 from nova.web.params import Object
 from nova.web.params import Param
+from nova.web.params import STRING
 from nova.web.params import nullable
 from nova.web.routes import Route
 

@@ -5,11 +5,11 @@ from nova.api.attachments import security_groups
 from nova.network import security
 from nova.web import formats
 from nova.web.params import LIMIT
-from nova.web.params import STRING
-from nova.web.params import UUID
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
+from nova.web.params import STRING
+from nova.web.params import UUID
 from nova.web.params import nullable
 from nova.web.params import string
 from nova.web.routes import Route

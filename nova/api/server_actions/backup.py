@@ -9,9 +9,9 @@ from nova.db.projects import quotas
 from nova.web.params import METADATA
 from nova.web.params import NAME
 from nova.web.params import NON_NEGATIVE
-from nova.web.params import STRING
 from nova.web.params import Object
 from nova.web.params import Param
+from nova.web.params import STRING
 from nova.web.request import Response
 from nova.web.routes import Route
 

@@ -7,9 +7,9 @@ from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
-from nova.web.params import UUID
 from nova.web.params import Object
 from nova.web.params import Param
+from nova.web.params import UUID
 from nova.web.routes import Route
 
 RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', UUID), nullable=True)

@@ -1,6 +1,7 @@
 """What requests about servers may carry."""
 import ipaddress
 
+from nova.web.params import Array
 from nova.web.params import BOOLEAN
 from nova.web.params import DATE_TIME
 from nova.web.params import HOST
@@ -10,14 +11,13 @@ from nova.web.params import LIMIT
 from nova.web.params import MAX_INT
 from nova.web.params import METADATA
 from nova.web.params import NAME
-from nova.web.params import REGEX
-from nova.web.params import STRING
-from nova.web.params import UUID
-from nova.web.params import Array
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
+from nova.web.params import REGEX
+from nova.web.params import STRING
 from nova.web.params import Type
+from nova.web.params import UUID
 from nova.web.params import integer
 from nova.web.params import nullable
 from nova.web.params import string

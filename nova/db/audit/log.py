@@ -28,11 +28,11 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db import errors
+from nova.db.audit import records as db
 from nova.db.audit.records import ACCEPTED
 from nova.db.audit.records import DENIED
 from nova.db.audit.records import FAILED
 from nova.db.audit.records import UNKNOWN
-from nova.db.audit import records as db
 from nova.db.cells import cells
 from nova.runtime import batching
 from nova.runtime import concurrency

@@ -6,9 +6,9 @@ import typing
 
 import numpy as np
 
-from nova.scheduler import numa_request
-from nova.scheduler import numa_table
 from nova.scheduler.filters import base
+from nova.scheduler.resources import numa_request
+from nova.scheduler.resources import numa_table
 
 if typing.TYPE_CHECKING:
     from nova.db.cells import cells as db_cells

@@ -6,9 +6,9 @@ import typing
 import numpy as np
 
 from nova.hardware import fit
-from nova.scheduler import numa_request
-from nova.scheduler import pci
 from nova.scheduler.filters import base
+from nova.scheduler.resources import numa_request
+from nova.scheduler.resources import pci
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view

@@ -9,9 +9,9 @@ from paste.deploy import loadwsgi
 from nova import exception
 from nova.tests.functional import base
 from nova.web import paste
-from nova.web.params import STRING
 from nova.web.params import Object
 from nova.web.params import Param
+from nova.web.params import STRING
 from nova.web.routes import Route
 
 FLAVOR = {'flavor': {'name': 'm1', 'ram': 64, 'vcpus': 1, 'disk': 1, 'id': 'one'}}

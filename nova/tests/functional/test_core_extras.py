@@ -8,7 +8,7 @@ from nova.db.placement import claims
 from nova.db.placement import compute_nodes
 from nova.db.tables import cell as tables_cell
 from nova.scheduler import node_claims
-from nova.scheduler import special_resources
+from nova.scheduler.resources import special_resources
 from nova.tests import core
 
 

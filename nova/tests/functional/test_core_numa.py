@@ -15,8 +15,8 @@ from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
 from nova.objects import numa
 from nova.scheduler import hosts as host_table
-from nova.scheduler import numa_request
-from nova.scheduler import numa_table
+from nova.scheduler.resources import numa_request
+from nova.scheduler.resources import numa_table
 from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import test_core_evacuation as evacuation

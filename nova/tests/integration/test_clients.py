@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from nova.tests.integration import test_libvirt
 from nova.tests import warm_client
+from nova.tests.integration import test_libvirt
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'tools'))
 import local_cloud

@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from nova.tests.functional import cloud
 from nova.tests import warm_client
+from nova.tests.functional import cloud
 
 BIN = os.path.dirname(sys.executable)
 NOVA = shutil.which('nova', path=BIN)

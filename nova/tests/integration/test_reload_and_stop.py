@@ -24,8 +24,8 @@ import sys, time
 from nova.runtime import concurrency
 concurrency.setup()
 from nova import conf
-from nova.runtime import log, service
 from nova.rpc import bus
+from nova.runtime import log, service
 from nova.tests.integration import test_reload_and_stop as test
 class Manager:
     def job(self, ctx, number):

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from nova.tests.functional import cloud as cloud_fixture
 from nova.tests import warm_client
+from nova.tests.functional import cloud as cloud_fixture
 
 BIN = pathlib.Path(sys.executable).parent
 

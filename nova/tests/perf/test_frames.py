@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 from paste.deploy import loadwsgi
 
-import nova
 from nova import utils
+import nova
 from nova.api import metrics
 from nova.identity import tokens
 from nova.tests.functional import base

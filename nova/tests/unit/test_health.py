@@ -206,9 +206,9 @@ from nova.runtime import concurrency
 concurrency.setup()
 import sys, threading, time
 from nova import conf, context
-from nova.runtime import health, log, monitoring, service
 from nova.rpc import bus
 from nova.rpc.interface import Interface, Method
+from nova.runtime import health, log, monitoring, service
 stuck, health.STUCK_S, health.HEARTBEAT_STUCK_S = sys.argv[1], 4, 6
 made = conf.new(files=[], report_interval=1, monitoring__port=0, state_path=sys.argv[2])
 bus.register_options(made)

@@ -10,7 +10,7 @@ from nova.hardware import fit
 from nova.hardware import host as hardware_host
 from nova.hardware import usage
 from nova.objects import numa
-from nova.scheduler import numa as cells
+from nova.scheduler.resources import numa as cells
 from nova.tests import numa_seed
 from nova.tests.unit import test_hardware_fit
 

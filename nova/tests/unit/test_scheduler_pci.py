@@ -7,9 +7,9 @@ import pytest
 from nova.hardware import pci_pools
 from nova.objects import pci
 from nova.scheduler import host_view
-from nova.scheduler import pci as placement
 from nova.scheduler import weights
 from nova.scheduler.filters import pci as filters
+from nova.scheduler.resources import pci as placement
 
 
 def stats(count, vendor='10de', node=None):

@@ -309,9 +309,9 @@ from nova.runtime import concurrency
 concurrency.setup()
 import sys, tempfile
 from nova import conf, exception
-from nova.runtime import log, service
 from nova.rpc import bus
 from nova.rpc.interface import Interface, Method
+from nova.runtime import log, service
 made = conf.new(files=[], state_path=tempfile.mkdtemp(dir=sys.argv[2]), report_interval=1)
 log.setup(made, 'nova-test')
 class Manager:

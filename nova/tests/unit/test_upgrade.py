@@ -12,8 +12,8 @@ import pytest
 from oslo_versionedobjects import base as vo_base
 from oslo_versionedobjects import fields
 
-from nova import conf as nova_conf
 from nova import actions
+from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import objects

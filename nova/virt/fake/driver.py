@@ -17,9 +17,9 @@ from nova.hardware import host as hardware_host
 from nova.objects import numa
 from nova.virt import driver
 from nova.virt import monitors
+from nova.virt.fake import guest_operations
 from nova.virt.fake import host_control
 from nova.virt.fake import image_cache
-from nova.virt.fake import guest_operations
 from nova.virt.fake import interfaces
 from nova.virt.fake import live_migration
 from nova.virt.fake import machine

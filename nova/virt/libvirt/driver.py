@@ -18,8 +18,8 @@ from nova.virt import traits
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import guest as guests
-from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import guest_operations
+from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import remote

@@ -18,9 +18,9 @@ from nova.hardware import usage
 from nova.objects import numa as topologies
 from nova.objects import pci
 from nova.scheduler import host_view
-from nova.scheduler import numa
-from nova.scheduler import numa_table
-from nova.scheduler import special_resources
+from nova.scheduler.resources import numa
+from nova.scheduler.resources import numa_table
+from nova.scheduler.resources import special_resources
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import node_claims

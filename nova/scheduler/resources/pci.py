@@ -18,7 +18,7 @@ from nova.db import engine
 from nova.db.placement import pci_devices
 from nova.hardware import pci_pools
 from nova.objects import pci
-from nova.scheduler import special_resources
+from nova.scheduler.resources import special_resources
 
 if typing.TYPE_CHECKING:
     from nova.scheduler import host_view

@@ -20,7 +20,7 @@ from nova.hardware import fit
 from nova.objects import numa as topologies
 from nova.scheduler import host_view
 from nova.scheduler import hosts as host_table
-from nova.scheduler import numa
+from nova.scheduler.resources import numa
 
 Place = tuple[str, str]                                      # host, node
 Row = dict[str, typing.Any]

@@ -1,0 +1,1 @@
+"""What a request takes of a node besides numbers: NUMA cells and PCI devices."""
