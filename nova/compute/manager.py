@@ -28,7 +28,7 @@ from nova.compute import shelve
 from nova.compute import volumes as compute_volumes
 from nova.compute.host import Host
 from nova.image import grants
-from nova.rpc import interface as rpc_interface
+from nova.rpc.interface import Methods
 from nova.rpc import retrying_client
 from nova.runtime import concurrency
 from nova.runtime import service
@@ -53,6 +53,8 @@ class ComputeManager:
     :param network_server: host of the network service that is used; None: any
     :raises InvalidOption: an option has no meaning
     """
+
+    methods: Methods
 
     def __init__(self, conf: cfg.ConfigOpts, name: str, driver: virt.ComputeDriver, conductor_client: object,
                  network_client: object, images: grants.GrantedImages, network_server: str | None = None) -> None:
@@ -152,7 +154,7 @@ class ComputeManager:
         restarts = {**methods, 'abandon_snapshot': snapshots.abandon_snapshot,
                     'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip}
         self._background = background_actions.BackgroundActions(host, restarts)
-        self.methods = rpc_interface.Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
+        self.methods = Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
         self.recovery = recovery.Recovery(
             host, methods=restarts, builder=builder,
             power=power_operations, power_states=self.power_states, stray_guests=stray_guests)

@@ -49,6 +49,8 @@ class ConductorManager:
     :raises TypeError: the table does not fit the interface
     """
 
+    methods: Methods
+
     def __init__(self, services: CellServices) -> None:
         self.services = services
         self.specs = specs.RequestSpecs(services)

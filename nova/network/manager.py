@@ -56,6 +56,8 @@ class NetworkManager:
     :param cell_db: Database of the cell whose hosts it serves: says where servers are; None: no host asks
     """
 
+    methods: Methods
+
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: FakeDriver,
                  cell_db: Database | None = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver

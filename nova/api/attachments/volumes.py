@@ -117,7 +117,7 @@ def _begin(conn, req, server_id, action, arguments, change):
     instances.lock(conn, server_id)
     current = instances.get(conn, server_id)
     if current['host'] is None:
-        action = dataclasses.replace(action, method=None, beside=False)
+        action = dataclasses.replace(action, method=None, background=False)
     row = tasks.begin(conn, req.context, server_id, action, arguments, admin=req.context.is_admin)
     return row, change(conn)
 
