@@ -333,7 +333,7 @@ def test_a_restart_ends_what_was_interrupted(tmp_path):
         first = interfaces(user, server)[0]['port_id']
         attach(user, server)
         second = interfaces(user, server)[1]['port_id']
-        network = next(part.manager for part in made.services if part.binary == 'nova-network')
+        network = next(part.manager.methods for part in made.services if part.binary == 'nova-network')
         compute = next(part.manager for part in made.services if part.binary == 'nova-compute')
         half, request_id = str(uuid.uuid4()), 'req-' + str(uuid.uuid4())
         arguments = {'port_id': half, 'network_id': user.get('/network/v2.0/networks').json()['networks'][0]['id'],

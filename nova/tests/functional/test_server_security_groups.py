@@ -56,7 +56,7 @@ def names(client, server):
 def filters(running, server):
     """Groups that the host's filters have for the server's ports, and the members of groups that rules let in."""
     manager = next(part.manager for part in running.services if part.binary == 'nova-network')
-    state = manager._load()
+    state = manager.load()
     ports = {port['id'] for port in running.client('nova-admin').get(
         f'/network/v2.0/ports?device_id={server}').json()['ports']}
     return {group for port in state.ports if port.id in ports for group in port.groups}, state
