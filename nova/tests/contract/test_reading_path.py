@@ -1,0 +1,89 @@
+"""The reading path for contributors: its files are there, and its exercises can be done on the tree as it is."""
+import collections.abc
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+PAGE = ROOT / 'doc' / 'source' / 'contributor' / 'reading-path.rst'
+EXERCISES = pathlib.Path(__file__).parent / 'exercises'
+PATCHES = sorted(EXERCISES.glob('*.patch'))
+# tests that follow from the rows: what of the checklists was forgotten fails here
+FOLLOWING = (
+    'contract/test_api_rows.py::test_newest_version_is_the_facts',
+    'contract/test_api_rows.py::test_rules_have_the_documented_defaults',
+    'contract/test_coverage.py::test_a_version_that_there_is_not',
+    'contract/test_coverage.py::test_what_is_served_is_public_or_an_addition',
+    'contract/test_scheduler_filters.py::test_every_filter_has_a_case',
+    'contract/test_servers_fields.py::test_reads[True-GET /servers/{}-105]',
+    'contract/test_servers_states.py::test_answers_as_the_table_says[flush]',
+    'contract/test_servers_states.py::test_other_projects_servers_are_not_there[flush]',
+    'contract/test_versions.py',
+    'unit/test_samples.py::test_every_rule_is_in_the_sample')
+NOT_NEEDED = ('attacks', 'fuzz', 'integration', 'perf')
+
+
+def files_of(page: str) -> list[str]:
+    """The files that the page's sections are about."""
+    return re.findall(r'^\d+\. ``(\S+)``$', page, re.M)
+
+
+def test_the_page_names_nine_files_that_there_are() -> None:
+    found = files_of(PAGE.read_text())
+    assert len(found) == 9
+    assert [name for name in found if not (ROOT / name).is_file()] == []
+
+
+def test_what_the_page_says_to_look_for_is_in_the_file() -> None:
+    """In a section, one word in ``backticks`` is a name of the file."""
+    sections = re.split(r'^(?=\d+\. ``\S+``$)', PAGE.read_text().partition('\nExercise')[0], flags=re.M)[1:]
+    for section in sections:
+        name, = files_of(section)
+        source = (ROOT / name).read_text()
+        named = re.findall(r'``(\w+)``', section.partition('\n')[2])
+        assert named and [word for word in named if not re.search(rf'\b{word}\b', source)] == [], name
+
+
+@pytest.mark.parametrize('name', ['reading-path', 'checklists', 'architecture'])
+def test_every_path_that_is_named_is_there(name: str) -> None:
+    text = (PAGE.parent / f'{name}.rst').read_text()
+    named = set(re.findall(r'``((?:nova|doc|etc|tools)/[\w./-]+)``', text))
+    assert named and [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_the_page_shows_every_patch() -> None:
+    assert re.findall(r'literalinclude:: \S+/exercises/(\S+)', PAGE.read_text()) == [patch.name for patch in PATCHES]
+    assert len(PATCHES) == 3
+
+
+@pytest.fixture(scope='module')
+def copy(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[pathlib.Path]:
+    """A copy of what the exercises change and what shows their results."""
+    made = tmp_path_factory.mktemp('exercises')
+    tests = ROOT / 'nova' / 'tests'
+    shutil.copytree(ROOT / 'nova', made / 'nova', ignore=lambda folder, names: [
+        name for name in names if name == '__pycache__' or folder == str(tests) and name in NOT_NEEDED])
+    for folder in ('etc/nova', 'doc/ext'):
+        shutil.copytree(ROOT / folder, made / folder)
+    yield made
+    shutil.rmtree(made)
+
+
+def test_the_exercises_can_be_done(copy: pathlib.Path) -> None:
+    """Each patch applies, in their order; then the results are seen over HTTP and nothing was forgotten."""
+    alone = {**os.environ, 'GIT_CEILING_DIRECTORIES': str(copy.parent)}
+    for patch in PATCHES:
+        applied = subprocess.run(['git', 'apply', str(patch)], cwd=copy, env=alone, capture_output=True, text=True)
+        assert applied.returncode == 0, f'{patch.name} does not apply any more; make it again:\n{applied.stderr}'
+    tests = copy / 'nova' / 'tests'
+    command = [sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', '-c', os.devnull,
+               '--rootdir', str(copy), str(tests / 'contract' / 'exercises' / 'results.py'),
+               *(str(tests / name) for name in FOLLOWING)]
+    ran = subprocess.run(command, cwd=copy, env={**alone, 'PYTHONPATH': str(copy)}, capture_output=True, text=True,
+                         timeout=300)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
