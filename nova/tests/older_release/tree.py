@@ -43,7 +43,8 @@ def command(binary, tree=None):
     """The command line of a daemon or tool (``nova-conductor``, ``nova-manage``) of a source tree; None: this one."""
     module = 'nova.cmd.' + binary.removeprefix('nova-')
     return [sys.executable, '-W', 'ignore', '-c', 'import sys; sys.path[:0] = [sys.argv.pop(1)]\n'
-            f'from {module} import main; sys.argv[0] = "{binary}"; sys.exit(main())', str(tree or ROOT)]
+            f'from {module} import main; sys.argv[0] = "{binary}"; '
+            'sys.exit(getattr(main, "main", main)())', str(tree or ROOT)]      # a module where the command is a package
 
 
 def environment():
