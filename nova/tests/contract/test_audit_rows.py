@@ -8,7 +8,7 @@ from nova.tests.functional import cloud as whole
 ROWS = [row for row in rbac.ROWS if row.method != 'GET' and row.policy not in audited.READS]
 # Of ROWS whose samples are carried out; the others name what is not there. All that the other contract tests carry out
 # is looked up as well: base.Client.audited.
-SUCCESSES = 55
+SUCCESSES = 45          # of some 50 to 60, as the servers of the walk stand
 
 
 @pytest.fixture(scope='module')
