@@ -67,7 +67,6 @@ def sign_as_deployment(bus, api_db):
     if bus.signatures.mode == 'off':
         return
     from nova.conductor.hosts import trusted_keys
-    bus.signatures.warn()
     trusted_keys.TrustedKeys(api_db).use(bus.signatures)
     bus.signatures.enrolling = 'enroll_host'
 
@@ -78,7 +77,6 @@ def enrolled(conf, bus, api_db=None):
     :param api_db: of a network service, which takes messages of all hosts; it does not read the deployment's key
     """
     from nova.rpc import enrolment
-    bus.signatures.warn()
     trusted = None
     if api_db is not None:
         from nova.conductor.hosts import trusted_keys
@@ -127,9 +125,10 @@ def clients(conf, bus, url):
 
 
 def needs(bus, api_db=None, cells=None):
-    """What a process needs of others to be ready, as a part of it; None: it does without."""
+    """What a daemon needs of others to be ready, as a part of it; None: it does without."""
     found = {}
     if bus is not None:
+        bus.signatures.warn()
         found['broker'] = bus.reach
     if api_db is not None:
         found['database api'] = api_db.ping

@@ -101,5 +101,5 @@ def test_nova_manage_speaks_to_them_over_the_broker(deployment):
     code, out, err = _manage(directory, 'vm', 'list')
     assert (code, len(out.splitlines()), err) == (0, 1, '')
     code, _out, err = _manage(directory, 'live-migration', 'nobody', 'host1')
-    assert code == 1 and err.endswith('nova-manage: Instance nobody could not be found.\n')
+    assert code == 1 and err == 'nova-manage: Instance nobody could not be found.\n'
     assert _manage(directory, 'host', 'list')[1].splitlines()[1].split()[0] == 'host1'
