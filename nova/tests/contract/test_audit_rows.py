@@ -8,7 +8,7 @@ from nova.tests.functional import cloud as whole
 ROWS = [row for row in rbac.ROWS if row.method != 'GET' and row.policy not in audited.READS]
 # Of ROWS whose samples are carried out; the others name what is not there. All that the other contract tests carry out
 # is looked up as well: base.Client.audited.
-SUCCESSES = 45          # of some 50 to 60, as the servers of the walk stand
+SUCCESSES = 60
 
 
 @pytest.fixture(scope='module')
@@ -31,10 +31,11 @@ def recorded(deployment, answer, row):
 @pytest.mark.parametrize('row', ROWS, ids=rbac._name)
 def test_every_write_leaves_one_record(deployment, row):
     kind = rbac.owned(row)
-    ends = (row.method, row.path) in rbac.ENDS or row.action in rbac.ENDING_ACTIONS
+    # An action leaves its server in another state: each has one of its own.
+    changes = (row.method, row.path) in rbac.ENDS or kind == 'server' and row.action is not None
     for name in ('reader', 'admin'):
         allowed = rbac.expected(deployment, row, name) == 'allowed'
-        thing = kind and (deployment.make(kind) if ends and allowed else deployment.things[kind])
+        thing = kind and (deployment.make(kind) if changes and allowed else deployment.things[kind])
         answer = rbac.ask(deployment, row, name, thing)
         record, = recorded(deployment, answer, row)
         client, code = deployment.clients[name], answer.status_code
