@@ -43,6 +43,7 @@ STATE_MODE = 0o711
 # The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 # Version documents: what needs no token.
+EC2_PATH = '/services/Cloud'
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 
 
@@ -224,6 +225,9 @@ class Cloud:
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
         ], index)
+        if self.conf.ec2.enabled:
+            mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(
+                self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH)))
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read, mounts)
 
     def _volumes(self, rules):

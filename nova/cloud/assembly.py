@@ -309,6 +309,34 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None):
                                             global_conf=offered))
 
 
+def local_ec2(conf, api_db, rules, services, identity_service, url):
+    """The EC2 API of an all-in-one.
+
+    :param rules: policy.Policy
+    :param services: the WSGI application that has all services
+    :param identity_service: the embedded one
+    :param url: where clients reach it
+    """
+    from nova.api.ec2 import app
+    from nova.api.ec2 import calls
+    return app.Application(calls.LocalServices(services, identity_service), api_db, rules, conf.ec2.region, url)
+
+
+def remote_ec2(conf, api_db, rules, url):
+    """The EC2 API of a fleet: it signs in with the account of [ec2] and asks the Identity service about signatures."""
+    from keystoneauth1 import loading
+
+    from nova.api.ec2 import app
+    from nova.api.ec2 import calls
+    if not conf.ec2.auth_type:
+        raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
+                                     'service that may check signatures.')
+    auth = loading.load_auth_from_conf_options(conf, 'ec2')
+    session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
+    services = calls.RemoteServices(session, 'public', conf.ec2.region, conf.ec2.timeout or 60)
+    return app.Application(services, api_db, rules, conf.ec2.region, url)
+
+
 def paste_file(conf):
     """The path of the file with the pipelines.
 

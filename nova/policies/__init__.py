@@ -1,5 +1,6 @@
 """Rules of the compute API: who may do what, unless policy.yaml says otherwise."""
 from nova.policies import audit
+from nova.policies import ec2
 from nova.policies import hosts
 from nova.policies import projects
 from nova.policies import proxies
@@ -19,4 +20,4 @@ EXTRAS = frozenset({
 
 # (rule, check, what it guards, ((method, path), …))
 RULES = (*servers.RULES, *server_actions.RULES, *hosts.RULES, *projects.RULES, *proxies.RULES,
-         *audit.RULES)
+         *audit.RULES, *ec2.RULES)

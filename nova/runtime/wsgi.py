@@ -32,8 +32,14 @@ class Mounts:
     """
 
     def __init__(self, mounts: Any, index: Any) -> None:
-        self._mounts = sorted(mounts, key=lambda mount: -len(mount.path))
+        self._mounts: list[Mount] = []
         self._index = index
+        for mount in mounts:
+            self.add(mount)
+
+    def add(self, mount: Mount) -> None:
+        """Serve one more application."""
+        self._mounts = sorted([*self._mounts, mount], key=lambda other: -len(other.path))
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         path = environ.get('PATH_INFO') or '/'

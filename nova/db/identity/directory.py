@@ -58,7 +58,9 @@ def delete_project(conn: sa.Connection, project_id: str) -> Any:
     conn.execute(credentials.delete().where(credentials.c.project_id == project_id))
     conn.execute(users.update().where(users.c.default_project_id == project_id)
                  .values(default_project_id=None))
-    others = tables.identity_credentials                 # of a user, who goes on logging in with them
+    others = tables.identity_credentials
+    conn.execute(others.delete().where(others.c.project_id == project_id, others.c.type == 'ec2'))
+    # of a user, who goes on logging in with them
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return _delete(conn, 'project', project_id)
 

@@ -1,7 +1,15 @@
-"""The secrets of devices that make one-time codes. They are stored sealed with the keys of the tokens."""
+"""What a user has besides a password: secrets of devices that make one-time codes, and access keys of EC2 clients.
+
+They are stored sealed with the keys of the tokens.
+"""
+import dataclasses
+import hashlib
 import logging
+import secrets
 import uuid
 from collections.abc import Callable
+
+import orjson
 
 from nova import exception
 from nova import utils
@@ -13,9 +21,8 @@ from nova.identity import totp
 
 LOG = logging.getLogger(__name__)
 
-MOST = 8                     # of a user: each is one more code that a guess may hit
 PAGE = 500                   # that are sealed again in one transaction
-TYPE = 'totp'
+KEY_LENGTH = 128             # characters of an access key or its secret
 
 
 class Credentials:
@@ -28,26 +35,41 @@ class Credentials:
     def __init__(self, db: engine.Database, keys: tokens.KeyRing):
         self._db, self._keys = db, keys
 
-    def create(self, user_id: str, blob: str, project_id: str | None = None) -> dict:
+    def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> dict:
         """
-        :raises BadRequest: the secret is none
+        :param kind: of KINDS
+        :raises BadRequest: the secret is none, or a credential of EC2 has no project
+        :raises Conflict: the access key is taken
         :raises IdentityNotFound: there is no such user
         :raises Forbidden: the user has as many as there may be
         """
-        _check(blob)
-        row = {'id': uuid.uuid4().hex, 'user_id': user_id, 'type': TYPE, 'project_id': project_id,
+        id_of = KINDS[kind].check(blob)
+        if kind == EC2 and project_id is None:
+            raise exception.BadRequest('A credential of type ec2 belongs to a project.')
+        row = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
                'created_at': utils.utcnow()}
         row['sealed_blob'] = self._keys.seal_secret(row['id'], blob)
         log.about(row['id'])
         self._db.run(self._insert, row)
         return row | {'blob': blob}
 
+    def create_ec2(self, user_id: str, project_id: str) -> dict:
+        """A new pair for EC2's clients.
+
+        :raises IdentityNotFound, Forbidden: as for ``create``
+        """
+        pair = {'access': uuid.uuid4().hex, 'secret': secrets.token_hex(20)}
+        return self.create(user_id, EC2, orjson.dumps(pair).decode(), project_id)
+
     @staticmethod
     def _insert(conn, row):
         if not queries.lock_user(conn, row['user_id']):          # two concurrent requests do not pass the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
-        if len(queries.rows(conn, 'credential', user_id=row['user_id'])) >= MOST:
-            raise exception.Forbidden(f'A user can have {MOST} credentials of this kind.')
+        most = KINDS[row['type']].most
+        if len(queries.rows(conn, 'credential', user_id=row['user_id'], type=row['type'])) >= most:
+            raise exception.Forbidden(f'A user can have {most} credentials of this kind.')
+        if queries.get(conn, 'credential', id=row['id']):
+            raise exception.Conflict('There is a credential with this access key.')
         queries.create(conn, 'credential', row)
 
     def get(self, credential_id: str) -> dict:
@@ -72,7 +94,9 @@ class Credentials:
         """:param values: ``blob`` or ``project_id``, or both"""
         values = dict(values)
         if 'blob' in values:
-            _check(values['blob'])
+            kind = self.get(credential_id)['type']
+            if KINDS[kind].check(values['blob']) != credential_id and kind == EC2:
+                raise exception.BadRequest('The access key of a credential does not change.')
             values['sealed_blob'] = self._keys.seal_secret(credential_id, values.pop('blob'))
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
@@ -87,7 +111,7 @@ class Credentials:
         :param user_id: None for an unknown user
         :param now: seconds since the epoch
         """
-        found = self.list(user_id=user_id or '', type=TYPE)
+        found = self.list(user_id=user_id or '', type=TOTP)
         step = totp.step_of([totp.secret_of(row['blob']) for row in found if row['blob']], code, now)
         if step is None:
             return False
@@ -95,12 +119,65 @@ class Credentials:
             return self._db.run(queries.use_totp_step, user_id, step)
 
 
-def _check(blob):
+def _check_totp(blob: str) -> str:
+    """A new id.
+
+    :raises BadRequest: it is no secret
+    """
     try:
         totp.secret_of(blob)
     except ValueError:
         raise exception.BadRequest(f'The blob of a credential of type totp is a secret in base32, of {totp.MIN_BYTES} '
                                    f'to {totp.MAX_BYTES} bytes.') from None
+    return uuid.uuid4().hex
+
+
+def _check_ec2(blob: str) -> str:
+    """The id that belongs to the access key.
+
+    :raises BadRequest: it is no pair
+    """
+    pair = pair_of(blob)
+    if not pair:
+        raise exception.BadRequest('The blob of a credential of type ec2 is JSON with access and secret, texts of 16 '
+                                   f'to {KEY_LENGTH} characters.')
+    return id_of_access(pair['access'])
+
+
+def pair_of(blob: str | None) -> dict[str, str]:
+    """{'access', 'secret'} of a blob; empty where it is none."""
+    try:
+        found = orjson.loads(blob or '')
+    except ValueError:
+        return {}
+    names = ('access', 'secret')
+    fits = isinstance(found, dict) and all(
+        isinstance(found.get(name), str) and 16 <= len(found[name]) <= KEY_LENGTH for name in names)
+    return {name: found[name] for name in names} if fits else {}
+
+
+def id_of_access(access: str) -> str:
+    """The id of the credential with an access key, the same as in Keystone."""
+    return hashlib.sha256(access.encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A type of credential.
+
+    check   callable(blob) -> id of a new one; raises BadRequest
+    most    of a user
+    """
+
+    check: Callable[[str], str]
+    most: int
+
+
+TOTP, EC2 = 'totp', 'ec2'
+KINDS = {
+    TOTP: Kind(_check_totp, 8),           # each is one more code that a guess may hit
+    EC2: Kind(_check_ec2, 32),
+}
 
 
 def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:

@@ -12,6 +12,7 @@ from nova.db.cells.cells import UNREACHABLE
 from nova.db.identity import directory as queries
 from nova.identity import hashing
 from nova.identity import passwords
+from nova.identity import signatures
 from nova.identity import tokens
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
@@ -160,6 +161,32 @@ class IdentityService(directory.Directory):
                 bound.credential_id if bound else None)
             data = _load(conn, claims, user)
         return self.keys.seal(claims), data
+
+    def authenticate_signature(self, signed, address=''):
+        """Issue a token for a request that a client of EC2 has signed.
+
+        Like an application credential a pair of keys is what its owner has made for programs, after a login by the
+        rules: they are not asked for again.
+
+        :param signed: see ``nova.identity.signatures``
+        :param address: where the request comes from
+        :returns: (token, TokenData)
+        :raises Unauthorized: always the same words, whatever was wrong
+        :raises TooManyRequests: too many failures for these keys from this address
+        """
+        now, signed = utils.utcnow(), {'params': {}, 'headers': {}, 'body_hash': '', **signed}
+        row = self.find('credential', id=credentials.id_of_access(signed['access']), type=credentials.EC2)
+        pair = credentials.pair_of(self.credentials.get(row['id'])['blob']) if row else {}
+        self._check((f'ec2\0{signed["access"]}', address), row and row['user_id'], lambda: (
+            signatures.is_recent(signed, now) and signatures.matches(pair.get('secret', ''), signed) and bool(pair)))
+        claims = tokens.Claims(row['user_id'], 'project', row['project_id'], ('ec2credential',),
+                               now, now + min(self._lifetime, signatures.VALID), (tokens.new_audit_id(),), None)
+        generation = self._generation
+        with self.db.reader() as conn:
+            data = _load(conn, claims)
+        token = self.keys.seal(claims)
+        self._remember(token, data, generation)
+        return token, data
 
     def by_password(self, given, address):
         credentials = given.get('user') or {}

@@ -1,9 +1,12 @@
-"""Credentials of users over HTTP: secrets of devices that make one-time codes."""
+"""Credentials of users over HTTP: secrets of devices that make one-time codes, and keys of EC2's clients."""
 from nova import exception
+from nova.db.audit import log
+from nova.identity.embedded import credentials
 from nova.identity.face import operations
 from nova.identity.face import resources
 from nova.identity.face import schemas
 from nova.identity.face import views
+from nova.web.request import Response
 
 Row = operations.Row
 
@@ -39,7 +42,8 @@ def create_user_credential(req):
     given = req.body['credential']
     if given['user_id'] != req.caller.user_id and 'admin' not in req.caller.roles:
         raise exception.Forbidden('You are not authorized to perform the requested action.')
-    row = req.service.credentials.create(given['user_id'], given['blob'], _project(req, given['user_id'], given))
+    row = req.service.credentials.create(given['user_id'], given['type'], given['blob'],
+                                         _project(req, given['user_id'], given))
     return {'credential': views.credential(row, req.root_url)}
 
 
@@ -53,6 +57,8 @@ def update_user_credential(req, credential_id):
         raise exception.Forbidden('A credential stays with its user.')
     values = {'blob': given['blob']} if 'blob' in given else {}
     if 'project_id' in given:
+        if row['type'] == credentials.EC2:
+            raise exception.Forbidden('A credential of type ec2 stays with its project.')
         values['project_id'] = _project(req, row['user_id'], given)
     req.service.credentials.update(credential_id, values)
     return {'credential': views.credential(row | values, req.root_url)}
@@ -63,7 +69,49 @@ def delete_user_credential(req, credential_id):
     req.service.credentials.delete(credential_id)
 
 
+# ---- keys of EC2's clients, as the older resource of Keystone has them
+
+def list_ec2(req, user_id):
+    resources.refuse_restricted(req)
+    rows = req.service.credentials.list(user_id=user_id, type=credentials.EC2)
+    return views.collection('credentials', [views.ec2_credential(row, req.root_url) for row in rows if row['blob']],
+                            operations.url_of(req))
+
+
+def create_ec2(req, user_id):
+    resources.refuse_restricted(req)
+    project_id = _project(req, user_id, {'project_id': req.body['tenant_id']})
+    return {'credential': views.ec2_credential(req.service.credentials.create_ec2(user_id, project_id), req.root_url)}
+
+
+def _of_access(req, user_id, access):
+    resources.refuse_restricted(req)
+    row = req.service.credentials.get(credentials.id_of_access(access))
+    if row['user_id'] != user_id or row['type'] != credentials.EC2:
+        raise exception.IdentityNotFound(noun='credential', id=access)
+    return row
+
+
+def show_ec2(req, user_id, credential_id):
+    return {'credential': views.ec2_credential(_of_access(req, user_id, credential_id), req.root_url)}
+
+
+def delete_ec2(req, user_id, credential_id):
+    req.service.credentials.delete(_of_access(req, user_id, credential_id)['id'])
+
+
+def token_of_signature(req):
+    """A token for who has signed a request; only services may ask, since a signature is sent with each request."""
+    if not {'admin', 'service'} & set(req.caller.roles):
+        raise exception.Forbidden('You are not authorized to perform the requested action.')
+    signed = req.body.get('credentials') or req.body['ec2Credentials']
+    token, data = req.service.authenticate_signature(signed, req.remote_address)
+    log.about(data.user_id)
+    return Response(views.token(data, req.service.catalog(data.project_id)), 200, [('X-Subject-Token', token)])
+
+
 ONE = '/v3/credentials/{credential_id}'
+EC2 = '/v3/users/{user_id}/credentials/OS-EC2'
 
 # 'any': whose they are decides in the handlers.
 ROUTES = [
@@ -73,4 +121,9 @@ ROUTES = [
     Row('GET', ONE, show_user_credential, 'any'),
     Row('PATCH', ONE, update_user_credential, 'any', body=schemas.Body(schemas.USER_CREDENTIAL_UPDATE)),
     Row('DELETE', ONE, delete_user_credential, 'any', status=204),
+    Row('GET', EC2, list_ec2, 'self_or_admin'),
+    Row('POST', EC2, create_ec2, 'self_or_admin', status=201, body=schemas.Body(schemas.EC2_CREATE)),
+    Row('GET', EC2 + '/{credential_id}', show_ec2, 'self_or_admin'),
+    Row('DELETE', EC2 + '/{credential_id}', delete_ec2, 'self_or_admin', status=204),
+    Row('POST', '/v3/ec2tokens', token_of_signature, 'any', body=schemas.Body(schemas.EC2_TOKENS)),
 ]

@@ -82,10 +82,18 @@ CREDENTIAL = wrapped('application_credential', obj(
                  'items': {**obj(id=ID, name=name(255)), 'minProperties': 1}}),
     access_rules=maybe({'type': 'array', 'maxItems': 0})))
 
-_BLOB = {'type': 'string', 'minLength': 1, 'maxLength': 128}
-_USER_CREDENTIAL = {'blob': _BLOB, 'type': {'enum': ['totp']}, 'user_id': ID, 'project_id': maybe(ID)}
+_BLOB = {'type': 'string', 'minLength': 1, 'maxLength': 384}
+_USER_CREDENTIAL = {'blob': _BLOB, 'type': {'enum': ['totp', 'ec2']}, 'user_id': ID, 'project_id': maybe(ID)}
 USER_CREDENTIAL_CREATE = wrapped('credential', obj(['blob', 'type', 'user_id'], **_USER_CREDENTIAL))
 USER_CREDENTIAL_UPDATE = wrapped('credential', obj(**_USER_CREDENTIAL))
+
+EC2_CREATE = obj(['tenant_id'], tenant_id=ID)
+_TEXTS = {'type': 'object', 'maxProperties': 2000, 'additionalProperties': {'type': 'string'}}
+_SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=name(128), signature=name(256), host=TEXT,
+              verb={'type': 'string', 'maxLength': 16}, path=TEXT, params=_TEXTS, headers=_TEXTS,
+              body_hash={'type': 'string', 'maxLength': 64})
+EC2_TOKENS = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
+              'anyOf': [{'required': ['credentials']}, {'required': ['ec2Credentials']}]}
 
 
 class Body:

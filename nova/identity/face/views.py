@@ -1,4 +1,5 @@
 """Rows as the identity API shows them."""
+from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
 
@@ -75,6 +76,12 @@ def application_credential(row, roles, base):
 def credential(row, base):
     names = ('id', 'user_id', 'type', 'blob', 'project_id')
     return _with_link({name: row[name] for name in names}, base, 'credentials')
+
+
+def ec2_credential(row, base):
+    pair = credentials.pair_of(row['blob'])
+    url = f'{base}/v3/users/{row["user_id"]}/credentials/OS-EC2/{pair["access"]}'
+    return {'user_id': row['user_id'], 'tenant_id': row['project_id'], 'trust_id': None, **pair, 'links': {'self': url}}
 
 
 def receipt(missing):

@@ -110,7 +110,7 @@ UNUSED = {
 def test_every_rule_is_asked_somewhere():
     asked = {rule for row in ROWS for rule in (row.policy, *row.checks)}
     unused = [rule for rule, *_ in policies.RULES
-              if rule not in asked and rule not in UNUSED]
+              if rule not in asked and rule not in UNUSED and not rule.startswith('ec2_api:')]     # see test_ec2
     print('Not asked:', *unused, sep='\n    ')
     assert not unused
 

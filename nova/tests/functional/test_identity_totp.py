@@ -58,7 +58,7 @@ class Person:
         self.id = service.create_user(name, PASSWORD, default_project_id=cloud.id_of('project', 'demo'))['id']
         service.assign_role(self.id, cloud.id_of('role', 'member'), 'project', cloud.id_of('project', 'demo'))
         if device:
-            self.credential = service.credentials.create(self.id, self.blob)['id']
+            self.credential = service.credentials.create(self.id, 'totp', self.blob)['id']
         self.address = '192.0.2.1'
         if rules is not None:
             self.require(rules)
@@ -121,12 +121,12 @@ def test_a_code_is_used_once(cloud, clock):
 def test_a_code_is_used_once_whichever_credential_it_is_of(cloud):
     """The same secret twice, and a secret that was removed and stored again."""
     person = Person(cloud, 'p', BOTH)
-    twin = cloud.service.credentials.create(person.id, person.blob)['id']
+    twin = cloud.service.credentials.create(person.id, 'totp', person.blob)['id']
     assert person.login('password', 'totp').status_int == 201
     assert is_plain_refusal(person.login('password', 'totp'))
     for credential_id in (twin, person.credential):
         cloud.service.credentials.delete(credential_id)
-    cloud.service.credentials.create(person.id, person.blob)
+    cloud.service.credentials.create(person.id, 'totp', person.blob)
     assert is_plain_refusal(person.login('password', 'totp'))
 
 
@@ -421,7 +421,8 @@ def test_there_are_so_many_of_a_user_and_they_go_with_the_user(cloud):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(statuses) == [201] * (credentials.MOST - 1) + [403] * (13 - credentials.MOST)
+    most = credentials.KINDS['totp'].most
+    assert sorted(statuses) == [201] * (most - 1) + [403] * (13 - most)
     cloud.service.delete_user(person.id)
     assert cloud.service.credentials.list() == []
 

@@ -1,0 +1,114 @@
+"""The EC2 API: the query protocol over HTTP, carried out by the services of the cloud as the user who signs.
+
+signature → user → operation → policy → parameters → handler → XML. The API has no state of its own but the numbers of
+its ids and its tags.
+"""
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from nova import context
+from nova import exception
+from nova import policy
+from nova.api.ec2 import calls
+from nova.api.ec2 import errors
+from nova.api.ec2 import ids
+from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
+from nova.api.ec2 import signing
+from nova.api.ec2 import table
+from nova.db import engine
+from nova.web import bodies
+
+LOG = logging.getLogger(__name__)
+
+MAX_BODY = 256 * 1024               # bytes: user data of 16 KiB, twice encoded, and a thousand parameters
+POLICY = 'ec2_api:{}'
+PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 405: 'Method Not Allowed',
+           412: 'Precondition Failed', 500: 'Internal Server Error', 503: 'Service Unavailable'}
+
+
+class Application:
+    """A WSGI application.
+
+    :param services: calls.Services
+    :param api_db: nova.db.engine.Database of the API
+    :param rules: policy.Policy
+    :param region: name of the region
+    :param url: where clients reach this API
+    """
+
+    def __init__(self, services: calls.Services, api_db: engine.Database, rules: policy.Policy, region: str,
+                 url: str) -> None:
+        self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
+        self._ids = ids.Ids(api_db)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        request_id = environ.setdefault('openstack.request_id', context.new_request_id())
+        context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
+        try:
+            status, body = 200, self._serve(environ, request_id)
+        except errors.Ec2Error as error:
+            status, body = error.status, protocol.fault(error, request_id)
+        except Exception:
+            LOG.exception('An EC2 request failed.')
+            failed = errors.Ec2Error('InternalError', 'An internal error has occurred.', 500)
+            status, body = 500, protocol.fault(failed, request_id)
+        start_response(f'{status} {PHRASES.get(status, "Error")}', [
+            ('Content-Type', 'text/xml;charset=UTF-8'), ('Content-Length', str(len(body))),
+            ('Cache-Control', 'no-store'), ('x-amzn-RequestId', request_id)])
+        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+    def _serve(self, environ: dict[str, Any], request_id: str) -> bytes:
+        if environ['REQUEST_METHOD'] not in ('GET', 'POST'):
+            raise errors.Ec2Error('InvalidAction', 'Requests are GET or POST.', 405)
+        try:
+            raw = bodies.read(environ, MAX_BODY) if environ['REQUEST_METHOD'] == 'POST' else b''
+        except exception.TooLarge:
+            raise errors.Ec2Error('InvalidParameterValue', f'The request is larger than {MAX_BODY} bytes.') from None
+        pairs = signing.pairs_of(environ, raw)
+        signed = signing.signed_of(environ, raw, pairs)
+        address = environ.get('REMOTE_ADDR') or ''
+        user = self._services.user_of(signed, address)
+        action = signed['params'].get('Action', '')
+        row = table.OPERATIONS.get(action)
+        if row is None:
+            raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')
+        self._authorize(row, user)
+        given = protocol.parse(row.name, pairs)
+        dry = given.pop('DryRun', False)
+        _refuse_others(row, given)
+        req = operations.Request(calls.Caller(self._services, user, {
+            'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}), self._ids, self._api_db, self._region,
+            self._url, request_id)
+        if dry:
+            raise errors.Ec2Error('DryRunOperation', 'The rules of the EC2 API allow the request; the DryRun flag '
+                                  'is set.', 412)
+        version = signed['params'].get('Version', protocol.VERSION)
+        return protocol.answer(row.name, self._perform(row, req, given), request_id,
+                               version if version.replace('-', '').isdigit() else protocol.VERSION)
+
+    def _authorize(self, row: operations.Operation, user: calls.User) -> None:
+        caller = context.RequestContext(user_id=user.user_id, project_id=user.project_id, roles=list(user.roles),
+                                        is_admin=None, overwrite=False)
+        caller.is_admin = self._rules.is_admin(caller)
+        target: dict[str, str | None] = {'project_id': user.project_id, 'user_id': user.user_id}
+        if not self._rules.allows(caller, POLICY.format(row.name), target):
+            raise errors.Ec2Error('UnauthorizedOperation', f'You are not authorized to perform {row.name}.', 403)
+
+    @staticmethod
+    def _perform(row: operations.Operation, req: operations.Request, given: operations.Given) -> dict[str, Any]:
+        try:
+            return row.handler(req, given)
+        except errors.ServiceRefused as refused:
+            raise errors.of_service(refused, row.makes) from None
+
+
+def _refuse_others(row: operations.Operation, given: operations.Given) -> None:
+    """
+    :raises Ec2Error: a parameter that would not be carried out
+    """
+    others = [name for name in given if name not in row.takes and name not in row.ignores]
+    if others:
+        raise errors.unsupported(f'The parameter {others[0]} of {row.name} is not supported.')

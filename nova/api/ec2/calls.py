@@ -1,0 +1,197 @@
+"""The services of the cloud, called as the user who asks: in this process, or over HTTP."""
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any, Protocol
+import urllib.parse
+
+import orjson
+
+from nova.api.ec2 import errors
+
+COMPUTE_VERSION = '2.91'              # the newest that makes key pairs, see ``POST /os-keypairs``
+VOLUME_VERSION = '3.65'               # the newest at which a snapshot of an attached volume takes 'force'
+# service: (path of the all-in-one, types in a catalog, path below the endpoint there)
+SERVICES = {
+    'compute': ('/compute/v2.1', ('compute',), ''),
+    'image': ('/image/v2', ('image',), '/v2'),
+    'network': ('/network/v2.0', ('network',), '/v2.0'),
+    'volume': ('/volume/v3', ('block-storage', 'volumev3'), ''),
+}
+AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    """Who has signed a request.
+
+    catalog   of his token, where services are called over HTTP
+    """
+
+    token: str
+    user_id: str
+    project_id: str
+    roles: tuple[str, ...]
+    catalog: Any = None
+
+
+class Services(Protocol):
+    """How the services of a cloud are reached."""
+
+    def user_of(self, signed: dict[str, Any], address: str) -> User:
+        """Who has signed a request.
+
+        :param signed: see ``signing.signed_of``
+        :param address: where it comes from
+        :raises Ec2Error: AuthFailure
+        """
+
+    def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
+             body: bytes | None) -> tuple[int, bytes]:
+        """One request: (HTTP code, body).
+
+        :param service: of SERVICES
+        :param path: below the service's version, with its query
+        :raises Ec2Error: the service is not there
+        """
+
+
+class Caller:
+    """The services, as one user calls them during one request.
+
+    :param services: Services
+    :param facts: headers of each call: the request's id and the client's address
+    """
+
+    def __init__(self, services: Services, user: User, facts: dict[str, str]) -> None:
+        self._services, self.user, self._facts = services, user, facts
+
+    def call(self, service: str, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None,
+             headers: dict[str, str] | None = None) -> Any:
+        """The document of an answer; None where it has none.
+
+        :raises ServiceRefused: it is an error
+        """
+        versions = {'compute': f'compute {COMPUTE_VERSION}', 'volume': f'volume {VOLUME_VERSION}'}
+        sent = {'X-Auth-Token': self.user.token, 'Accept': 'application/json', **self._facts, **(headers or {})}
+        if service in versions:
+            sent.setdefault('OpenStack-API-Version', versions[service])
+        data = None
+        if body is not None:
+            data, sent['Content-Type'] = orjson.dumps(body), 'application/json'
+        if query:
+            path += '?' + urllib.parse.urlencode(query, doseq=True)
+        status, text = self._services.send(self.user, service, method, path, sent, data)
+        document = _document(text)
+        if status >= 400:
+            raise errors.ServiceRefused(status, _message(document))
+        return document
+
+
+def _document(text: bytes) -> Any:
+    try:
+        return orjson.loads(text) if text else None
+    except ValueError:
+        return None
+
+
+def _message(document: Any) -> str:
+    """The sentence of a fault, in any of the forms that the services have."""
+    if isinstance(document, dict) and len(document) == 1:
+        document = next(iter(document.values()))
+    if isinstance(document, dict) and isinstance(document.get('message'), str):
+        return str(document['message'])
+    return 'The service refused the request.'
+
+
+class LocalServices:
+    """The services of an all-in-one, called in its process.
+
+    :param application: WSGI application that has them all
+    :param identity: nova.identity.embedded.service.IdentityService
+    """
+
+    def __init__(self, application: Any, identity: Any) -> None:
+        self._application, self._identity = application, identity
+
+    def user_of(self, signed: dict[str, Any], address: str) -> User:
+        from nova import exception
+        try:
+            token, data = self._identity.authenticate_signature(signed, address)
+        except exception.Unauthorized:
+            raise errors.Ec2Error(*AUTH_FAILURE) from None
+        except (exception.TooManyRequests, exception.Unavailable) as error:
+            raise errors.Ec2Error('RequestLimitExceeded', error.message, 503) from None
+        return User(token, data.user_id, data.project_id, data.roles)
+
+    def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
+             body: bytes | None) -> tuple[int, bytes]:
+        address, _, query = path.partition('?')
+        environ = {
+            'REQUEST_METHOD': method, 'SCRIPT_NAME': '', 'QUERY_STRING': query,
+            'PATH_INFO': urllib.parse.unquote(SERVICES[service][0] + address, encoding='latin-1'),
+            'SERVER_NAME': 'localhost', 'SERVER_PORT': '0', 'SERVER_PROTOCOL': 'HTTP/1.1',
+            'REMOTE_ADDR': headers.pop('X-Remote-Address', ''), 'CONTENT_LENGTH': str(len(body or b'')),
+            'CONTENT_TYPE': headers.pop('Content-Type', ''),
+            'wsgi.version': (1, 0), 'wsgi.url_scheme': 'http', 'wsgi.input': io.BytesIO(body or b''),
+            'wsgi.errors': io.StringIO(), 'wsgi.multithread': True, 'wsgi.multiprocess': False, 'wsgi.run_once': False,
+        }
+        environ.update(('HTTP_' + name.upper().replace('-', '_'), value) for name, value in headers.items())
+        status = []
+        answer = self._application(environ, lambda line, _headers, _error=None: status.append(int(line[:3])))
+        try:
+            text = b''.join(answer)
+        finally:
+            getattr(answer, 'close', lambda: None)()
+        return status[-1], text
+
+
+class RemoteServices:
+    """The services of a fleet, at the endpoints of the user's catalog.
+
+    :param session: keystoneauth1 session of this service's own account, which may check signatures
+    :param interface, region: of the endpoints
+    :param timeout: seconds for one answer
+    """
+
+    def __init__(self, session: Any, interface: str, region: str | None, timeout: int) -> None:
+        self._session, self._interface, self._region, self._timeout = session, interface, region, timeout
+
+    def user_of(self, signed: dict[str, Any], address: str) -> User:
+        answer = self._request(f'{self._identity_url()}/ec2tokens', 'POST', authenticated=True,
+                               json={'credentials': signed}, headers={'X-Forwarded-For': address})
+        if answer.status_code in (400, 401, 403, 404):
+            raise errors.Ec2Error(*AUTH_FAILURE)
+        if answer.status_code != 200:
+            raise errors.Ec2Error('Unavailable', 'The Identity service does not check signatures now.', 503)
+        token = answer.json()['token']
+        return User(answer.headers['X-Subject-Token'], token['user']['id'], token['project']['id'],
+                    tuple(role['name'] for role in token['roles']), token.get('catalog'))
+
+    def _identity_url(self) -> str:
+        return str(self._session.auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
+
+    def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
+             body: bytes | None) -> tuple[int, bytes]:
+        headers.pop('X-Remote-Address', None)
+        answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
+                               headers=headers)
+        return answer.status_code, answer.content
+
+    def _endpoint(self, user: User, service: str) -> str:
+        _path, types, below = SERVICES[service]
+        for entry in user.catalog or ():
+            for endpoint in entry['endpoints'] if entry['type'] in types else ():
+                if endpoint['interface'] == self._interface and self._region in (None, endpoint['region_id']):
+                    url = str(endpoint['url']).rstrip('/')
+                    return url if url.endswith(below) else url + below
+        raise errors.unsupported(f'This cloud has no {service} service.')
+
+    def _request(self, url: str, method: str, **settings: Any) -> Any:
+        from keystoneauth1 import exceptions
+        try:
+            return self._session.request(url, method, raise_exc=False, timeout=self._timeout, redirect=False,
+                                         **settings)
+        except exceptions.ClientException:
+            raise errors.Ec2Error('Unavailable', 'A service that this request needs does not answer.', 503) from None

@@ -1,0 +1,88 @@
+"""Errors of the EC2 API: their codes, and which of them an answer of another service is."""
+from __future__ import annotations
+
+from typing import Any
+
+
+class Ec2Error(Exception):
+    """A refusal of the EC2 API.
+
+    :param code: as EC2's documentation names it
+    :param message: a sentence
+    :param status: HTTP code
+    """
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code, self.message, self.status = code, message, status
+
+
+class ServiceRefused(Exception):
+    """An answer of another service from 400 on.
+
+    :param status: HTTP code
+    :param message: its own sentence
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+# HTTP code of a service: code of EC2, and the HTTP code that belongs to it
+CODES = {
+    400: ('InvalidParameterValue', 400), 401: ('AuthFailure', 401), 403: ('UnauthorizedOperation', 403),
+    404: ('InvalidParameterValue', 400), 409: ('IncorrectState', 400), 413: ('ResourceLimitExceeded', 400),
+    429: ('RequestLimitExceeded', 503), 503: ('Unavailable', 503),
+}
+# The id prefix of a thing: the error when there is none of that id, and the one when it is no id at all.
+NOT_FOUND = {
+    'i': ('InvalidInstanceID.NotFound', 'InvalidInstanceID.Malformed', 'instance'),
+    'ami': ('InvalidAMIID.NotFound', 'InvalidAMIID.Malformed', 'image'),
+    'vol': ('InvalidVolume.NotFound', 'InvalidParameterValue', 'volume'),
+    'snap': ('InvalidSnapshot.NotFound', 'InvalidParameterValue', 'snapshot'),
+    'sg': ('InvalidGroup.NotFound', 'InvalidGroupId.Malformed', 'security group'),
+    'sgr': ('InvalidSecurityGroupRuleId.NotFound', 'InvalidSecurityGroupRuleId.Malformed', 'security group rule'),
+    'subnet': ('InvalidSubnetID.NotFound', 'InvalidSubnetID.Malformed', 'subnet'),
+    'vpc': ('InvalidVpcID.NotFound', 'InvalidVpcID.Malformed', 'VPC'),
+    'eni': ('InvalidNetworkInterfaceID.NotFound', 'InvalidNetworkInterfaceId.Malformed', 'network interface'),
+    'eipalloc': ('InvalidAllocationID.NotFound', 'InvalidAllocationID.Malformed', 'address'),
+    'key': ('InvalidKeyPair.NotFound', 'InvalidKeyPair.NotFound', 'key pair'),
+}
+QUOTA = {'server': 'InstanceLimitExceeded', 'volume': 'VolumeLimitExceeded', 'snapshot': 'SnapshotLimitExceeded',
+         'floatingip': 'AddressLimitExceeded', 'security_group': 'SecurityGroupLimitExceeded',
+         'security_group_rule': 'RulesPerSecurityGroupLimitExceeded', 'keypair': 'KeyPairLimitExceeded'}
+
+
+def not_found(prefix: str, shown: str) -> Ec2Error:
+    code, _malformed, noun = NOT_FOUND[prefix]
+    return Ec2Error(code, f'The {noun} ID {shown!r} does not exist.')
+
+
+def malformed(prefix: str, shown: str) -> Ec2Error:
+    _code, code, noun = NOT_FOUND[prefix]
+    return Ec2Error(code, f'{shown!r} is not the ID of a {noun}.')
+
+
+def of_service(refused: ServiceRefused, noun: str | None = None) -> Ec2Error:
+    """What the refusal of another service is here.
+
+    :param noun: what was to be made, of QUOTA: a 403 or 413 that speaks of a quota has a code of its own
+    """
+    code, status = CODES.get(refused.status, ('InternalError', 500))
+    if noun in QUOTA and refused.status in (403, 409, 413) and 'uota' in refused.message:
+        code, status = QUOTA[noun], 400
+    message = refused.message if refused.status < 500 else 'A service that this request needs does not answer.'
+    return Ec2Error(code, message, status)
+
+
+def missing(name: str) -> Ec2Error:
+    return Ec2Error('MissingParameter', f'The request must contain the parameter {name}.')
+
+
+def invalid(name: str, value: Any) -> Ec2Error:
+    return Ec2Error('InvalidParameterValue', f'Value ({str(value)[:255]}) for parameter {name} is invalid.')
+
+
+def unsupported(what: str) -> Ec2Error:
+    return Ec2Error('UnsupportedOperation', what)

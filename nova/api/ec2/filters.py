@@ -1,0 +1,116 @@
+"""Filters and pages of the operations that describe things."""
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Collection, Mapping, Sequence
+import fnmatch
+import functools
+import re
+from typing import Any
+
+from nova.api.ec2 import errors
+
+MOST_FILTERS, MOST_VALUES = 50, 200
+Item = dict[str, Any]
+Values = Callable[[Item], Any]
+
+
+def apply(items: Sequence[Item], given: Sequence[dict[str, Any]] | None, rows: Mapping[str, Values]) -> list[Item]:
+    """The items that fit every filter; a filter fits when one of its values does, with ``*`` and ``?``.
+
+    :param given: as the request has them: [{'Name', 'Values'}]
+    :param rows: {filter: function of an item that gives its value, or values}; tags are always there
+    :raises Ec2Error: a filter that is not among them
+    """
+    found = list(items)
+    if len(given or ()) > MOST_FILTERS:
+        raise errors.Ec2Error('FilterLimitExceeded', f'A request has at most {MOST_FILTERS} filters.')
+    for filter_ in given or ():
+        values_of = _values_of(filter_.get('Name') or '', rows)
+        wanted = filter_.get('Values') or []
+        if len(wanted) > MOST_VALUES:
+            raise errors.Ec2Error('FilterLimitExceeded', f'A filter has at most {MOST_VALUES} values.')
+        pattern = _pattern(tuple(wanted))
+        found = [item for item in found if any(pattern.match(text) for text in _texts(values_of(item)))]
+    return found
+
+
+def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
+    if name in rows:
+        return rows[name]
+    if name == 'tag-key':
+        return lambda item: [tag['Key'] for tag in item.get('Tags') or ()]
+    if name == 'tag-value':
+        return lambda item: [tag['Value'] for tag in item.get('Tags') or ()]
+    if name.startswith('tag:'):
+        return lambda item: [tag['Value'] for tag in item.get('Tags') or () if tag['Key'] == name[4:]]
+    raise errors.Ec2Error('InvalidParameterValue', f'The filter {name[:255]!r} is invalid.')
+
+
+@functools.lru_cache(256)
+def _pattern(wanted: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for all values. ``[`` stands for itself; runs of stars are one, so that none takes long."""
+    parts = []
+    for value in wanted:
+        text = re.sub(r'\*+', '*', value)
+        if text.count('*') > 8:
+            raise errors.Ec2Error('InvalidParameterValue', 'A value of a filter has at most 8 stars.')
+        parts.append(fnmatch.translate(text.replace('[', '[[]')))
+    return re.compile('|'.join(parts) or r'(?!)')
+
+
+def _texts(values: Any) -> list[str]:
+    if values is None:
+        return []
+    if isinstance(values, bool):
+        return ['true' if values else 'false']
+    if isinstance(values, (list, tuple, set)):
+        return [text for value in values for text in _texts(value)]
+    return [str(values)]
+
+
+def page(items: Sequence[Item], given: dict[str, Any], key: str, least: int = 5,
+         most: int = 1000) -> tuple[list[Item], str | None]:
+    """The items of one page, and the token of the next one.
+
+    :param given: the request: MaxResults, NextToken
+    :param key: of an item's id; items are sorted by it, so that a page begins behind what was there
+    :raises Ec2Error: a token that is none, a size out of bounds
+    """
+    size, token = given.get('MaxResults'), given.get('NextToken')
+    if size is None and token is None:
+        return list(items), None
+    size = most if size is None else size
+    if not least <= size <= most:
+        raise errors.invalid('MaxResults', size)
+    ordered = sorted(items, key=lambda item: str(item[key]))
+    if token is not None:
+        after = _opened(token)
+        ordered = [item for item in ordered if str(item[key]) > after]
+    shown = ordered[:size]
+    following = len(ordered) > size
+    return shown, base64.urlsafe_b64encode(str(shown[-1][key]).encode()).decode() if following else None
+
+
+def _opened(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except (binascii.Error, ValueError):
+        raise errors.Ec2Error('InvalidNextToken', 'The token of the next page is not valid.') from None
+
+
+def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, prefix: str) -> list[Item]:
+    """The items whose ids a request names; all, where it names none.
+
+    :raises Ec2Error: one is not there for this caller
+    """
+    if not wanted:
+        return list(items)
+    by_id = {item[key]: item for item in items}
+    long = {shown: shown if len(shown.partition('-')[2]) == 17 else
+            f'{shown.partition("-")[0]}-{shown.partition("-")[2]:0>17}' for shown in wanted}
+    for shown in wanted:
+        if long[shown] not in by_id:
+            raise errors.not_found(prefix, shown)
+    return [by_id[long[shown]] for shown in dict.fromkeys(wanted)]

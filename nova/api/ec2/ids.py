@@ -1,0 +1,76 @@
+"""Ids of the EC2 API: a prefix and 17 or 8 digits of a number that stands for one thing for ever."""
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+import hashlib
+import re
+
+from nova.api.ec2 import errors
+from nova.db import engine
+from nova.db.ec2 import ids as db
+
+_ID = re.compile(r'([a-z]+)-([0-9a-f]{8}|[0-9a-f]{17})\Z')
+IMAGES = ('ami', 'aki', 'ari')                # a kernel is an image, whatever it is called
+
+
+class Ids:
+    """
+    :param api_db: nova.db.engine.Database of the API
+    """
+
+    def __init__(self, api_db: engine.Database) -> None:
+        self._db = api_db
+
+    def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
+        """{uuid: id} of all; None stands for itself."""
+        wanted = [uuid for uuid in uuids if uuid]
+        found = db.numbers(self._db, prefix, wanted) if wanted else {}
+        return {None: None, **{uuid: f'{prefix}-{number:017x}' for uuid, number in found.items()}}
+
+    def one(self, prefix: str, uuid: str) -> str:
+        """The id of one thing."""
+        return str(self.shown(prefix, [uuid])[uuid])
+
+    def number(self, prefix: str, uuid: str) -> int:
+        return db.numbers(self._db, prefix, [uuid])[uuid]
+
+    def uuids(self, prefix: str, given: Collection[str], name: str | None = None) -> list[str]:
+        """The uuids of ids that a client gave, in their order. Who looks them up finds whether the caller may see them.
+
+        :raises Ec2Error: one is no id of this kind, or stands for nothing
+        """
+        numbers = [self._number(prefix, shown) for shown in given]
+        found = db.uuids(self._db, prefix, numbers)
+        for shown, number in zip(given, numbers):
+            if number not in found:
+                raise errors.not_found(prefix, shown)
+        return [found[number] for number in numbers]
+
+    def uuid(self, prefix: str, given: str) -> str:
+        """
+        :raises Ec2Error: as for ``uuids``
+        """
+        return self.uuids(prefix, [given])[0]
+
+    @staticmethod
+    def _number(prefix: str, shown: str) -> int:
+        match = _ID.match(shown)
+        if not match or match[1] != prefix and not (prefix == 'ami' and match[1] in IMAGES):
+            raise errors.malformed(prefix, shown)
+        return int(match[2], 16)
+
+
+def prefix_of(shown: str) -> str:
+    """The prefix of an id of any kind.
+
+    :raises Ec2Error: it is none
+    """
+    match = _ID.match(shown)
+    if not match:
+        raise errors.Ec2Error('InvalidID', f'The ID {shown[:64]!r} is not valid.')
+    return 'ami' if match[1] in IMAGES else match[1]
+
+
+def derived(*parts: str) -> str:
+    """A uuid for what its service knows by a name alone."""
+    return hashlib.sha256('\0'.join(parts).encode()).hexdigest()

@@ -1,0 +1,73 @@
+"""What an operation of the EC2 API is made of: its row and its request."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from nova.api.ec2 import calls
+from nova.api.ec2 import ids
+from nova.db import engine
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a handler gets.
+
+    caller       the services of the cloud, called as the user
+    ids          of the EC2 API
+    api_db       the API database, for tags
+    region       the name of the region
+    url          where the EC2 API itself is reached
+    request_id   of this request
+    """
+
+    caller: calls.Caller
+    ids: ids.Ids
+    api_db: engine.Database
+    region: str
+    url: str
+    request_id: str
+
+    @property
+    def project_id(self) -> str:
+        return self.caller.user.project_id
+
+    def call(self, service: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """See ``calls.Caller.call``."""
+        return self.caller.call(service, method, path, body, **more)
+
+
+Given = dict[str, Any]
+Handler = Callable[[Request, Given], dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    name       as in EC2's documentation
+    handler    (request, given) -> the values of the answer, named as in the model
+    takes      parameters that are carried out, named as in the model; all others are refused
+    ignores    parameters that change nothing here, and promise nothing: taken and left
+    makes      what it makes, of errors.QUOTA
+    """
+
+    name: str
+    handler: Handler
+    takes: frozenset[str] = frozenset()
+    ignores: frozenset[str] = frozenset()
+    makes: str | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing."""
+        return self.name.startswith(('Describe', 'Get'))
+
+
+def row(name: str, handler: Handler, takes: str = '', ignores: str = '', makes: str | None = None) -> Operation:
+    """An Operation; names of parameters are words of a text."""
+    return Operation(name, handler, frozenset(takes.split()), frozenset(ignores.split()), makes)
+
+
+PAGED = ' Filters MaxResults NextToken'

@@ -1,0 +1,13 @@
+"""All operations of the EC2 API."""
+from nova.api.ec2 import images
+from nova.api.ec2 import instances
+from nova.api.ec2 import key_pairs
+from nova.api.ec2 import operations
+from nova.api.ec2 import places
+from nova.api.ec2 import security_groups
+from nova.api.ec2 import tags
+from nova.api.ec2 import volumes
+
+OPERATIONS: dict[str, operations.Operation] = {row.name: row for row in (
+    *instances.OPERATIONS, *images.OPERATIONS, *key_pairs.OPERATIONS, *security_groups.OPERATIONS,
+    *volumes.OPERATIONS, *places.OPERATIONS, *tags.OPERATIONS)}

@@ -1,0 +1,164 @@
+"""Tags: of instances they are the server's metadata, of volumes and snapshots theirs, of all else rows of their own."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nova import exception
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import ids
+from nova.api.ec2 import operations
+from nova.db.ec2 import tags as db
+
+KEY_LENGTH, VALUE_LENGTH = 127, 255
+MOST = 50                                  # of one request
+HIDDEN = 'ec2:'                            # prefix of what this API keeps in metadata for itself
+# prefix: (service, path of the metadata, key of its document)
+METADATA = {
+    'i': ('compute', '/servers/{}/metadata', 'metadata'),
+    'vol': ('volume', '/volumes/{}/metadata', 'metadata'),
+    'snap': ('volume', '/snapshots/{}/metadata', 'metadata'),
+}
+# prefix: (name of the resource type, service, path that shows it to who may see it)
+TYPES = {
+    'i': ('instance', 'compute', '/servers/{}'), 'ami': ('image', 'image', '/images/{}'),
+    'vol': ('volume', 'volume', '/volumes/{}'), 'snap': ('snapshot', 'volume', '/snapshots/{}'),
+    'sg': ('security-group', 'network', '/security-groups/{}'), 'eni': ('network-interface', 'network', '/ports/{}'),
+    'eipalloc': ('elastic-ip', 'network', '/floatingips/{}'), 'subnet': ('subnet', 'network', '/subnets/{}'),
+}
+
+
+def shown(values: Mapping[str, Any] | None) -> list[dict[str, str]]:
+    """Tags of a mapping, as an answer has them."""
+    return [{'Key': key, 'Value': str(value)} for key, value in sorted((values or {}).items())
+            if not key.startswith(HIDDEN)]
+
+
+def given(specifications: Sequence[dict[str, Any]] | None, kind: str) -> dict[str, str]:
+    """The tags that a request gives to what it makes.
+
+    :param kind: resource type, as ``instance``
+    :raises Ec2Error: tags of something else, or too many
+    """
+    found: dict[str, str] = {}
+    for specification in specifications or ():
+        if specification.get('ResourceType') != kind:
+            raise errors.Ec2Error('InvalidParameterValue', 'A request gives tags to what it makes alone, and that is '
+                                  f'of the type {kind}.')
+        found |= checked(specification.get('Tags'))
+    return found
+
+
+def checked(tags: Sequence[dict[str, Any]] | None) -> dict[str, str]:
+    """{key: value} of the tags of a request.
+
+    :raises Ec2Error: too many, too long, or one of a reserved name
+    """
+    if len(tags or ()) > MOST:
+        raise errors.Ec2Error('TagLimitExceeded', f'A request has at most {MOST} tags.')
+    found = {}
+    for tag in tags or ():
+        key, value = tag.get('Key') or '', tag.get('Value') or ''
+        if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith(('aws:', HIDDEN)):
+            raise errors.Ec2Error('InvalidParameterValue', f'A tag has a key of 1 to {KEY_LENGTH} characters that does '
+                                  f'not begin with "aws:" or "{HIDDEN}", and a value of at most {VALUE_LENGTH}.')
+        found[key] = value
+    return found
+
+
+def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]) -> None:
+    """Set tags of a thing that the caller may see."""
+    if not tags:
+        return
+    if prefix in METADATA:
+        service, path, key = METADATA[prefix]
+        req.call(service, 'POST', path.format(uuid), {key: dict(tags)})
+        return
+    try:
+        db.put(req.api_db, req.project_id, req.ids.number(prefix, uuid), tags)
+    except exception.BadRequest as error:
+        raise errors.Ec2Error('TagLimitExceeded', error.message) from None
+
+
+def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """{uuid: tags} of things whose own service keeps none."""
+    numbers = {uuid: int(str(id_).rpartition('-')[2], 16) for uuid, id_ in req.ids.shown(prefix, uuids).items() if uuid}
+    found = db.of(req.api_db, req.project_id, list(numbers.values()))
+    return {uuid: shown(found.get(number)) for uuid, number in numbers.items()}
+
+
+def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
+    """(prefix, uuid) of a thing that the caller may see.
+
+    :raises Ec2Error: there is none
+    """
+    prefix = ids.prefix_of(resource)
+    if prefix not in TYPES:
+        raise errors.Ec2Error('InvalidID', f'The ID {resource[:64]!r} is of nothing that has tags here.')
+    uuid = req.ids.uuid(prefix, resource)
+    _kind, service, path = TYPES[prefix]
+    try:
+        req.call(service, 'GET', path.format(uuid))
+    except errors.ServiceRefused as refused:
+        if refused.status == 404:
+            raise errors.not_found(prefix, resource) from None
+        raise
+    return prefix, uuid
+
+
+def create_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    tags = checked(given['Tags'])
+    things = [_visible(req, resource) for resource in given['Resources']]
+    for prefix, uuid in things:
+        put(req, prefix, uuid, tags)
+    return {}
+
+
+def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    wanted = {str(tag.get('Key')): tag.get('Value') for tag in given.get('Tags') or ()}
+    for prefix, uuid in [_visible(req, resource) for resource in given['Resources']]:
+        if prefix not in METADATA:
+            db.remove(req.api_db, req.project_id, req.ids.number(prefix, uuid), wanted)
+            continue
+        service, path, key = METADATA[prefix]
+        present = req.call(service, 'GET', path.format(uuid))[key]
+        for name, value in present.items():
+            if not wanted or name in wanted and wanted[name] in (None, value):
+                req.call(service, 'DELETE', f'{path.format(uuid)}/{name}')
+    return {}
+
+
+def describe_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Of instances and volumes all; of other things those that have some."""
+    rows = []
+    for server in req.call('compute', 'GET', '/servers/detail', query={'limit': 1000})['servers']:
+        rows += [('i', server['id'], key, value) for key, value in server['metadata'].items()]
+    try:
+        for volume in req.call('volume', 'GET', '/volumes/detail')['volumes']:
+            rows += [('vol', volume['id'], key, value) for key, value in volume['metadata'].items()
+                     if not key.startswith(HIDDEN)]
+    except (errors.ServiceRefused, errors.Ec2Error):
+        pass                                        # a cloud without volumes has no tags of them
+    names = {prefix: req.ids.shown(prefix, {row[1] for row in rows if row[0] == prefix}) for prefix in ('i', 'vol')}
+    found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], 'Key': key, 'Value': value}
+             for prefix, uuid, key, value in rows]
+    for number, prefix, key, value in db.listed(req.api_db, req.project_id):
+        found.append({'ResourceId': f'{prefix}-{number:017x}', 'ResourceType': TYPES[prefix][0], 'Key': key,
+                      'Value': value})
+    found = filters.apply(found, given.get('Filters'), {
+        'key': lambda tag: tag['Key'], 'value': lambda tag: tag['Value'],
+        'resource-id': lambda tag: tag['ResourceId'], 'resource-type': lambda tag: tag['ResourceType'],
+        'tag': lambda tag: tag['Key']})
+    for tag in found:
+        tag['place'] = f'{tag["ResourceId"]} {tag["Key"]}'
+    page, following = filters.page(found, given, 'place')
+    return {'Tags': [{key: value for key, value in tag.items() if key != 'place'} for tag in page],
+            'NextToken': following}
+
+
+OPERATIONS = [
+    operations.row('CreateTags', create_tags, 'Resources Tags'),
+    operations.row('DeleteTags', delete_tags, 'Resources Tags'),
+    operations.row('DescribeTags', describe_tags, operations.PAGED),
+]

@@ -1,0 +1,201 @@
+"""Volumes and snapshots of the block storage service."""
+from __future__ import annotations
+
+from typing import Any
+
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+
+TOKEN = tags.HIDDEN + 'client-token'          # in a volume's metadata
+# A volume that is being attached is in use when it is: who waits for that has it then.
+STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
+          'detaching': 'in-use', 'creating': 'creating', 'downloading': 'creating', 'deleting': 'deleting'}
+SNAPSHOT_STATES = {'available': 'completed', 'creating': 'pending', 'deleting': 'completed'}
+ATTACHMENTS = {'detaching': 'detaching'}
+
+
+def _attachment(req: operations.Request, volume: dict[str, Any], row: dict[str, Any], names: dict[Any, Any],
+                volumes: dict[Any, Any]) -> dict[str, Any]:
+    return {'VolumeId': volumes[volume['id']], 'InstanceId': names[row['server_id']],
+            'Device': row.get('device') or None, 'State': ATTACHMENTS.get(volume['status'], 'attached'),
+            'AttachTime': row.get('attached_at')}
+
+
+def _volumes(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = req.ids.shown('i', {part['server_id'] for row in rows for part in row['attachments']})
+    volumes = req.ids.shown('vol', [row['id'] for row in rows])
+    snapshots = req.ids.shown('snap', {row.get('snapshot_id') for row in rows})
+    return [{
+        'VolumeId': volumes[row['id']], 'Size': row['size'], 'State': STATES.get(row['status'], 'error'),
+        'AvailabilityZone': row.get('availability_zone'), 'CreateTime': _time(row['created_at']),
+        'Encrypted': bool(row.get('encrypted')), 'SnapshotId': snapshots[row.get('snapshot_id')],
+        'VolumeType': row.get('volume_type'), 'MultiAttachEnabled': bool(row.get('multiattach')),
+        'Attachments': [_attachment(req, row, part, names, volumes) for part in row['attachments']],
+        'Tags': tags.shown(row['metadata'])} for row in rows]
+
+
+def _time(text: str) -> str:
+    return text.partition('.')[0] + 'Z' if not text.endswith('Z') else text
+
+
+def describe_volumes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    rows = req.call('volume', 'GET', '/volumes/detail')['volumes']
+    shown = filters.choose(_volumes(req, rows), 'VolumeId', given.get('VolumeIds'), 'vol')
+    shown = filters.apply(shown, given.get('Filters'), {
+        'volume-id': lambda row: row['VolumeId'], 'status': lambda row: row['State'], 'size': lambda row: row['Size'],
+        'availability-zone': lambda row: row['AvailabilityZone'], 'snapshot-id': lambda row: row['SnapshotId'],
+        'create-time': lambda row: row['CreateTime'], 'encrypted': lambda row: row['Encrypted'],
+        'volume-type': lambda row: row['VolumeType'],
+        'attachment.instance-id': lambda row: [part['InstanceId'] for part in row['Attachments']],
+        'attachment.device': lambda row: [part['Device'] for part in row['Attachments']],
+        'attachment.status': lambda row: [part['State'] for part in row['Attachments']]})
+    page, token = filters.page(shown, given, 'VolumeId')
+    return {'Volumes': page, 'NextToken': token}
+
+
+def create_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    found, token = tags.given(given.get('TagSpecifications'), 'volume'), given.get('ClientToken')
+    if token:
+        made = _made_before(req, token)
+        if made:
+            return made
+    body: dict[str, Any] = {'size': given.get('Size'), 'availability_zone': given.get('AvailabilityZone'),
+                            'volume_type': given.get('VolumeType'), 'name': found.get('Name'),
+                            'metadata': {**found, **({TOKEN: token} if token else {})}}
+    if given.get('SnapshotId'):
+        body['snapshot_id'] = _snapshot(req, given['SnapshotId'])['id']
+    elif not given.get('Size'):
+        raise errors.missing('Size')
+    made = req.call('volume', 'POST', '/volumes', {'volume': {
+        name: value for name, value in body.items() if value is not None}})['volume']
+    return _volumes(req, [{'attachments': [], 'metadata': {}, **made}])[0]
+
+
+def _made_before(req: operations.Request, token: str) -> dict[str, Any] | None:
+    """The volume that an earlier request with this token has made: clients repeat a request whose answer was lost."""
+    if len(token) > 64:
+        raise errors.invalid('ClientToken', token)
+    rows = [row for row in req.call('volume', 'GET', '/volumes/detail')['volumes']
+            if row['metadata'].get(TOKEN) == token]
+    return _volumes(req, rows[:1])[0] if rows else None
+
+
+def _volume(req: operations.Request, shown: str) -> dict[str, Any]:
+    uuid = req.ids.uuid('vol', shown)
+    try:
+        return dict(req.call('volume', 'GET', f'/volumes/{uuid}')['volume'])
+    except errors.ServiceRefused as refused:
+        if refused.status == 404:
+            raise errors.not_found('vol', shown) from None
+        raise
+
+
+def delete_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    volume = _volume(req, given['VolumeId'])
+    if volume['attachments']:
+        raise errors.Ec2Error('VolumeInUse', f'The volume {given["VolumeId"]} is attached to an instance.')
+    req.call('volume', 'DELETE', f'/volumes/{volume["id"]}')
+    return {}
+
+
+def attach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    volume, server = _volume(req, given['VolumeId']), req.ids.uuid('i', given['InstanceId'])
+    if volume['status'] != 'available' and not volume.get('multiattach'):
+        raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is {volume["status"]}.')
+    body = {'volumeId': volume['id']}
+    if given.get('Device'):
+        body['device'] = given['Device']
+    made = req.call('compute', 'POST', f'/servers/{server}/os-volume_attachments', {'volumeAttachment': body})
+    return {'VolumeId': req.ids.one('vol', volume['id']), 'InstanceId': req.ids.one('i', server),
+            'Device': made['volumeAttachment'].get('device'), 'State': 'attaching'}
+
+
+def detach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    volume = _volume(req, given['VolumeId'])
+    wanted = req.ids.uuid('i', given['InstanceId']) if given.get('InstanceId') else None
+    found = [part for part in volume['attachments'] if wanted in (None, part['server_id'])]
+    if not found:
+        raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is not attached there.')
+    server = found[0]['server_id']
+    req.call('compute', 'DELETE', f'/servers/{server}/os-volume_attachments/{volume["id"]}')
+    return {'VolumeId': req.ids.one('vol', volume['id']), 'InstanceId': req.ids.one('i', server), 'State': 'detaching',
+            'Device': found[0].get('device')}
+
+
+def modify_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    volume = _volume(req, given['VolumeId'])
+    size = given.get('Size')
+    if not size:
+        raise errors.unsupported('A volume changes its size alone.')
+    req.call('volume', 'POST', f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': size}})
+    return {'VolumeModification': {'VolumeId': req.ids.one('vol', volume['id']), 'ModificationState': 'modifying',
+                                   'OriginalSize': volume['size'], 'TargetSize': size}}
+
+
+# ---- snapshots
+
+def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = req.ids.shown('snap', [row['id'] for row in rows])
+    volumes = req.ids.shown('vol', {row['volume_id'] for row in rows})
+    return [{
+        'SnapshotId': names[row['id']], 'VolumeId': volumes[row['volume_id']], 'VolumeSize': row['size'],
+        'State': SNAPSHOT_STATES.get(row['status'], 'error'), 'StartTime': _time(row['created_at']),
+        'Description': row.get('description') or '', 'OwnerId': req.project_id,
+        'Progress': '100%' if row['status'] == 'available' else None,
+        'Tags': tags.shown(row.get('metadata'))} for row in rows]
+
+
+def describe_snapshots(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    rows = req.call('volume', 'GET', '/snapshots/detail')['snapshots']
+    shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
+    owners = given.get('OwnerIds')
+    if owners and not {'self', req.project_id} & set(owners):
+        shown = []
+    shown = filters.apply(shown, given.get('Filters'), {
+        'snapshot-id': lambda row: row['SnapshotId'], 'volume-id': lambda row: row['VolumeId'],
+        'status': lambda row: row['State'], 'description': lambda row: row['Description'],
+        'volume-size': lambda row: row['VolumeSize'], 'owner-id': lambda row: row['OwnerId'],
+        'start-time': lambda row: row['StartTime']})
+    page, token = filters.page(shown, given, 'SnapshotId')
+    return {'Snapshots': page, 'NextToken': token}
+
+
+def _snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
+    uuid = req.ids.uuid('snap', shown)
+    try:
+        return dict(req.call('volume', 'GET', f'/snapshots/{uuid}')['snapshot'])
+    except errors.ServiceRefused as refused:
+        if refused.status == 404:
+            raise errors.not_found('snap', shown) from None
+        raise
+
+
+def create_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    volume = _volume(req, given['VolumeId'])
+    found = tags.given(given.get('TagSpecifications'), 'snapshot')
+    made = req.call('volume', 'POST', '/snapshots', {'snapshot': {
+        'volume_id': volume['id'], 'description': given.get('Description'), 'force': True, 'metadata': found,
+        **({'name': found['Name']} if 'Name' in found else {})}})
+    return _snapshots(req, [made['snapshot']])[0]
+
+
+def delete_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    req.call('volume', 'DELETE', f'/snapshots/{_snapshot(req, given["SnapshotId"])["id"]}')
+    return {}
+
+
+OPERATIONS = [
+    operations.row('DescribeVolumes', describe_volumes, 'VolumeIds' + operations.PAGED),
+    operations.row('CreateVolume', create_volume,
+                   'Size SnapshotId AvailabilityZone VolumeType TagSpecifications ClientToken',
+                   makes='volume'),
+    operations.row('DeleteVolume', delete_volume, 'VolumeId'),
+    operations.row('AttachVolume', attach_volume, 'VolumeId InstanceId Device'),
+    operations.row('DetachVolume', detach_volume, 'VolumeId InstanceId', 'Device'),
+    operations.row('ModifyVolume', modify_volume, 'VolumeId Size'),
+    operations.row('DescribeSnapshots', describe_snapshots, 'SnapshotIds OwnerIds' + operations.PAGED),
+    operations.row('CreateSnapshot', create_snapshot, 'VolumeId Description TagSpecifications', makes='snapshot'),
+    operations.row('DeleteSnapshot', delete_snapshot, 'SnapshotId'),
+]

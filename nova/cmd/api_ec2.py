@@ -1,0 +1,25 @@
+"""nova-api-ec2: the EC2 API over HTTP, in front of the services of a fleet."""
+from nova.cmd import common
+
+
+def parts(conf):
+    from nova import policy
+    from nova.cloud import assembly
+    from nova.runtime import tls
+    from nova.runtime import wsgi
+    from nova.runtime.http import priorities
+
+    certificate = tls.of_files(conf.http, 'ec2')
+    api_db, cells = assembly.checked_databases(conf)
+    scheme = 'https' if certificate else 'http'
+    url = f'{scheme}://{conf.my_ip}:{conf.ec2.port}'
+    application = assembly.remote_ec2(conf, api_db, policy.Policy(conf), url)
+    mounts = wsgi.Mounts([wsgi.Mount('/services/Cloud', application), wsgi.Mount('', application)], lambda url: {})
+    return [assembly.needs(None, api_db, cells), *([certificate] if certificate else ()),
+            wsgi.Server(mounts, conf.ec2.listen, conf.ec2.port, plan=priorities.Plan(conf.http.threads, 1),
+                        drain=conf.http.drain_time, trusted=conf.http.trusted_proxies,
+                        tls=certificate and certificate.context)]
+
+
+def main():
+    return common.run('nova-api-ec2', parts)

@@ -1,0 +1,64 @@
+"""Tags of the EC2 API on things whose own service keeps none for it."""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db import engine
+from nova.db.tables.ec2 import ec2_ids
+from nova.db.tables.ec2 import ec2_tags as table
+
+MOST = 50                        # of one resource
+PART = 500                       # values of one IN
+
+
+def of(db: engine.Database, project_id: str, resources: Collection[int]) -> dict[int, dict[str, str]]:
+    """{number of the resource: {key: value}} of a project's tags."""
+    found: dict[int, dict[str, str]] = {}
+    numbers = list(dict.fromkeys(resources))
+    with db.reader() as conn:
+        for start in range(0, len(numbers), PART):
+            rows = conn.execute(sa.select(table.c.resource_id, table.c.key, table.c.value).where(
+                table.c.project_id == project_id, table.c.resource_id.in_(numbers[start:start + PART])))
+            for number, key, value in rows:
+                found.setdefault(number, {})[key] = value
+    return found
+
+
+def put(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str]) -> None:
+    """Set tags of a resource.
+
+    :raises BadRequest: it would have more than MOST
+    """
+    db.run(_put, project_id, number, dict(tags))
+
+
+def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]) -> None:
+    of_it = [table.c.project_id == project_id, table.c.resource_id == number]
+    conn.execute(sa.delete(table).where(*of_it, table.c.key.in_(list(tags))))
+    for key, value in tags.items():
+        conn.execute(sa.insert(table).values(project_id=project_id, resource_id=number, key=key, value=value))
+    if conn.execute(sa.select(sa.func.count()).select_from(table).where(*of_it)).scalar_one() > MOST:
+        raise exception.BadRequest(f'A resource has at most {MOST} tags.')
+
+
+def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str | None]) -> None:
+    """Remove tags: {key: the value that it must have, None: any}; every one, when the mapping is empty."""
+    def work(conn: sa.Connection) -> None:
+        of_it = [table.c.project_id == project_id, table.c.resource_id == number]
+        if not tags:
+            conn.execute(sa.delete(table).where(*of_it))
+        for key, value in tags.items():
+            valued = [] if value is None else [table.c.value == value]
+            conn.execute(sa.delete(table).where(*of_it, table.c.key == key, *valued))
+    db.run(work)
+
+
+def listed(db: engine.Database, project_id: str) -> list[tuple[int, str, str, str]]:
+    """[(number, prefix, key, value)] of all tags of a project."""
+    with db.reader() as conn:
+        rows = conn.execute(sa.select(table.c.resource_id, ec2_ids.c.prefix, table.c.key, table.c.value).join(
+            ec2_ids, ec2_ids.c.id == table.c.resource_id).where(table.c.project_id == project_id))
+        return [(number, prefix, key, value) for number, prefix, key, value in rows]

@@ -1,0 +1,26 @@
+"""Rules of the EC2 API: who may send which action. The rules of the services guard what an action does."""
+from nova.policies.base import MEMBER
+from nova.policies.base import READER
+
+READS = (
+    'DescribeAccountAttributes', 'DescribeAddresses', 'DescribeAvailabilityZones', 'DescribeImageAttribute',
+    'DescribeImages', 'DescribeInstanceAttribute', 'DescribeInstanceStatus', 'DescribeInstanceTypes',
+    'DescribeInstances', 'DescribeKeyPairs', 'DescribeNetworkInterfaces', 'DescribeRegions',
+    'DescribeSecurityGroupRules', 'DescribeSecurityGroups', 'DescribeSnapshots', 'DescribeSubnets',
+    'DescribeTags', 'DescribeVolumes', 'DescribeVpcs',
+)
+WRITES = (
+    'AllocateAddress', 'AssociateAddress', 'AttachVolume', 'AuthorizeSecurityGroupEgress',
+    'AuthorizeSecurityGroupIngress', 'CreateImage', 'CreateKeyPair', 'CreateSecurityGroup', 'CreateSnapshot',
+    'CreateTags', 'CreateVolume', 'DeleteKeyPair', 'DeleteSecurityGroup', 'DeleteSnapshot', 'DeleteTags',
+    'DeleteVolume', 'DeregisterImage', 'DetachVolume',
+    'DisassociateAddress', 'GetConsoleOutput', 'GetPasswordData', 'ImportKeyPair',
+    'ModifyImageAttribute', 'ModifyInstanceAttribute', 'ModifyVolume', 'RebootInstances', 'ReleaseAddress',
+    'RevokeSecurityGroupEgress', 'RevokeSecurityGroupIngress', 'RunInstances', 'StartInstances', 'StopInstances',
+    'TerminateInstances',
+)
+PATH = '/services/Cloud'
+
+# (rule, check, what it guards, ((method, path), …))
+RULES = tuple((f'ec2_api:{name}', check, f'The action {name} of the EC2 API.', (('POST', f'{PATH} ({name})'),))
+              for names, check in ((READS, READER), (WRITES, MEMBER)) for name in names)

@@ -1,0 +1,314 @@
+"""The EC2 API with boto3, against a whole cloud with the fake driver."""
+import base64
+import datetime
+
+import boto3
+import botocore.auth
+import botocore.awsrequest
+import botocore.config
+import botocore.credentials
+import botocore.exceptions
+import pytest
+import requests
+
+from nova.api.ec2 import table
+from nova.policies import ec2 as policies
+from nova.tests.functional import cloud as whole
+
+PATH = '/services/Cloud'
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with whole.running(tmp_path_factory.mktemp('ec2'), ['host1']) as running:
+        yield running
+
+
+def keys_of(client):
+    answer = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {'tenant_id': client.project_id})
+    assert answer.status_code == 201, answer.text
+    return answer.json()['credential']
+
+
+def boto(cloud, pair):
+    return boto3.client('ec2', endpoint_url=cloud.url + PATH, region_name='RegionOne',
+                        aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'],
+                        config=botocore.config.Config(retries={'max_attempts': 0}, parameter_validation=False))
+
+
+@pytest.fixture(scope='module')
+def demo(cloud):
+    client = cloud.client()
+    client.image = client.upload_image(b'\0' * 1024, name='small')
+    return client
+
+
+@pytest.fixture(scope='module')
+def pair(demo):
+    return keys_of(demo)
+
+
+@pytest.fixture(scope='module')
+def ec2(cloud, pair):
+    return boto(cloud, pair)
+
+
+@pytest.fixture(scope='module')
+def image(ec2, demo):
+    found = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['sm*']}])['Images']
+    assert [row['Name'] for row in found] == ['small']
+    return found[0]['ImageId']
+
+
+def refused(call, **given):
+    with pytest.raises(botocore.exceptions.ClientError) as error:
+        call(**given)
+    return error.value.response['Error']['Code'], error.value.response['ResponseMetadata']['HTTPStatusCode']
+
+
+@pytest.fixture(scope='module')
+def flavor(ec2):
+    return min(ec2.describe_instance_types()['InstanceTypes'],
+               key=lambda row: row['MemoryInfo']['SizeInMiB'])['InstanceType']
+
+
+def run(ec2, image, flavor, **more):
+    made = ec2.run_instances(**{'ImageId': image, 'InstanceType': flavor, 'MinCount': 1, 'MaxCount': 1, **more})
+    return made
+
+
+def test_every_operation_has_its_rule():
+    assert set(table.OPERATIONS) == {*policies.READS, *policies.WRITES}
+    model = __import__('nova.api.ec2.protocol', fromlist=['service']).service()
+    for row in table.OPERATIONS.values():
+        shape = model.operation_model(row.name).input_shape
+        assert row.takes | row.ignores <= set(shape.members), row.name
+
+
+def test_the_life_of_an_instance(ec2, image, flavor, demo):
+    made = run(ec2, image, flavor, MinCount=2, MaxCount=2, UserData='#!/bin/sh', TagSpecifications=[
+        {'ResourceType': 'instance', 'Tags': [{'Key': 'Name', 'Value': 'twin'}, {'Key': 'job', 'Value': 'web'}]}])
+    ids = [row['InstanceId'] for row in made['Instances']]
+    assert len(set(ids)) == 2 and all(len(row) == 19 and row.startswith('i-') for row in ids)
+    ec2.get_waiter('instance_running').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    found = ec2.describe_instances(Filters=[
+        {'Name': 'tag:job', 'Values': ['web']}, {'Name': 'instance-state-name', 'Values': ['running']}])['Reservations']
+    instances = [row for reservation in found for row in reservation['Instances']]
+    assert sorted(row['InstanceId'] for row in instances) == sorted(ids)
+    one = instances[0]
+    assert one['ImageId'] == image and one['InstanceType'] == flavor and one['PrivateIpAddress']
+    assert {'Key': 'job', 'Value': 'web'} in one['Tags'] and one['Placement']['AvailabilityZone'] == 'nova'
+    servers = demo.get('/servers/detail?reservation_id=' + made['ReservationId'], version='2.96').json()['servers']
+    assert sorted(row['name'] for row in servers) == ['twin-1', 'twin-2']
+    short = 'i-' + ids[0][-8:]
+    assert ec2.describe_instances(InstanceIds=[short])['Reservations'][0]['Instances'][0]['InstanceId'] == ids[0]
+    assert ec2.describe_instance_status(InstanceIds=ids[:1])['InstanceStatuses'][0]['InstanceStatus']['Status'] == 'ok'
+    attribute = ec2.describe_instance_attribute(InstanceId=ids[0], Attribute='instanceType')
+    assert attribute['InstanceType']['Value'] == flavor
+    assert 'Output' in ec2.get_console_output(InstanceId=ids[0])
+    ec2.reboot_instances(InstanceIds=ids[1:])
+    changes = ec2.stop_instances(InstanceIds=ids[:1])['StoppingInstances']
+    assert changes[0]['PreviousState']['Name'] == 'running' and changes[0]['CurrentState']['Name'] == 'stopping'
+    ec2.get_waiter('instance_stopped').wait(InstanceIds=ids[:1], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    assert ec2.start_instances(InstanceIds=ids[:1])['StartingInstances'][0]['CurrentState']['Name'] == 'pending'
+    ec2.get_waiter('instance_running').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    ended = ec2.terminate_instances(InstanceIds=ids)['TerminatingInstances']
+    assert {row['CurrentState']['Name'] for row in ended} == {'shutting-down'}
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+
+
+def test_a_client_token_runs_once(ec2, image, flavor):
+    first = run(ec2, image, flavor, ClientToken='once upon a time')
+    again = run(ec2, image, flavor, ClientToken='once upon a time')
+    assert first['ReservationId'] == again['ReservationId']
+    assert first['Instances'][0]['InstanceId'] == again['Instances'][0]['InstanceId']
+    ec2.terminate_instances(InstanceIds=[first['Instances'][0]['InstanceId']])
+
+
+def test_key_pairs(ec2):
+    made = ec2.create_key_pair(KeyName='made here')
+    assert made['KeyMaterial'].startswith('-----BEGIN') and made['KeyPairId'].startswith('key-')
+    assert refused(ec2.create_key_pair, KeyName='made here') == ('InvalidKeyPair.Duplicate', 400)
+    public = ec2.describe_key_pairs(KeyNames=['made here'], IncludePublicKey=True)['KeyPairs'][0]['PublicKey']
+    assert ec2.import_key_pair(KeyName='imported', PublicKeyMaterial=public.encode())['KeyFingerprint']
+    assert refused(ec2.import_key_pair, KeyName='bad', PublicKeyMaterial=b'nonsense') == ('InvalidKey.Format', 400)
+    ec2.delete_key_pair(KeyPairId=made['KeyPairId'])
+    ec2.delete_key_pair(KeyName='imported')
+    ec2.delete_key_pair(KeyName='imported')
+    assert ec2.describe_key_pairs()['KeyPairs'] == []
+
+
+def test_security_groups(ec2):
+    made = ec2.create_security_group(GroupName='web', Description='of the web')['GroupId']
+    assert refused(ec2.create_security_group, GroupName='web', Description='') == ('InvalidGroup.Duplicate', 400)
+    permission = {'IpProtocol': 'tcp', 'FromPort': 80, 'ToPort': 81, 'IpRanges': [{'CidrIp': '10.0.0.0/8'}]}
+    rule = ec2.authorize_security_group_ingress(GroupId=made, IpPermissions=[permission])['SecurityGroupRules'][0]
+    assert rule['CidrIpv4'] == '10.0.0.0/8' and rule['FromPort'] == 80
+    assert refused(ec2.authorize_security_group_ingress, GroupId=made, IpPermissions=[permission]) == (
+        'InvalidPermission.Duplicate', 400)
+    ec2.authorize_security_group_ingress(GroupId=made, IpPermissions=[
+        {'IpProtocol': '-1', 'UserIdGroupPairs': [{'GroupId': made}]},
+        {'IpProtocol': 'icmp', 'FromPort': -1, 'ToPort': -1, 'IpRanges': [{'CidrIp': '0.0.0.0/0'}]}])
+    shown, = ec2.describe_security_groups(GroupIds=[made])['SecurityGroups']
+    assert len(shown['IpPermissions']) == 3
+    pairs = [part for row in shown['IpPermissions'] for part in row.get('UserIdGroupPairs') or ()]
+    assert [part['GroupId'] for part in pairs] == [made]
+    ec2.revoke_security_group_ingress(GroupId=made, IpPermissions=[permission])
+    assert refused(ec2.revoke_security_group_ingress, GroupId=made, IpPermissions=[permission]) == (
+        'InvalidPermission.NotFound', 400)
+    assert len(ec2.describe_security_group_rules(Filters=[
+        {'Name': 'group-id', 'Values': [made]}])['SecurityGroupRules']) == 4         # two of egress come with it
+    ec2.create_tags(Resources=[made], Tags=[{'Key': 'of', 'Value': 'web'}])
+    assert ec2.describe_tags(Filters=[{'Name': 'resource-id', 'Values': [made]}])['Tags'] == [
+        {'ResourceId': made, 'ResourceType': 'security-group', 'Key': 'of', 'Value': 'web'}]
+    ec2.delete_security_group(GroupId=made)
+    assert refused(ec2.describe_security_groups, GroupIds=[made]) == ('InvalidGroup.NotFound', 400)
+
+
+def test_volumes_and_snapshots(ec2, image, flavor):
+    made = ec2.create_volume(Size=1, AvailabilityZone='nova', TagSpecifications=[
+        {'ResourceType': 'volume', 'Tags': [{'Key': 'Name', 'Value': 'data'}]}])['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    instance = run(ec2, image, flavor)['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[instance], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    ec2.attach_volume(VolumeId=made, InstanceId=instance, Device='/dev/vdb')
+    ec2.get_waiter('volume_in_use').wait(VolumeIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    shown, = ec2.describe_volumes(Filters=[{'Name': 'attachment.instance-id', 'Values': [instance]}])['Volumes']
+    assert shown['VolumeId'] == made and shown['Tags'] == [{'Key': 'Name', 'Value': 'data'}]
+    assert refused(ec2.delete_volume, VolumeId=made) == ('VolumeInUse', 400)
+    snapshot = ec2.create_snapshot(VolumeId=made, Description='of its data')['SnapshotId']
+    ec2.get_waiter('snapshot_completed').wait(SnapshotIds=[snapshot], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    assert ec2.describe_snapshots(OwnerIds=['self'], SnapshotIds=[snapshot])['Snapshots'][0]['VolumeId'] == made
+    ec2.detach_volume(VolumeId=made)
+    ec2.get_waiter('volume_available').wait(VolumeIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    ec2.delete_snapshot(SnapshotId=snapshot)
+    ec2.terminate_instances(InstanceIds=[instance])
+    assert refused(ec2.describe_volumes, VolumeIds=['vol-ffffffff']) == ('InvalidVolume.NotFound', 400)
+
+
+def test_places(ec2):
+    assert ec2.describe_regions()['Regions'][0]['RegionName'] == 'RegionOne'
+    assert [zone['ZoneName'] for zone in ec2.describe_availability_zones()['AvailabilityZones']] == ['nova']
+    vpc, = ec2.describe_vpcs()['Vpcs']
+    subnets = ec2.describe_subnets(Filters=[{'Name': 'vpc-id', 'Values': [vpc['VpcId']]}])['Subnets']
+    assert subnets and subnets[0]['SubnetId'].startswith('subnet-')
+    assert ec2.describe_account_attributes(AttributeNames=['max-instances'])['AccountAttributes']
+    assert isinstance(ec2.describe_network_interfaces()['NetworkInterfaces'], list)
+
+
+def test_pages(ec2, image, flavor):
+    made = run(ec2, image, flavor, MinCount=6, MaxCount=6)
+    ids = sorted(row['InstanceId'] for row in made['Instances'])
+    first = ec2.describe_instances(MaxResults=5)
+    seen = [row['Instances'][0]['InstanceId'] for row in first['Reservations']]
+    assert len(seen) == 5 and first['NextToken']
+    rest = ec2.describe_instances(MaxResults=5, NextToken=first['NextToken'])
+    seen += [row['Instances'][0]['InstanceId'] for row in rest['Reservations']]
+    assert set(ids) <= set(seen) and len(seen) == len(set(seen))
+    assert refused(ec2.describe_instances, MaxResults=4) == ('InvalidParameterValue', 400)
+    ec2.terminate_instances(InstanceIds=ids)
+
+
+def test_what_is_refused(cloud, ec2, pair, image, flavor):
+    assert refused(ec2.run_instances, ImageId=image, InstanceType='no such', MinCount=1, MaxCount=1) == (
+        'InvalidInstanceType', 400)
+    assert refused(ec2.run_instances, ImageId=image, InstanceType=flavor, MinCount=1, MaxCount=1,
+                   IamInstanceProfile={'Name': 'x'}) == ('UnsupportedOperation', 400)
+    assert refused(ec2.describe_spot_instance_requests) == ('InvalidAction', 400)
+    assert refused(ec2.describe_instances, InstanceIds=['i-zzz']) == ('InvalidInstanceID.Malformed', 400)
+    assert refused(ec2.describe_instances, InstanceIds=['i-0ffffff0']) == ('InvalidInstanceID.NotFound', 400)
+    assert refused(ec2.run_instances, ImageId=image, InstanceType=flavor, MinCount=1, MaxCount=1, DryRun=True) == (
+        'DryRunOperation', 412)
+    wrong = boto(cloud, {**pair, 'secret': 'x' * 40})
+    assert refused(wrong.describe_regions) == ('AuthFailure', 401)
+    assert refused(boto(cloud, {'access': 'a' * 32, 'secret': 'b' * 40}).describe_regions) == ('AuthFailure', 401)
+
+
+def test_another_project_sees_nothing(cloud, ec2, image, flavor):
+    admin = cloud.admin()
+    other = boto(cloud, keys_of(admin))
+    instance = run(ec2, image, flavor)['Instances'][0]['InstanceId']
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+    group = ec2.create_security_group(GroupName='private', Description='')['GroupId']
+    assert other.describe_instances()['Reservations'] == [] and other.describe_volumes()['Volumes'] == []
+    assert group not in [row['GroupId'] for row in other.describe_security_groups()['SecurityGroups']]
+    assert refused(other.describe_security_groups, GroupIds=[group])[0] == 'InvalidGroup.NotFound'
+    ec2.terminate_instances(InstanceIds=[instance])
+    ec2.delete_security_group(GroupId=group)
+    assert volume
+
+
+# ---- signatures
+
+def signed(cloud, pair, moment=None, body='Action=DescribeRegions&Version=2016-11-15', **changes):
+    """An answer to a request that botocore has signed, changed afterwards."""
+    request = botocore.awsrequest.AWSRequest('POST', cloud.url + PATH, data=body, headers={
+        'Content-Type': 'application/x-www-form-urlencoded'})
+    credentials = botocore.credentials.Credentials(pair['access'], pair['secret'])
+    signer = botocore.auth.SigV4Auth(credentials, changes.pop('service', 'ec2'), 'RegionOne')
+    if moment is None:
+        signer.add_auth(request)
+    else:
+        original = botocore.auth.get_current_datetime
+        botocore.auth.get_current_datetime = lambda *_args, **_more: moment
+        try:
+            signer.add_auth(request)
+        finally:
+            botocore.auth.get_current_datetime = original
+    prepared = request.prepare()
+    return requests.request(changes.get('method', 'POST'), prepared.url + changes.get('query', ''),
+                            data=changes.get('sent', body), headers=dict(prepared.headers), timeout=30)
+
+
+def test_only_what_was_signed_counts(cloud, pair):
+    assert signed(cloud, pair).status_code == 200
+    assert signed(cloud, pair, sent='Action=DescribeInstances&Version=2016-11-15').status_code == 401
+    assert signed(cloud, pair, query='?Action=DescribeInstances').status_code == 400
+    assert signed(cloud, pair, service='s3').status_code == 403
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    assert signed(cloud, pair, moment=now - datetime.timedelta(minutes=16)).status_code == 401
+    assert signed(cloud, pair, moment=now + datetime.timedelta(minutes=16)).status_code == 401
+
+
+def test_signatures_of_version_2(cloud, pair):
+    import hashlib
+    import hmac
+    import urllib.parse
+    host = cloud.url.partition('//')[2]
+    params = {'Action': 'DescribeRegions', 'Version': '2013-02-01', 'AWSAccessKeyId': pair['access'],
+              'SignatureVersion': '2', 'SignatureMethod': 'HmacSHA256',
+              'Timestamp': datetime.datetime.now(datetime.UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}
+    query = '&'.join(f'{key}={urllib.parse.quote(value, safe="-_~")}' for key, value in sorted(params.items()))
+    text = f'GET\n{host}\n{PATH}\n{query}'
+    proof = base64.b64encode(hmac.new(pair['secret'].encode(), text.encode(), hashlib.sha256).digest()).decode()
+    answer = requests.get(f'{cloud.url}{PATH}?{query}&Signature={urllib.parse.quote(proof, safe="")}', timeout=30)
+    assert answer.status_code == 200 and 'doc/2013-02-01/' in answer.text, answer.text
+    forged = requests.get(f'{cloud.url}{PATH}?{query}&Signature=AAAA', timeout=30)
+    assert forged.status_code == 401
+    old = query.replace('SignatureVersion=2', 'SignatureVersion=0')
+    assert requests.get(f'{cloud.url}{PATH}?{old}&Signature=AAAA', timeout=30).status_code == 401
+
+
+@pytest.mark.parametrize('body', [
+    'Action=' + 'A' * 100000, '&'.join(f'InstanceId.{n}=i-1' for n in range(3000)), 'a.b.c.d.e.f.g.h.i.j=1', '%ff=%fe',
+    'Filter.1.Name=x&Filter.1=y', 'InstanceId.0=x', 'InstanceId.99999999999999=x', 'InstanceId=x', 'x', 'Action=&&&==',
+    'Filter.1.Name=instance-id&Filter.1.Value.1=' + '*a' * 200, 'MaxResults=' + '9' * 400, 'NextToken=%00',
+])
+def test_hostile_parameters_are_refused(cloud, pair, body):
+    answer = signed(cloud, pair, body='Action=DescribeInstances&' + body)
+    assert 400 <= answer.status_code < 500 and answer.text.startswith('<?xml'), answer.text[:300]
+
+
+def test_keys_of_ec2_at_the_identity_service(cloud, demo, pair):
+    path = f'/identity/v3/users/{demo.user_id}/credentials/OS-EC2'
+    assert pair['access'] in [row['access'] for row in demo.get(path).json()['credentials']]
+    other = cloud.admin()
+    assert demo.get(f'/identity/v3/users/{other.user_id}/credentials/OS-EC2').status_code == 403
+    assert demo.post(path, {'tenant_id': other.project_id}).status_code == 404
+    mine = keys_of(demo)
+    assert demo.delete(f'{path}/{mine["access"]}').status_code == 204
+    assert refused(boto(cloud, mine).describe_regions) == ('AuthFailure', 401)
+    body = {'credentials': {'access': pair['access'], 'signature': 'x', 'host': 'h', 'verb': 'GET', 'path': '/',
+                            'params': {}, 'headers': {}, 'body_hash': ''}}
+    assert demo.post('/identity/v3/ec2tokens', body).status_code == 403
+    assert cloud.admin().post('/identity/v3/ec2tokens', body).status_code == 401
