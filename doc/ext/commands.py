@@ -14,6 +14,9 @@ DAEMONS = {
     'nova-api': ('the compute API', 'Serves the compute API over HTTP. Any number of them may run, behind a load '
                                     'balancer.'),
     'nova-api-os-compute': ('the compute API', 'Another name of nova-api, which serves nothing but the compute API.'),
+    'nova-api-ec2': ('the EC2 API', 'Serves the EC2 API over HTTP as a client of the services, as the user who has '
+                                    'signed a request. [ec2] has the account that may ask the Identity service about '
+                                    'signatures. Any number of them may run.'),
     'nova-api-metadata': ('the metadata service for proxies',
                           'Tells guests about themselves when a proxy asks for them, which names the guest in headers '
                           'and proves it with [metadata] shared_secret. Guests on a bridge of nova-network are served '
