@@ -1,0 +1,24 @@
+"""Elements of a domain: whatever text a user chose, no name becomes markup."""
+import re
+from typing import Any
+from xml.etree import ElementTree as etree
+
+_NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
+
+
+def add(parent: etree.Element, tag: str, text: Any = None, **attributes: Any) -> etree.Element:
+    """Append an element.
+
+    :param text: what stands in it; None: nothing
+    :param attributes: those that are None are left out
+    """
+    element = etree.SubElement(parent, tag, {name: clean(value) for name, value in attributes.items()
+                                             if value is not None})
+    if text is not None:
+        element.text = clean(text)
+    return element
+
+
+def clean(value: Any) -> str:
+    """Text without the characters that XML cannot represent."""
+    return _NOT_XML.sub('', str(value))
