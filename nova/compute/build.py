@@ -12,6 +12,7 @@ from nova.compute import inventory
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
+from nova.hardware import guest_options
 from nova.objects import faults
 from nova.runtime import metrics
 from nova.virt import driver as virt
@@ -29,7 +30,10 @@ def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Ins
     The image is what the server's row names, which a rebuild may have changed.
 
     :param ctx: of the task
+    :raises BuildFailed: the flavor or the image asks for what this host cannot do, and no scheduler has said so: the
+        host was forced, or the server is on it already
     """
+    check_options(host, instance)
     image = None
     if instance.image_id:
         image = spec.image
@@ -41,6 +45,17 @@ def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Ins
         drive = metadata.files(instance, network_info, files, spec.admin_password, host.conf.metadata.dhcp_domain)
     return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
                              injected_files=files, admin_password=spec.admin_password, config_drive=drive)
+
+
+def check_options(host: Host, instance: objects.Instance) -> None:
+    """
+    :raises BuildFailed: this host cannot do what the server's flavor or image asks for
+    """
+    needed = guest_options.traits((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+    missing = needed.difference(host.driver.guest_traits()) if needed else ()
+    if missing:
+        raise exception.BuildFailed(instance_id=instance.uuid, reason=(
+            f'host {host.name} cannot do what the flavor or the image asks for: {", ".join(sorted(missing))}'))
 
 
 class Builder:

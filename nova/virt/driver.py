@@ -151,6 +151,10 @@ class ComputeDriver:
         """Flags of the processors of a NodeResources."""
         return node.cpu_info.get('features', [])
 
+    def guest_traits(self) -> list[str]:
+        """Traits of what guests can be given here, by the table of nova/hardware/guest_option_rows.py."""
+        return []
+
     def host_cpu_stats(self) -> Any:
         """What monitors.local_cpu_stats gives, of this host."""
         return monitors.local_cpu_stats()

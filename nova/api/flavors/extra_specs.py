@@ -4,9 +4,9 @@ import re
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
-from nova.api.flavors import extra_spec_values
 from nova.api.flavors import flavors as flavors_api
 from nova.db.projects import flavors
+from nova.hardware import guest_options
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
@@ -24,7 +24,7 @@ _KEY = re.compile(params.METADATA_KEY)
 def _texts(req, specs):
     specs = {key: value if isinstance(value, str) else str(value) for key, value in specs.items()}
     if req.has('extra_spec_validation'):
-        extra_spec_values.check(specs)
+        guest_options.check_specs(specs)
     return specs
 
 

@@ -26,7 +26,10 @@ UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 
 # properties of an image that its copies do not inherit
 _OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
-                             'os_hash_algo', 'os_hash_value', 'stores'})
+                             'os_hash_algo', 'os_hash_value', 'stores',
+                             # of other data
+                             'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
+                             'img_signature_certificate_uuid'})
 
 
 def find_for(req, conn, server_id, action, category_rule=None):

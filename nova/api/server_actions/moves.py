@@ -16,6 +16,7 @@ from nova.db.projects import flavors as flavors_db
 from nova.db.projects import quotas
 from nova.db.servers import request_specs
 from nova.db.servers import tasks
+from nova.hardware import guest_options
 from nova.web.params import HOST
 from nova.web.params import Object
 from nova.web.params import Param
@@ -44,6 +45,7 @@ def resize(req, id):
         limits = quotas.limits_of(conn, req.services.conf, row['project_id'])
     _check_flavor(req, row, flavor, spec.image if spec else None)
     flavor = server_spec.with_devices(flavor, row['image_properties'], req.services.pci_aliases)
+    guest_options.check(flavor['extra_specs'], row['image_properties'])
     server_spec.guest_topology(flavor, row['image_properties'])
     values = {'progress': 0}
     if 'OS-DCF:diskConfig' in body:

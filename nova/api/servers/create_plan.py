@@ -15,6 +15,7 @@ from nova.api.servers import image_references
 from nova.api.servers import spec as server_spec
 from nova.db.projects import quotas
 from nova.db.servers import block_devices
+from nova.hardware import guest_options
 from nova.hardware import pci_spec
 from nova.objects import numa
 
@@ -129,8 +130,10 @@ def plan(request: Request, facts: Facts) -> Plan:
     properties, devices = server_devices.fitted(facts.devices, facts.sources, image)
     check_flavor(image, facts.flavor, backed, facts.zero_disk)
     image_references.check_active(facts.references)
-    image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties}
+    image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties,
+             **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
     flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases)
+    guest_options.check(flavor['extra_specs'], properties)
     topology = server_spec.guest_topology(flavor, properties)
     limits = facts.limits.of(facts.user_id)
     server_spec.check_metadata(server.get('metadata', {}), limits)

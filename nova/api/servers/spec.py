@@ -223,6 +223,19 @@ def check_same_topology(flavor: Document, old: Document, new: Document) -> None:
                                             'be changed by a rebuild; this image asks for others.')
 
 
+def trusted(certificates: list[str] | None, volume_backed: bool) -> Document:
+    """What an image of RequestSpec has besides: {'trusted_certs': ids of certificates}, one of which must vouch for it.
+
+    :raises BadRequest: the server has no image that a host would download
+    """
+    if not certificates:
+        return {}
+    if volume_backed:
+        raise exception.BadRequest('trusted_image_certificates: the image of a server that boots from a volume is not '
+                                   'verified by this system.')
+    return {'trusted_certs': certificates}
+
+
 def with_devices(flavor: Document, properties: Document | None, aliases: dict[str, pci_spec.Alias]) -> Document:
     """What a server keeps of its flavor, with the PCI devices that it asks for as their aliases are defined now.
 

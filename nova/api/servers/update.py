@@ -13,6 +13,7 @@ from nova.api.servers import spec as server_spec
 from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.hardware import guest_options
 from nova.objects.instance import REIMAGE
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -81,7 +82,9 @@ def rebuild(req, id):
     backed = row['image_id'] is None
     other = server_devices.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
     server_spec.check_image(image, {**row['flavor'], 'root_gb': 0} if backed else row['flavor'])
+    guest_options.check(row['flavor'].get('extra_specs'), image['properties'])
     server_spec.check_same_topology(row['flavor'], row['image_properties'], image['properties'] or {})
+    image |= server_spec.trusted(body.get('trusted_image_certificates', row['trusted_certs']), backed)
     server_spec.check_metadata(body.get('metadata', {}), limits)
     files = server_spec.injected_files(body.get('personality'), limits)
     password = body.get('adminPass') or server_spec.password()

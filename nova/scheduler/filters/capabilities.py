@@ -7,6 +7,8 @@ import typing
 
 import numpy as np
 
+from nova.hardware import guest_option_rows
+from nova.hardware import guest_options
 from nova.scheduler.filters import attributes
 from nova.scheduler.filters import base
 from nova.scheduler.filters import operators
@@ -135,13 +137,18 @@ def _version_fits(number: int | None, requirement: str) -> bool:
 
 class TraitsFilter(base.Remembered):
     """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``), and without those that
-    either forbids; those of a numbered group, too. It is always consulted: who requires a trait relies on it."""
+    either forbids; those of a numbered group, too; and with the traits that their other extra specs and properties need
+    (nova/hardware/guest_options.py). It is always consulted: who requires a trait relies on it."""
 
     def key(self, request: pipeline.Request) -> typing.Any:
         sources = request_fields.extra_specs(request), request_fields.properties(request)
         found = ((_TRAIT.fullmatch(key), value) for items in sources
                  for key, value in items.items() if key.startswith('trait'))
-        return frozenset((key[1], str(value)) for key, value in found if key) or None
+        needed = guest_options.traits(*sources)
+        if request_fields.trusted_certificates(request):
+            needed |= {guest_option_rows.TRUSTED_CERTIFICATES}
+        return frozenset({*((key[1], str(value)) for key, value in found if key),
+                          *((name, 'required') for name in needed)}) or None
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         required, forbidden = self._traits(request)

@@ -30,6 +30,11 @@ def properties(request: pipeline.Request) -> dict[str, typing.Any]:
     return (getattr(request.spec, 'image', None) or {}).get('properties') or {}
 
 
+def trusted_certificates(request: pipeline.Request) -> list[str] | None:
+    """Ids of the certificates by one of which the image must be signed; None: it need not be."""
+    return (getattr(request.spec, 'image', None) or {}).get('trusted_certs')
+
+
 def hints(spec: objects.RequestSpec | None, name: str) -> list[typing.Any]:
     """The values of a scheduler hint, [] without it."""
     return (getattr(spec, 'hints', None) or {}).get(name) or []

@@ -16,9 +16,9 @@ from nova import exception
 from nova import objects
 from nova.api import group_xml
 from nova.api import versions
-from nova.api.flavors import extra_spec_values
 from nova.api.metadata import tokens as metadata_tokens
 from nova.db.audit import records
+from nova.hardware import guest_options
 from nova.hardware import guest_request
 from nova.hardware import pci_spec
 from nova.identity import tokens
@@ -168,7 +168,7 @@ def make_extra_specs(_directory):
         specs = _json(data, dict)
         if not all(isinstance(value, str) and len(value) <= 255 and len(key) <= 255 for key, value in specs.items()):
             raise exception.BadRequest('No texts.')
-        extra_spec_values.check(specs)
+        guest_options.check_specs(specs)
     return run
 
 

@@ -13,6 +13,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova import states
 from nova.hardware import cpus
+from nova.hardware import guest_options
 from nova.hardware import host as hardware_host
 from nova.objects import numa
 from nova.virt import driver
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
 
 
+# What no processor of an ordinary machine does, and a fake host does not pretend to either.
+UNLIKE_ANY_PC = frozenset({'HW_CPU_X86_AMD_SEV', 'HW_CPU_X86_AMD_SEV_ES', 'COMPUTE_VIOMMU_MODEL_SMMUV3',
+                           'COMPUTE_STORAGE_BUS_LXC', 'COMPUTE_STORAGE_BUS_UML', 'COMPUTE_STORAGE_BUS_XEN',
+                           'COMPUTE_NET_VIF_MODEL_NETFRONT', 'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'})
 # what a guest's console shows of a boot
 BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
@@ -87,6 +92,9 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             return None
         cells = options.numa_cells or [f'{options.vcpus}:{options.memory_mb}']
         return hardware_host.configured(hardware_host.of_cells(cells), self.conf)
+
+    def guest_traits(self) -> list[str]:
+        return sorted(guest_options.every_trait() - UNLIKE_ANY_PC)
 
     def host_cpu_stats(self) -> dict[str, int]:
         return {**dict.fromkeys((*monitors.PARTS, 'frequency'), 0),

@@ -1,0 +1,203 @@
+"""What a flavor and an image ask of a guest, read by the table of guest_option_rows.py.
+
+An extra spec, or a property, of the table is carried out or refused: by the API where nobody does it (``check``), by
+the scheduler where a host does not (``traits``). What is left of it for drivers are ``settings``.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import functools
+import re
+from typing import Any
+
+from nova import exception
+from nova.hardware import guest_option_rows as rows
+
+TRUE, FALSE = 'true', 'false'
+MOST_SERIAL_PORTS = 4                    # of a PC
+PERIODS = range(1000, 1000001)           # microseconds that libvirt takes as a period
+QUOTA_LEAST = 1000                       # microseconds that libvirt takes as a quota; -1: no bound
+SHARES = range(2, 262145)                # that the kernel takes
+# settings that the PC of 1996 cannot have
+MODERN = ('viommu_model', 'mem_encryption')
+_Q35 = re.compile('(pc-)?q35')
+
+Specs = Mapping[str, Any] | None
+
+
+# ---- keys of flavors, from 2.86 on ---------------------------------------------------------------------------------
+
+def check_specs(specs: Mapping[str, str]) -> None:
+    """Refuse extra specs that a documented namespace does not have, and values that it does not have.
+
+    Keys of other namespaces are free, and so are keys without one that no row names.
+    :raises BadRequest:
+    """
+    for key, value in specs.items():
+        row = _row('spec', key)
+        if row is None and _closed(key):
+            raise exception.BadRequest(f"Validation failed; extra spec '{key}' does not appear to be a valid "
+                                       'extra spec.')
+        if row is not None and not re.fullmatch(row.values, value):
+            raise exception.BadRequest(f"Validation failed; '{value}' is not a valid value of extra spec '{key}'.")
+
+
+@functools.lru_cache
+def _patterns(kind: str) -> tuple[tuple[re.Pattern[str], rows.Option], ...]:
+    found = ((getattr(row, kind), row) for row in rows.ROWS)
+    return tuple((re.compile(pattern), row) for pattern, row in found if pattern is not None)
+
+
+@functools.lru_cache(4096)
+def _row(kind: str, key: str) -> rows.Option | None:
+    """The row of an extra spec (kind 'spec') or a property ('prop'); None: it is not of the table."""
+    return next((row for pattern, row in _patterns(kind) if pattern.fullmatch(key)), None)
+
+
+def _closed(key: str) -> bool:
+    """Whether a key is of a namespace whose keys the table lists."""
+    return re.fullmatch(f'(?:{rows.NAMESPACES}):.*', key, re.DOTALL) is not None
+
+
+# ---- what a server of them would get -------------------------------------------------------------------------------
+
+def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, str, str]]:
+    """(whose, row, key, value) of everything that the table knows."""
+    for whose, kind, found in (("the flavor's extra spec", 'spec', specs),
+                               ("the image's property", 'prop', properties)):
+        for key, value in (found or {}).items():
+            row = _row(kind, key)
+            if row is not None:
+                yield whose, row, key, str(value).strip()
+
+
+def check(specs: Specs, properties: Specs) -> None:
+    """Refuse what nobody does, or what contradicts itself, for a server of this flavor and this image.
+
+    :param specs: extra specs of the flavor
+    :param properties: of the image
+    :raises InvalidInput: with the sentence
+    """
+    for whose, row, key, value in _given(specs, properties):
+        if not re.fullmatch(row.values, value):
+            raise _refusal(f"{value[:80]!r} is not a value of {whose} {key}.")
+        why = next((why for pattern, why in row.refused.items() if re.fullmatch(pattern, value)), None)
+        if why:
+            raise _refusal(f'{whose} {key} ({value[:80]}) cannot be carried out. {why}.')
+    for key in specs or ():
+        if _closed(key) and _row('spec', key) is None:
+            raise _refusal(f"the flavor's extra spec {key[:80]} is none that is known.")
+    found = settings(specs, properties)
+    _check_firmware(found)
+    _check_amounts(found, specs)
+
+
+def settings(specs: Specs, properties: Specs) -> dict[str, str]:
+    """{name of a GUEST row: value}, booleans as 'true' and 'false'.
+
+    :raises InvalidInput: the flavor says one thing and the image another
+    """
+    found: dict[str, str] = {}
+    for _whose, row, key, value in _given(specs, properties):
+        if row.by != rows.GUEST or not value:
+            continue
+        if row.values == rows.BOOLEAN:
+            value = TRUE if re.fullmatch(rows.TRUE, value) else FALSE
+        before = found.setdefault(row.name, value)
+        if before == value:
+            continue
+        if row.name == 'serial_port_count':                 # the flavor's is a bound
+            flavor, image = int(before), int(value)
+            if image > flavor:
+                raise _refusal(f"the image's {key} {image} is more than the flavor's {flavor}.")
+            found[row.name] = value
+        else:
+            raise _refusal(f"the image's {key} {value[:80]!r} is not what the flavor says: {before[:80]!r}.")
+    return found
+
+
+def traits(specs: Specs, properties: Specs) -> frozenset[str]:
+    """What a host must have for a server of this flavor and this image, besides the traits that they name."""
+    found = set()
+    for _whose, row, _key, value in _given(specs, properties):
+        if row.traits:
+            found |= {next((trait for pattern, trait in row.traits.items() if re.fullmatch(pattern, value)), '')}
+    return frozenset(found - {''})
+
+
+def every_trait() -> frozenset[str]:
+    """Each trait that a row of the table needs."""
+    return frozenset(trait for row in rows.ROWS for trait in row.traits.values())
+
+
+def machine(found: Mapping[str, str], default: str) -> str:
+    """The machine type of a guest: the one that is said, else one that has what the settings need.
+
+    :param found: settings()
+    """
+    modern = found.get('secure_boot') == 'required' or any(
+        found.get(name, FALSE) not in (FALSE, 'none') for name in MODERN)
+    return found.get('machine_type') or ('q35' if modern else default)
+
+
+def _check_firmware(found: Mapping[str, str]) -> None:
+    uefi, kind = found.get('firmware_type') == 'uefi', found.get('machine_type')
+    encrypted = found.get('mem_encryption') == TRUE
+    for name, needed in (('secure_boot required', found.get('secure_boot') == 'required'),
+                         ('mem_encryption', encrypted),
+                         ('firmware_stateless', found.get('firmware_stateless') == TRUE)):
+        if needed and not uefi:
+            raise _refusal(f'{name} needs UEFI: the image has no property hw_firmware_type=uefi.')
+    if kind and not _Q35.match(kind) and machine({**found, 'machine_type': ''}, '') == 'q35':
+        raise _refusal(f'secure boot, encrypted memory and IOMMUs need the machine type q35; the image says {kind!r}.')
+    if 'mem_encryption_model' in found and not encrypted:
+        raise _refusal('mem_encryption_model needs mem_encryption.')
+    if 'tpm_model' in found and 'tpm_version' not in found:
+        raise _refusal('tpm_model needs tpm_version.')
+    if found.get('tpm_model') == 'tpm-crb' and found.get('tpm_version') == '1.2':
+        raise _refusal('a TPM of version 1.2 has the model tpm-tis.')
+    if found.get('firmware_stateless') == TRUE and found.get('secure_boot') == 'required':
+        raise _refusal('secure boot needs the variables that firmware_stateless takes away.')
+    if 'maxphysaddr_bits' in found and found.get('maxphysaddr_mode', 'emulate') != 'emulate':
+        raise _refusal('maxphysaddr_bits needs maxphysaddr_mode emulate.')
+
+
+def _check_amounts(found: Mapping[str, str], specs: Specs) -> None:
+    ram, most = int(found.get('video_ram', 0)), int((specs or {}).get('hw_video:ram_max_mb') or 0)
+    if ram > most:
+        raise _refusal(f"the image's hw_video_ram {ram} is more than the flavor's hw_video:ram_max_mb, {most}.")
+    if ram and found.get('video_model') in ('virtio', 'none', 'bochs'):
+        raise _refusal(f"the graphics device {found['video_model']} has no memory that hw_video_ram could set.")
+    if not 1 <= int(found.get('serial_port_count', 1)) <= MOST_SERIAL_PORTS:
+        raise _refusal(f'serial_port_count is a number from 1 to {MOST_SERIAL_PORTS}.')
+    if found.get('vif_multiqueue_enabled') == TRUE and found.get('vif_model', 'virtio') != 'virtio':
+        raise _refusal(f"vif_multiqueue_enabled needs the network device virtio; the image's is {found['vif_model']}.")
+    if 'rng_rate_period' in found and not int(found.get('rng_rate_bytes', 0)):
+        raise _refusal('hw_rng:rate_period needs hw_rng:rate_bytes.')
+    if int(found.get('quota_cpu_period', PERIODS.start)) not in PERIODS:
+        raise _refusal(f'quota:cpu_period is a number from {PERIODS.start} to {PERIODS.stop - 1}.')
+    quota = int(found.get('quota_cpu_quota', -1))
+    if quota > -1 and quota < QUOTA_LEAST or quota < -1:
+        raise _refusal(f'quota:cpu_quota is -1, or {QUOTA_LEAST} and more.')
+    if int(found.get('quota_cpu_shares', SHARES.start)) not in SHARES:
+        raise _refusal(f'quota:cpu_shares is a number from {SHARES.start} to {SHARES.stop - 1}.')
+    for unit in ('bytes', 'iops'):
+        for end in ('', '_max'):
+            total, *parts = (int(found.get(f'quota_disk_{what}_{unit}_sec{end}', 0))
+                             for what in ('total', 'read', 'write'))
+            if total and any(parts):
+                raise _refusal(f'quota:disk_total_{unit}_sec{end} excludes the same of read and write.')
+        for what in ('total', 'read', 'write'):
+            plain, most, length = (int(found.get(f'quota_disk_{what}_{unit}_sec{end}', 0))
+                                   for end in ('', '_max', '_max_length'))
+            if most and most <= plain or most and not plain or length and not most:
+                raise _refusal(f'quota:disk_{what}_{unit}_sec_max is more than quota:disk_{what}_{unit}_sec, and '
+                               '…_max_length is with it.')
+    for way in ('inbound', 'outbound'):
+        average, *others = (int(found.get(f'quota_vif_{way}_{what}', 0)) for what in ('average', 'peak', 'burst'))
+        if any(others) and not average:
+            raise _refusal(f'quota:vif_{way}_peak and _burst need quota:vif_{way}_average.')
+
+
+def _refusal(reason: str) -> exception.InvalidInput:
+    return exception.InvalidInput(reason=reason)
