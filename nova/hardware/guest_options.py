@@ -144,8 +144,7 @@ def _check_firmware(found: Mapping[str, str]) -> None:
     uefi, kind = found.get('firmware_type') == 'uefi', found.get('machine_type')
     encrypted = found.get('mem_encryption') == TRUE
     for name, needed in (('secure_boot required', found.get('secure_boot') == 'required'),
-                         ('mem_encryption', encrypted),
-                         ('firmware_stateless', found.get('firmware_stateless') == TRUE)):
+                         ('mem_encryption', encrypted)):
         if needed and not uefi:
             raise _refusal(f'{name} needs UEFI: the image has no property hw_firmware_type=uefi.')
     if kind and not _Q35.match(kind) and machine({**found, 'machine_type': ''}, '') == 'q35':
@@ -156,8 +155,6 @@ def _check_firmware(found: Mapping[str, str]) -> None:
         raise _refusal('tpm_model needs tpm_version.')
     if found.get('tpm_model') == 'tpm-crb' and found.get('tpm_version') == '1.2':
         raise _refusal('a TPM of version 1.2 has the model tpm-tis.')
-    if found.get('firmware_stateless') == TRUE and found.get('secure_boot') == 'required':
-        raise _refusal('secure boot needs the variables that firmware_stateless takes away.')
     if 'maxphysaddr_bits' in found and found.get('maxphysaddr_mode', 'emulate') != 'emulate':
         raise _refusal('maxphysaddr_bits needs maxphysaddr_mode emulate.')
 

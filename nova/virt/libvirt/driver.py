@@ -19,6 +19,7 @@ from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
+from nova.virt.libvirt import guest_traits
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
@@ -62,6 +63,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._busy, self._pending = {}, set()
         self._images_looked_at = 0
         self._weaknesses = []
+        self._guest_traits = frozenset()
 
     def init_host(self):
         self.storage.prepare()
@@ -74,6 +76,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
                                       '[libvirt] virt_type = auto falls back to emulation')
         self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
+        self._guest_traits = guest_traits.of(self.hypervisor.domain_capabilities(self.virt_type), self.virt_type)
         self._weaknesses = isolation.of_this_host(capabilities, self._steps.qemu_settings())
         for weakness in self._weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
@@ -150,6 +153,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         # libvirt names only those that the processor's model does not imply
         return [*super().cpu_flags(node), *traits.local_flags()]
 
+    def guest_traits(self):
+        return sorted(self._guest_traits)
+
     def _topology(self, facts):
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
         return hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
@@ -175,7 +181,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             self._remove(uuid)           # what an attempt left that did not come to its end
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
-                guest = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files)
+                guest = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files,
+                                   self._guest_traits)
                 self.storage.save(guest)
                 self._define_and_start(guest)
             except Exception as error:
@@ -200,8 +207,12 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._remove_unused_images()
 
     def _remove(self, uuid, keep_disks=False):
-        with contextlib.suppress(exception.GuestNotFound):
-            self.hypervisor.guest('remove the guest', uuid, guests.undefine)
+        try:
+            self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_disks)
+        except exception.GuestNotFound:
+            guest = None if keep_disks else self.storage.load(uuid)
+            if guest is not None and 'tpm_version' in guest.settings:
+                self.hypervisor.run('remove the TPM', guests.forget, uuid, xml.domain(guest, self.topology, 'none'))
         if not keep_disks:
             self.storage.remove(uuid)
 

@@ -6,7 +6,10 @@ import contextlib
 import libvirt
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-             | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
+             | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
+# UEFI variables and the state of a TPM: with the guest, or with its disks
+_REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
+_KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 KILL_ATTEMPTS = 3                        # libvirt gives up after 15 s each when a process does not die
 
 
@@ -47,9 +50,14 @@ def stop_and_forget(domain):
         domain.managedSaveRemove()
 
 
-def undefine(domain):
+def undefine(domain, keep_disks=False):
     stop(domain)
-    domain.undefineFlags(_UNDEFINE)
+    domain.undefineFlags(_UNDEFINE | (_KEEP if keep_disks else _REMOVE))
+
+
+def forget(connection, _uuid, text):
+    """Remove what libvirt keeps of a guest that it does not know any more: the state of its TPM."""
+    undefine(connection.defineXML(text))
 
 
 def ask_to_shut_down(domain):

@@ -163,6 +163,10 @@ class Host:
         """{'version', 'vcpus', 'memory_mb', 'capabilities'}: capabilities is the root of libvirt's document."""
         return self.run('describe the host', _facts)
 
+    def domain_capabilities(self, virt_type):
+        """Root elements of what guests of this type can be given, of the machines pc and q35."""
+        return self.run('describe what guests can have', _domain_capabilities, virt_type)
+
     def pci_devices(self):
         """[objects.pci.Device] of the host that guests could have."""
         return self.run('list the PCI devices', _pci_devices)
@@ -254,6 +258,11 @@ def _guests(connection, owner):
             if error.get_error_code() not in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_DOMAIN_METADATA):
                 raise
     return found
+
+
+def _domain_capabilities(connection, virt_type):
+    return [etree.fromstring(connection.getDomainCapabilities(None, None, machine, virt_type))
+            for machine in ('pc', 'q35')]
 
 
 def _pci_devices(connection):

@@ -23,7 +23,7 @@ class Interfaces(driver.Interfaces):
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
             self.storage.save(guest)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
-                self.hypervisor.guest('plug the port', instance.uuid, guests.plug, xml.interface(interface),
+                self.hypervisor.guest('plug the port', instance.uuid, guests.plug, xml.interface(interface, guest),
                                       interface.mac)
 
     def detach_interface(self, context, instance, vif):
@@ -33,7 +33,7 @@ class Interfaces(driver.Interfaces):
                 return
             interface, = spec.interfaces([vif], guest.vif_model)
             with contextlib.suppress(exception.GuestNotFound):
-                self._unplug(instance.uuid, xml.interface(interface), interface.mac)
+                self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
             guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
             self.storage.save(guest)
 

@@ -31,6 +31,9 @@ class Resize(driver.Resize):
                 self.power_off(instance, timeout)
                 self._remove(uuid, keep_disks=True)
                 shutil.rmtree(kept, ignore_errors=True)
+                variables = self.storage.path(uuid, spec.NVRAM)
+                if os.path.exists(variables):
+                    self._steps.let_read(variables)
                 os.rename(self.storage.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
@@ -45,7 +48,8 @@ class Resize(driver.Resize):
             self._remove(uuid)
             try:
                 disks, boot_files = _copies(self.storage, self._qemu_img, instance, old)
-                made = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files)
+                made = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files,
+                                  self._guest_traits)
                 self.storage.save(made)
                 self._define(made, power_on)
             except Exception as error:
@@ -98,6 +102,8 @@ def _copies(stored, qemu_img, instance, old):
         _grow(qemu_img, disk, sizes.get(name, 0))
         disks.append(disk)
     disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks)
+    if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
+        _copy(os.path.join(source, spec.NVRAM), old.nvram)
     for part in ('kernel', 'ramdisk'):
         if getattr(old, part):
             _copy(os.path.join(source, part), getattr(old, part))

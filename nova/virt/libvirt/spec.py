@@ -1,24 +1,30 @@
 """Convert between the objects of the compute service and the values of libvirt: pure functions."""
 from nova import exception
 from nova.hardware import cpu_topology
+from nova.hardware import guest_options
 from nova.objects import numa
 from nova.virt.libvirt import xml
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
+NVRAM = 'disk.nvram'                     # UEFI variables, beside the disks
 MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
 
 
-def guest(instance, request, virt_type, storage, disks, boot_files):
+def guest(instance, request, virt_type, storage, disks, boot_files, traits=frozenset()):
     """The Guest of an instance.
 
     :param boot_files: {'kernel': path, 'ramdisk': path}, empty when the root disk boots by itself
+    :param traits: of what guests can be given here (guest_traits.py)
     :raises ImageUnacceptable: the image asks for hardware that is not known
     """
     image = request.image
     properties = image.get('properties') or {}
     vif_model = _known(image, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
-    machine = _known(image, 'hw_machine_type', xml.DEFAULT_MACHINE, xml.MACHINE_TYPE.match)
+    settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+    _decide_secure_boot(settings, traits)
+    machine = _known(image, 'hw_machine_type', guest_options.machine(settings, xml.DEFAULT_MACHINE),
+                     xml.MACHINE_TYPE.match)
     if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
         raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
     made = xml.Guest(
@@ -26,6 +32,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files):
         vcpus=instance.vcpus, memory_mb=max(instance.memory_mb, MEMORY_MINIMUM),
         console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
         interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
+        settings=settings, nvram=storage.path(instance.uuid, NVRAM),
         agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
@@ -39,6 +46,14 @@ def guest(instance, request, virt_type, storage, disks, boot_files):
         made.kernel, made.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
         made.cmdline = properties.get('os_command_line') or DEFAULT_CMDLINE.format(root=disks[0].target)
     return made
+
+
+def _decide_secure_boot(settings, traits):
+    """``optional`` is what the host can, and once a guest has it, it keeps it."""
+    if settings.get('secure_boot') == 'optional':
+        able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
+        modern = xml.Q35.match(settings.get('machine_type') or 'q35')
+        settings['secure_boot'] = 'required' if able and modern else 'disabled'
 
 
 def interfaces(network_info, model):

@@ -11,6 +11,7 @@ from nova.hardware import cpus
 from nova.objects import pci
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import placement
+from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
@@ -64,6 +65,9 @@ class Guest:
     hostdevs    [objects.pci.Device] of the host that it is given
     processor   {'sockets', 'cores', 'threads'} that it sees (hardware.cpu_topology); None: one core a socket
     numa        its GuestTopology on the host, as text; None: it has none
+    settings    what its flavor and image ask of its machine (hardware.guest_options.settings)
+    nvram       file of its UEFI variables
+    arch        its processor's architecture as libvirt names it; None: that of the host
     cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
     """
 
@@ -88,6 +92,9 @@ class Guest:
     numa: str | None = None
     cell: int | None = None
     cpuset: str | None = None
+    settings: dict = dataclasses.field(default_factory=dict)
+    nvram: str | None = None
+    arch: str | None = None
 
     @classmethod
     def from_dict(cls, values):
@@ -114,23 +121,27 @@ def domain(guest, host=None, cpu_mode=None):
     root.append(placement.vcpu(guest.vcpus, None if topology else cpus.parse(guest.cpuset) if guest.cpuset else None))
     if topology:
         root.extend(placement.elements(host, topology))
+    machine.tuning(root, guest)
+    machine.memory(root, guest)
     identity.sysinfo(root, guest)
     machine.boot(root, guest)
     machine.features(root, guest)
     mode = CPU_MODES[guest.virt_type] if cpu_mode is None else cpu_mode
     processor = guest.processor or {'sockets': guest.vcpus, 'cores': 1, 'threads': 1}
     root.append(placement.cpu(processor, topology, None if mode == 'none' else mode))
+    machine.processor(root[-1], guest)
     machine.clock(root, guest)
     _add(root, 'on_poweroff', 'destroy')
     _add(root, 'on_reboot', 'restart')
     _add(root, 'on_crash', 'destroy')
     _devices(_add(root, 'devices'), guest)
+    machine.launch_security(root, guest)
     return etree.tostring(root, encoding='unicode')
 
 
-def interface(port):
-    """The XML of one network device (an Interface)."""
-    return etree.tostring(ports.port(etree.Element('devices'), port), encoding='unicode')
+def interface(port, guest):
+    """The XML of one network device (an Interface) of a Guest."""
+    return etree.tostring(ports.port(etree.Element('devices'), port, guest), encoding='unicode')
 
 
 def backup(disk, others, target):
@@ -153,7 +164,7 @@ def _devices(devices, guest):
         for index in range(1, PCIE_PORTS + 1):
             _add(devices, 'controller', type='pci', index=index, model='pcie-root-port')
     for interface in guest.interfaces:
-        ports.port(devices, interface)
+        ports.port(devices, interface, guest)
     devices.extend(placement.hostdev(device) for device in guest.hostdevs)
     serial = _add(devices, 'serial', type='pty')
     _add(serial, 'log', file=guest.console_log, append='on')
@@ -161,5 +172,6 @@ def _devices(devices, guest):
     if guest.agent:
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')
-    _add(_add(devices, 'rng', model='virtio'), 'backend', '/dev/urandom', model='random')
-    _add(devices, 'memballoon', model='virtio')
+    machine.iommu(devices, guest)
+    for add in small.ALL:
+        add(devices, guest)

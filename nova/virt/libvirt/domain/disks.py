@@ -2,7 +2,12 @@
 from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add
+
+MOST_QUEUES = 16             # of a controller: QEMU makes no more use of them on one disk
+_IOTUNE = tuple(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
+                for unit in ('bytes', 'iops') for what in ('total', 'read', 'write'))
 
 
 def disks(devices: etree.Element, guest: Any) -> None:
@@ -10,9 +15,30 @@ def disks(devices: etree.Element, guest: Any) -> None:
     :param guest: xml.Guest
     """
     for each in guest.disks:
-        disk(devices, each)
+        _local(devices, each, guest)
     if any(each.bus == 'scsi' for each in guest.disks):
-        add(devices, 'controller', type='scsi', index=0, model='virtio-scsi')
+        controller = add(devices, 'controller', type='scsi', index=0,
+                         model=guest.settings.get('scsi_model', 'virtio-scsi'))
+        if controller.get('model') == 'virtio-scsi':
+            driver = add(controller, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
+            virtio.extend(driver, guest)
+
+
+def _local(devices: etree.Element, each: Any, guest: Any) -> None:
+    element = disk(devices, each)
+    if each.bus == 'virtio':
+        virtio.extend(_child(element, 'driver'), guest)
+    bounds = [(name, guest.settings[f'quota_disk_{name}']) for name in _IOTUNE
+              if int(guest.settings.get(f'quota_disk_{name}', 0))]
+    if bounds:
+        iotune = add(element, 'iotune')
+        for name, value in bounds:
+            add(iotune, name, value)
+
+
+def _child(element: etree.Element, tag: str) -> etree.Element:
+    found = element.find(tag)
+    return add(element, tag) if found is None else found
 
 
 def disk(devices: etree.Element, disk: Any) -> etree.Element:

@@ -1,8 +1,19 @@
-"""The machine: what it boots, and its clock."""
+"""The machine: firmware and what it boots, its features, its clock, and its processor beyond what placement says."""
 from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova.hardware import guest_options
 from nova.virt.libvirt.domain.tree import add
+
+# What Windows knows of Hyper-V and KVM answers to: https://libvirt.org/formatdomain.html#hypervisor-features
+HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
+SPINLOCK_RETRIES = 8191                  # attempts after which a Windows guest lets the hypervisor know
+SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no sharing of keys, SEV hosts alone (and ES)
+
+
+def is_on(guest: Any, name: str) -> bool:
+    """Whether a boolean setting of the guest is true."""
+    return bool(guest.settings.get(name) == guest_options.TRUE)
 
 
 def boot(root: etree.Element, guest: Any) -> None:
@@ -10,7 +21,9 @@ def boot(root: etree.Element, guest: Any) -> None:
     :param guest: xml.Guest
     """
     os_ = add(root, 'os')
-    add(os_, 'type', 'hvm', machine=guest.machine)
+    add(os_, 'type', 'hvm', machine=guest.machine, arch=guest.arch)
+    if guest.settings.get('firmware_type') == 'uefi':
+        _uefi(os_, guest)
     if guest.kernel:
         add(os_, 'kernel', guest.kernel)
         if guest.ramdisk:
@@ -18,18 +31,107 @@ def boot(root: etree.Element, guest: Any) -> None:
         add(os_, 'cmdline', guest.cmdline)
     else:
         add(os_, 'boot', dev='hd')
+    if is_on(guest, 'boot_menu'):
+        add(os_, 'bootmenu', enable='yes')
     add(os_, 'smbios', mode='sysinfo')
+
+
+def _uefi(os_: etree.Element, guest: Any) -> None:
+    """libvirt chooses the firmware that has these features, and makes the variables of its template."""
+    secure = 'yes' if _is_secure(guest) else 'no'
+    os_.set('firmware', 'efi')
+    firmware = add(os_, 'firmware')
+    for feature in ('secure-boot', 'enrolled-keys'):
+        add(firmware, 'feature', enabled=secure, name=feature)
+    if secure == 'yes':
+        add(os_, 'loader', secure='yes')
+    add(os_, 'nvram', guest.nvram)
+
+
+def _is_secure(guest: Any) -> bool:
+    return bool(guest.settings.get('secure_boot') == 'required')
 
 
 def features(root: etree.Element, guest: Any) -> None:
     element = add(root, 'features')
     add(element, 'acpi')
-    add(element, 'apic')
+    if guest.arch in (None, 'x86_64', 'i686'):
+        add(element, 'apic')
+    if 'pmu' in guest.settings:
+        add(element, 'pmu', state='on' if is_on(guest, 'pmu') else 'off')
+    if guest.virt_type == 'kvm':
+        if is_on(guest, 'hide_hypervisor_id'):
+            add(add(element, 'kvm'), 'hidden', state='on')
+        if guest.settings.get('os_type') == 'windows':
+            hyperv = add(element, 'hyperv', mode='custom')
+            for name in HYPERV:
+                add(hyperv, name, state='on')
+            add(hyperv, 'spinlocks', state='on', retries=SPINLOCK_RETRIES)
+        if _iommu(guest) == 'intel':
+            add(element, 'ioapic', driver='qemu')            # what interrupt remapping needs
+    if _is_secure(guest):
+        add(element, 'smm', state='on')                      # else the guest could write the variables
+
+
+def processor(cpu: etree.Element, guest: Any) -> None:
+    """What the settings add to the element of the processor."""
+    if is_on(guest, 'hide_hypervisor_id'):
+        add(cpu, 'feature', policy='disable', name='hypervisor')
+    mode, bits = guest.settings.get('maxphysaddr_mode'), guest.settings.get('maxphysaddr_bits')
+    if mode or bits:
+        add(cpu, 'maxphysaddr', mode=mode or 'emulate', bits=bits)
 
 
 def clock(root: etree.Element, guest: Any) -> None:
-    element = add(root, 'clock', offset='utc')
+    windows = guest.settings.get('os_type') == 'windows'
+    element = add(root, 'clock', offset='localtime' if windows else 'utc')
     if guest.virt_type == 'kvm':
         add(element, 'timer', name='pit', tickpolicy='delay')
         add(element, 'timer', name='rtc', tickpolicy='catchup')
-        add(element, 'timer', name='hpet', present='no')
+        if windows:
+            add(element, 'timer', name='hypervclock', present='yes')
+    if guest.virt_type == 'kvm' or 'time_hpet' in guest.settings:
+        add(element, 'timer', name='hpet', present='yes' if is_on(guest, 'time_hpet') else 'no')
+
+
+def tuning(root: etree.Element, guest: Any) -> None:
+    """Weight and bounds of the processor's time; added to where the vCPUs run, if that is said."""
+    settings = guest.settings
+    found = [(name, settings[f'quota_cpu_{name}']) for name in ('shares', 'period', 'quota')
+             if f'quota_cpu_{name}' in settings]
+    if found:
+        element = root.find('cputune')
+        if element is None:
+            element = add(root, 'cputune')
+        for name, value in found:
+            add(element, name, value)
+
+
+def memory(root: etree.Element, guest: Any) -> None:
+    """Memory that never leaves: because it is said, or because devices cannot reach encrypted memory that moves."""
+    if is_on(guest, 'locked_memory') or is_on(guest, 'mem_encryption'):
+        element = root.find('memoryBacking')
+        if element is None:
+            element = add(root, 'memoryBacking')
+        if element.find('locked') is None:
+            add(element, 'locked')
+
+
+def launch_security(root: etree.Element, guest: Any) -> None:
+    if is_on(guest, 'mem_encryption'):
+        policy = SEV_ES_POLICY if guest.settings.get('mem_encryption_model') == 'amd-sev-es' else SEV_POLICY
+        add(add(root, 'launchSecurity', type='sev'), 'policy', f'0x{policy:04x}')
+
+
+def _iommu(guest: Any) -> str | None:
+    """The model, None without one."""
+    model = guest.settings.get('viommu_model')
+    return None if model in (None, 'none') else 'intel' if model == 'auto' else model
+
+
+def iommu(devices: etree.Element, guest: Any) -> None:
+    model = _iommu(guest)
+    if model:
+        element = add(devices, 'iommu', model=model)
+        if model == 'intel':
+            add(element, 'driver', intremap='on' if guest.virt_type == 'kvm' else None, caching_mode='on', iotlb='on')

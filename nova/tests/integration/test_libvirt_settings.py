@@ -1,0 +1,165 @@
+"""What real QEMU guests see of their flavor's and image's settings; needs what test_libvirt.py does, OVMF and swtpm."""
+import pathlib
+import re
+import subprocess
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.hardware import guest_options
+from nova.tests.integration import test_libvirt as base
+from nova.virt import driver
+
+pytestmark = base.pytestmark
+libvirt = base.libvirt
+state_path, module_rig, rig = base.state_path, base.module_rig, base.rig
+UEFI = {'hw_firmware_type': 'uefi'}
+TPM_STATE = pathlib.Path('/var/lib/libvirt/swtpm')
+
+
+def made(specs=None, properties=None, kernel=False, **values):
+    """(instance, image) of a flavor and an image; the image of a kernel boots under every firmware."""
+    guest_options.check(specs, properties)
+    instance = base.make_instance(**values)
+    instance.flavor = {'name': 'f', 'swap': 0, 'vcpus': instance.vcpus, 'memory_mb': instance.memory_mb,
+                       'extra_specs': specs or {}}
+    instance.image_properties = properties or {}
+    image_id = base.DISK_ID
+    if kernel:
+        image_id, instance.kernel_id, instance.ramdisk_id = base.ROOT_ID, base.KERNEL_ID, base.RAMDISK_ID
+        instance.image_properties['os_command_line'] = 'root=/dev/vda console=ttyS0 panic=5 tsc=unstable'
+    instance.image_id = image_id
+    return instance, {'id': image_id, 'disk_format': base.Images.rows[image_id][0],
+                      'properties': instance.image_properties}
+
+
+@pytest.fixture
+def spawn(rig):
+    instances = []
+
+    def start(*args, network_info=(), booted=True, **values):
+        instance, image = made(*args, **values)
+        instances.append(instance)
+        missing = guest_options.traits(instance.flavor['extra_specs'], image['properties']).difference(
+            rig.driver.guest_traits())
+        if missing:
+            pytest.skip(f'this host cannot do it: {sorted(missing)}')
+        rig.driver.spawn(None, instance, driver.SpawnRequest(image=image, network_info=list(network_info)))
+        if booted:
+            rig.booted(instance)
+        return instance
+    yield start
+    for instance in instances:
+        rig.driver.destroy(None, instance, [])
+
+
+def said(rig, instance, command):
+    """What a command in the guest prints."""
+    before = len(rig.console(instance))
+    rig.type(instance, f'{command}; echo end-of-$((1+1))')
+    base.wait_for(lambda: b'end-of-2' in rig.console(instance)[before:], base.BOOT_SECONDS, 'the command to end')
+    return rig.console(instance)[before:].decode(errors='replace')
+
+
+def dumped(instance):
+    return etree.fromstring(subprocess.check_output(['virsh', '-c', base.URI, 'dumpxml', instance.uuid]))
+
+
+def monitor(instance, command):
+    return subprocess.check_output(['virsh', '-c', base.URI, 'qemu-monitor-command', instance.uuid, '--hmp', command],
+                                   text=True)
+
+
+def test_devices_in_the_guest(rig, spawn):
+    """One guest with everything that hangs on the bus: PCI ids of the watchdog, sound, USB and IOMMU; CPUs as said."""
+    instance = spawn({'hw:watchdog_action': 'poweroff', 'hw:sound_model': 'ich6', 'hw:usb_model': 'qemu-xhci',
+                      'hw:serial_port_count': '2', 'hw:cpu_sockets': '1', 'hw:cpu_cores': '2',
+                      'hide_hypervisor_id': 'true', 'hw_rng:allowed': 'false', 'hw:input_bus': 'virtio'},
+                     {'hw_machine_type': 'q35', 'hw_video_model': 'bochs', 'hw_boot_menu': 'no'}, vcpus=2)
+    devices = said(rig, instance, "cat /sys/bus/pci/devices/*/vendor /sys/bus/pci/devices/*/device | tr '\\n' ' '")
+    for ident in ('0x25ab', '0x2668', '0x000d', '0x29c0', '0x1111', '0x1052'):
+        assert ident in devices, ident           # i6300esb, ich6, xhci, q35's host bridge, bochs, virtio tablet
+    assert '0x1044' not in devices and '0x1005' not in devices       # no random number generator
+    text = said(rig, instance, "grep -c hypervisor /proc/cpuinfo; grep 'cpu cores' /proc/cpuinfo; cat /proc/tty/driver/serial")
+    assert re.search(r'^0\r?$', text, re.MULTILINE) and 'cpu cores\t: 2' in text
+    assert len(re.findall('uart:16550A', text)) == 2
+
+
+def test_uefi_variables_of_its_own(rig, spawn):
+    instance = spawn({}, dict(UEFI), kernel=True)
+    assert 'efivars' in said(rig, instance, 'ls /sys/firmware/efi')
+    variables = rig.instances / instance.uuid / 'disk.nvram'
+    assert variables.stat().st_size > 100000
+    before = variables.stat().st_ino
+    rig.driver.power_off(instance)
+    rig.driver.power_on(None, instance, [])
+    rig.booted(instance)
+    assert variables.stat().st_ino == before
+    rig.driver.destroy(None, instance, [])
+    assert not variables.exists()
+
+
+def test_secure_boot_starts_no_kernel_that_nobody_has_signed_for_it(rig, spawn):
+    instance = spawn({'os:secure_boot': 'required'}, dict(UEFI), kernel=True, booted=False)
+    root = dumped(instance)
+    assert 'q35' in root.find('os/type').get('machine') and root.find("os/loader[@secure='yes']") is not None
+    base.wait_for(lambda: b'Access Denied' in rig.console(instance) or b'Security Violation' in rig.console(instance),
+                  base.BOOT_SECONDS, 'the firmware to refuse the kernel')
+    assert base.PROMPT not in rig.console(instance)
+
+
+@pytest.mark.parametrize('version, model', [('2.0', 'tpm-crb'), ('1.2', 'tpm-tis')])
+def test_a_tpm_of_its_own(rig, spawn, version, model):
+    instance = spawn({'hw:tpm_version': version, 'hw:tpm_model': model}, booted=False)
+    state = TPM_STATE / instance.uuid
+    assert any(path.stat().st_size for path in state.rglob('tpm*.permall'))
+    assert f'model = {model}' in monitor(instance, 'info tpm').replace('\\', '')
+    kept = [path.stat().st_ino for path in state.rglob('tpm*.permall')]
+    rig.driver.power_off(instance)
+    rig.driver.power_on(None, instance, [])
+    assert [path.stat().st_ino for path in state.rglob('tpm*.permall')] == kept
+    rig.driver.destroy(None, instance, [])
+    assert not state.exists()
+
+
+def test_the_state_of_a_tpm_goes_even_when_libvirt_has_lost_the_guest(rig, spawn):
+    instance = spawn({'hw:tpm_version': '2.0'}, booted=False)
+    connection = libvirt.open(base.URI)
+    domain = connection.lookupByUUIDString(instance.uuid)
+    domain.destroy()
+    domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM)
+    connection.close()
+    assert (TPM_STATE / instance.uuid).exists()
+    rig.driver.destroy(None, instance, [])
+    assert not (TPM_STATE / instance.uuid).exists()
+
+
+def test_bounds_of_disks(rig, spawn):
+    instance = spawn({'quota:disk_read_bytes_sec': '10485760', 'quota:disk_write_iops_sec': '100'}, booted=False)
+    text = subprocess.check_output(['virsh', '-c', base.URI, 'blkdeviotune', instance.uuid, 'vda'], text=True)
+    found = dict(line.split(':') for line in text.replace(' ', '').splitlines() if ':' in line)
+    assert found['read_bytes_sec'] == '10485760' and found['write_iops_sec'] == '100'
+
+
+def test_a_scsi_controller_has_queues(rig, spawn):
+    instance = spawn({}, {'hw_disk_bus': 'scsi'}, vcpus=2, booted=False)
+    assert 'num_queues = 2' in monitor(instance, 'info qtree')
+
+
+def test_a_host_without_the_controller_of_processors_refuses_shares(rig, spawn):
+    """Where the kernel has cgroups for processors the weight is there; where not, the build fails and says so."""
+    try:
+        instance = spawn({'quota:cpu_shares': '512'}, booted=False)
+    except exception.BuildFailed as error:
+        assert 'cpu' in error.message.lower()
+    else:
+        text = subprocess.check_output(['virsh', '-c', base.URI, 'schedinfo', instance.uuid], text=True)
+        assert re.search(r'cpu_shares\s*: 512', text)
+
+
+def test_traits_are_of_this_host(rig):
+    found = set(rig.driver.guest_traits())
+    assert {'COMPUTE_FIRMWARE_UEFI', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT', 'COMPUTE_SECURITY_TPM_2_0',
+            'COMPUTE_STORAGE_BUS_SATA', 'COMPUTE_GRAPHICS_MODEL_VIRTIO'} <= found
+    assert not any('SEV' in trait for trait in found)

@@ -1,0 +1,80 @@
+"""Small devices: watchdog, random numbers, TPM, graphics device, pointer, sound, USB."""
+from typing import Any
+from xml.etree import ElementTree as etree
+
+from nova.hardware import guest_options
+from nova.virt.libvirt.domain import virtio
+from nova.virt.libvirt.domain.tree import add
+
+ENTROPY = '/dev/urandom'
+RNG_PERIOD_MS = 1000                     # of hw_rng:rate_bytes where the flavor names none
+TPM_MODEL = {'1.2': 'tpm-tis', '2.0': 'tpm-crb'}
+KIB = 1024
+
+
+def watchdog(devices: etree.Element, guest: Any) -> None:
+    """
+    :param guest: xml.Guest
+    """
+    action = guest.settings.get('watchdog_action', 'disabled')
+    if action != 'disabled':
+        add(devices, 'watchdog', model='i6300esb', action=action)
+
+
+def rng(devices: etree.Element, guest: Any) -> None:
+    if guest.settings.get('rng_allowed') == guest_options.FALSE:
+        return
+    element = add(devices, 'rng', model='virtio')
+    if virtio.attributes(guest):
+        virtio.extend(add(element, 'driver'), guest)
+    size = int(guest.settings.get('rng_rate_bytes', 0))
+    if size:
+        add(element, 'rate', bytes=size, period=guest.settings.get('rng_rate_period', RNG_PERIOD_MS))
+    add(element, 'backend', ENTROPY, model='random')
+
+
+def balloon(devices: etree.Element, guest: Any) -> None:
+    element = add(devices, 'memballoon', model='virtio')
+    if virtio.attributes(guest):
+        virtio.extend(add(element, 'driver'), guest)
+
+
+def tpm(devices: etree.Element, guest: Any) -> None:
+    version = guest.settings.get('tpm_version')
+    if version:
+        element = add(devices, 'tpm', model=guest.settings.get('tpm_model', TPM_MODEL[version]))
+        add(element, 'backend', type='emulator', version=version)
+
+
+def video(devices: etree.Element, guest: Any) -> None:
+    """The graphics device, where the image names one or its memory; else libvirt's, with graphics."""
+    model, ram = guest.settings.get('video_model'), int(guest.settings.get('video_ram', 0))
+    if model or ram:
+        add(add(devices, 'video'), 'model', type=model or 'vga', vram=ram * KIB or None)
+
+
+def pointer(devices: etree.Element, guest: Any) -> None:
+    """A pointer that goes where the viewer's is; the PS/2 mouse is there always."""
+    bus = guest.settings.get('input_bus')
+    there = devices.find(f"./input[@type='tablet'][@bus='{bus or 'usb'}']") is not None
+    if not there and (bus or guest.settings.get('pointer_model') == 'usbtablet'):
+        add(devices, 'input', type='tablet', bus=bus or 'usb')
+
+
+def sound(devices: etree.Element, guest: Any) -> None:
+    if 'sound_model' in guest.settings:
+        add(devices, 'sound', model=guest.settings['sound_model'])
+
+
+def usb(devices: etree.Element, guest: Any) -> None:
+    if 'usb_model' in guest.settings:
+        add(devices, 'controller', type='usb', index=0, model=guest.settings['usb_model'])
+
+
+def serial_ports(devices: etree.Element, guest: Any) -> None:
+    """As many serial ports as the guest asks for: those that consoles have not made."""
+    for number in range(len(devices.findall('serial')), int(guest.settings.get('serial_port_count', 1))):
+        add(add(devices, 'serial', type='pty'), 'target', port=number)
+
+
+ALL = (serial_ports, watchdog, tpm, video, pointer, sound, usb, rng, balloon)
