@@ -28,8 +28,8 @@ MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-net
 POLICY = 'policy.yaml'
 INSTANCES = 'instances'                  # of those with real guests
 STATE_MODE = 0o711                       # QEMU runs as a user of its own and passes through to the disks
-# Groups of libvirt's socket and of /dev/kvm.
-GUEST_GROUPS = ('libvirt', 'kvm')
+# Groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports.
+GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
 _NAMED_FILE = re.compile(r'\s*[\w-]+\s*=\s*(/[^\s,]+)\s*$')
 

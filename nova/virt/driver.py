@@ -323,7 +323,8 @@ class Consoles:
         """Where a proxy reaches a console of a guest.
 
         :param kind: 'vnc', 'spice', 'serial' or 'mks'
-        :returns: {'host', 'port', 'tls_port', 'internal_access_path'}; None where there is none
+        :returns: {'host', 'port', 'tls_port', 'internal_access_path', 'password'}; None where there is none. The path
+            of a serial console is that of a socket on the guest's own host
         :raises ConsoleTypeUnavailable: the guest has no such console
         :raises GuestNotFound:
         """

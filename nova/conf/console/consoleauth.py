@@ -7,4 +7,9 @@ OPTIONS = [
     cfg.IntOpt('token_ttl', default=600, min=1, max=86400, mutable=True,
                help='Seconds in which the URL of a console opens it. Short, because a user of the URL needs nothing '
                     'else.'),
+    cfg.BoolOpt('single_use', default=False,
+                help='Whether the URL of a console opens it once. A browser that lost its connection, or whose user '
+                     'loads the page again, needs a new one then.'),
+    cfg.BoolOpt('enforce_session_timeout', default=False,
+                help='Whether a session ends when the time of its URL is over, also while somebody works with it.'),
 ]

@@ -274,7 +274,7 @@ class DriverContract:
                 continue
         assert places
         for place in places:
-            assert set(place) == {'host', 'port', 'tls_port', 'internal_access_path'}
+            assert set(place) == {'host', 'port', 'tls_port', 'internal_access_path', 'password'}
             assert place['host'] and 0 < place['port'] < 65536
 
     def test_what_has_no_guest_is_not_found(self, rig):

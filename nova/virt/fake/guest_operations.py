@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from typing import Any, TYPE_CHECKING
 import zlib
 
@@ -54,4 +55,5 @@ class GuestOperations(machine.Feature, driver.Password, driver.CrashDump, driver
             number = zlib.crc32(instance.uuid.encode()) % PORTS
             port = CONSOLE_PORTS[kind] + number
             return {'host': self.conf.my_ip, 'port': port, 'tls_port': port + 1 if kind == 'spice' else None,
-                    'internal_access_path': instance.uuid if kind == 'mks' else None}
+                    'internal_access_path': instance.uuid if kind == 'mks' else None,
+                    'password': secrets.token_urlsafe(6) if kind in ('vnc', 'spice') else None}

@@ -17,6 +17,7 @@ from nova.virt import driver
 from nova.virt import traits
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
+from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import guest_traits
@@ -77,7 +78,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
                                       '[libvirt] virt_type = auto falls back to emulation')
         self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
         self._guest_traits = guest_traits.of(self.hypervisor.domain_capabilities(self.virt_type), self.virt_type)
-        self._weaknesses = isolation.of_this_host(capabilities, self._steps.qemu_settings())
+        settings = self._steps.qemu_settings()
+        graphics.check(self.conf, settings)
+        self._weaknesses = isolation.of_this_host(capabilities, settings)
         for weakness in self._weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
         metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
@@ -285,15 +288,19 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
 
     def _domain(self, guest):
-        """The domain XML of a guest, which gets its place on the host now, when its topology does not say it."""
+        """The domain XML of a guest, which gets its place on the host now, when its topology does not say it, and its
+        consoles."""
         host = self.topology
-        if host is not None and guest.numa is None:
-            with self._placing:
-                others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
+        with self._placing:
+            others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
+            if host is not None and guest.numa is None:
                 limits = fit.Limits(self.conf.cpu_allocation_ratio, self.conf.ram_allocation_ratio)
                 guest.cell, shared = cells.floating(host, guest, others, limits)
                 guest.cpuset = cpus.show(shared)
-                self.storage.save(guest)
+            guest.consoles = graphics.assign(
+                self.conf, guest.consoles, guest.serial_ports, lambda name: self.storage.path(guest.uuid, name),
+                graphics.used_ports(others))
+            self.storage.save(guest)
         return xml.domain(guest, host, self.conf.libvirt.cpu_mode)
 
     # ---- features ---------------------------------------------------------------------

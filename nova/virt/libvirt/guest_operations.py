@@ -1,7 +1,9 @@
-"""Diagnostics of a running guest, and the interrupt that makes its kernel dump its memory."""
+"""Diagnostics of a running guest, its consoles, and the interrupt that makes its kernel dump its memory."""
 import libvirt
 
+from nova import exception
 from nova.virt import driver
+from nova.virt.libvirt import graphics
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)
@@ -12,11 +14,18 @@ _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, the
     ('octets', 'bytes'), ('packets', 'pkts'), ('errors', 'errs'), ('drop', 'drop'))}
 
 
-class GuestOperations(driver.CrashDump, driver.Diagnostics):
+class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
     """Mixed into the libvirt driver."""
 
     def trigger_crash_dump(self, instance):
         self.hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())
+
+    def console(self, instance, kind):
+        text = self.hypervisor.guest('find the console', instance.uuid, _running)
+        guest = self.storage.load(instance.uuid)
+        if text is None or guest is None:
+            raise exception.GuestNotFound(instance_id=instance.uuid)
+        return graphics.place(text, kind, guest.consoles, self.conf.my_ip)
 
     def diagnostics(self, instance):
         stats = self.hypervisor.run('read the diagnostics', _stats, instance.uuid)
@@ -31,6 +40,11 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics):
                             for number in range(stats.get('net.count', 0))],
             'memory_details': {'maximum': stats['balloon.maximum'] // 1024,
                                'used': stats.get('balloon.rss', stats['balloon.current']) // 1024}}
+
+
+def _running(domain):
+    """Its XML while it runs, else None."""
+    return domain.XMLDesc(0) if domain.isActive() else None
 
 
 def _stats(connection, uuid):

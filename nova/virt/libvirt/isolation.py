@@ -10,7 +10,7 @@ from xml.etree import ElementTree as etree
 LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels that give each guest its own
 QEMU_CONF = '/etc/libvirt/qemu.conf'
 # What it needs of qemu.conf, which holds passwords, too.
-SETTINGS = ('security_default_confined', 'seccomp_sandbox')
+SETTINGS = ('security_default_confined', 'seccomp_sandbox', 'spice_tls', 'chardev_tls')
 SELINUX_ENFORCES = '/sys/fs/selinux/enforce'
 _SETTING = re.compile(r'\s*(\w+)\s*=\s*"?([^"#\n]*)')
 _IDS = re.compile(r'\+?(\w+):\+?(\w+)\Z')

@@ -3,6 +3,7 @@ from nova import exception
 from nova.hardware import cpu_topology
 from nova.hardware import guest_options
 from nova.objects import numa
+from nova.virt.libvirt import graphics
 from nova.virt.libvirt import xml
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
@@ -33,7 +34,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
         interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
         settings=settings, nvram=storage.path(instance.uuid, NVRAM),
-        agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
+        agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE, serial_ports=graphics.count(instance),
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
     flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}

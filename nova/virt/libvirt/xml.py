@@ -10,6 +10,7 @@ from xml.etree import ElementTree as etree
 from nova.hardware import cpus
 from nova.objects import pci
 from nova.virt.libvirt import cells
+from nova.virt.libvirt import graphics
 from nova.virt.libvirt import placement
 from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
@@ -69,6 +70,7 @@ class Guest:
     nvram       file of its UEFI variables
     arch        its processor's architecture as libvirt names it; None: that of the host
     cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
+    consoles, serial_ports   what it has of them, and how many serial ports (graphics.py)
     """
 
     uuid: str
@@ -95,6 +97,8 @@ class Guest:
     settings: dict = dataclasses.field(default_factory=dict)
     nvram: str | None = None
     arch: str | None = None
+    consoles: dict = dataclasses.field(default_factory=dict)
+    serial_ports: int = 1
 
     @classmethod
     def from_dict(cls, values):
@@ -166,9 +170,7 @@ def _devices(devices, guest):
     for interface in guest.interfaces:
         ports.port(devices, interface, guest)
     devices.extend(placement.hostdev(device) for device in guest.hostdevs)
-    serial = _add(devices, 'serial', type='pty')
-    _add(serial, 'log', file=guest.console_log, append='on')
-    _add(serial, 'target', port=0)
+    graphics.add(devices, guest)
     if guest.agent:
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

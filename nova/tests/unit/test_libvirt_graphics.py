@@ -1,0 +1,139 @@
+"""Consoles of libvirt guests as data and as XML."""
+import dataclasses
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import conf as configuration
+from nova import exception
+from nova.tests.contract import driver_contract
+from nova.tests.unit import test_libvirt_xml
+from nova.virt.libvirt import graphics
+from nova.virt.libvirt import xml
+
+TCP = {'serial_console__enabled': True, 'serial_console__server_listen': '127.0.0.1',
+       'serial_console__port_range': '18950:18955'}
+EVERYTHING = {'spice__enabled': True, 'spice__tls': True, **TCP}
+
+
+def assigned(before=None, ports=1, used=(), **options):
+    return graphics.assign(configuration.new(files=[], **options), before or {}, ports, lambda name: f'/i/{name}', used)
+
+
+def described(record, **values):
+    return etree.fromstring(xml.domain(test_libvirt_xml.guest(consoles=record, **values)))
+
+
+def test_by_default_a_guest_has_vnc_with_a_password_on_loopback():
+    record = assigned()
+    assert set(record) == {'vnc'} and record['vnc']['listen'] == '127.0.0.1'
+    element, = described(record).findall('./devices/graphics')
+    assert (element.get('type'), element.get('listen'), element.find('listen').get('address')) == (
+        'vnc', '127.0.0.1', '127.0.0.1')
+    assert len(element.get('passwd')) == 8
+    assert described(record).find('./devices/serial').get('type') == 'pty'
+
+
+def test_passwords_differ_and_stay():
+    first, other = assigned(spice__enabled=True), assigned(spice__enabled=True)
+    assert first['vnc']['password'] != other['vnc']['password']
+    again = assigned(first, spice__enabled=True)
+    assert again == first and len(again['spice']['password']) == graphics.SPICE_PASSWORD
+
+
+def test_serial_ports_over_tcp():
+    record = assigned(ports=2, used={18950}, serial_console__tls=True, **TCP)
+    assert record['serial'] == {'listen': '127.0.0.1', 'ports': [18951, 18952], 'tls': True}
+    found = described(record).findall('./devices/serial')
+    assert [(one.get('type'), one.find('source').get('service'), one.find('source').get('tls'),
+             one.find('log') is not None, one.find('target').get('port')) for one in found] == [
+        ('tcp', '18951', 'yes', True, '0'), ('tcp', '18952', 'yes', False, '1')]
+    assert assigned(record, 2, {18950}, serial_console__tls=True, **TCP) == record, 'it keeps its ports'
+    assert assigned(record, 2, {18951}, **TCP)['serial']['ports'] == [18950, 18952], 'unless they are taken'
+
+
+def test_no_port_is_free():
+    with pytest.raises(exception.VirtError, match='port_range'):
+        assigned(used=range(18950, 18956), **TCP)
+
+
+def test_serial_ports_as_sockets():
+    record = assigned(ports=2, serial_console__enabled=True)
+    assert record['serial'] == {'paths': ['/i/serial0.sock', '/i/serial1.sock']}
+    assert [one.find('source').get('path') for one in described(record).findall('./devices/serial')] == [
+        '/i/serial0.sock', '/i/serial1.sock']
+
+
+@pytest.mark.parametrize('options, settings, word', [
+    ({'vnc__server_listen': '0.0.0.0'}, {}, 'every address'),
+    ({'spice__enabled': True, 'spice__server_listen': '::'}, {}, 'every address'),
+    ({'spice__enabled': True, 'spice__tls': True}, {}, 'spice_tls'),
+    ({**TCP, 'serial_console__tls': True}, {'chardev_tls': '0'}, 'chardev_tls')])
+def test_what_no_guest_could_start_with_is_refused(options, settings, word):
+    with pytest.raises(exception.InvalidInput, match=word):
+        graphics.check(configuration.new(files=[], **options), settings)
+
+
+def test_what_is_configured_right_is_taken():
+    graphics.check(configuration.new(files=[], **EVERYTHING), {'spice_tls': '1', 'chardev_tls': '1'})
+
+
+def test_everything_follows_the_schema(tmp_path, monkeypatch):
+    monkeypatch.setitem(test_libvirt_xml.VARIANTS, 'consoles', {'consoles': assigned(ports=2, **EVERYTHING)})
+    test_libvirt_xml.test_domain_follows_the_schema('consoles', tmp_path)
+
+
+def test_number_of_serial_ports():
+    def count(flavor, image):
+        return graphics.count(driver_contract.make_instance(
+            flavor={'extra_specs': {'hw:serial_port_count': flavor} if flavor else {}},
+            image_properties={'hw_serial_port_count': image} if image else {}))
+    assert [count(None, None), count('3', None), count(None, '2'), count('2', '4'), count('4', '2')] == [1, 3, 2, 2, 2]
+    for bad in ('0', '5', '-1', 'x'):
+        with pytest.raises(exception.BuildFailed):
+            count(bad, None)
+
+
+RUNNING = '''<domain><devices>
+<serial type='tcp'><source mode='bind' host='127.0.0.1' service='10777' tls='no'/></serial>
+<console type='tcp'><source mode='bind' host='127.0.0.1' service='10777' tls='no'/></console>
+<graphics type='vnc' port='5900' autoport='yes' listen='127.0.0.1'><listen type='address' address='127.0.0.1'/>
+</graphics>
+<graphics type='spice' tlsPort='5902' autoport='yes' listen='127.0.0.1' passwd='x'/>
+</devices></domain>'''
+
+
+def test_places_of_a_running_guest():
+    record = {'vnc': {'password': 'p'}, 'spice': {'password': 'q'}, 'serial': {'ports': [10777]}}
+    def at(kind, text=RUNNING):
+        return graphics.place(text, kind, record, '192.0.2.1')
+    none = {'tls_port': None, 'internal_access_path': None}
+    assert at('vnc') == {**none, 'host': '127.0.0.1', 'port': 5900, 'password': 'p'}
+    assert at('spice') == {**none, 'host': '127.0.0.1', 'port': 0, 'tls_port': 5902, 'password': 'q'}
+    assert at('serial') == {**none, 'host': '127.0.0.1', 'port': 10777, 'password': None}
+    assert at('serial', '<domain><devices><serial type="unix"><source mode="bind" path="/i/s"/></serial></devices>'
+                        '</domain>') == {**none, 'host': '192.0.2.1', 'port': 0, 'internal_access_path': '/i/s',
+                                         'password': None}
+    for kind, text in (('mks', RUNNING), ('vnc', '<domain><devices/></domain>'),
+                       ('serial', '<domain><devices><serial type="pty"/></devices></domain>')):
+        with pytest.raises(exception.ConsoleTypeUnavailable):
+            at(kind, text)
+
+
+def test_a_moving_guest_gets_the_addresses_of_its_destination():
+    root = etree.fromstring(graphics.moved(RUNNING, {
+        'vnc': {'listen': '192.0.2.7', 'password': 'p'}, 'spice': {'listen': '192.0.2.7', 'password': 'x'},
+        'serial': {'listen': '192.0.2.7', 'ports': [10001], 'tls': False}}))
+    for element in root.findall('./devices/graphics'):
+        assert element.get('listen') == '192.0.2.7' and not {'port', 'tlsPort'} & set(element.attrib)
+    assert root.find('./devices/graphics/listen').get('address') == '192.0.2.7'
+    assert root.find("./devices/graphics[@type='spice']").get('passwd') == 'x', 'the guest keeps its password'
+    for path in ('serial', 'console'):
+        source = root.find(f'./devices/{path}/source')
+        assert (source.get('host'), source.get('service')) == ('192.0.2.7', '10001')
+
+
+def test_a_record_of_before_has_no_consoles():
+    values = dataclasses.asdict(test_libvirt_xml.guest())
+    del values['consoles'], values['serial_ports']
+    assert xml.Guest.from_dict(values).consoles == {}

@@ -1,0 +1,235 @@
+"""Consoles of a guest: its screen over VNC and SPICE, its serial ports.
+
+``assign`` decides at each start what a guest has by the configuration of its host, which is recorded in
+``Guest.consoles``; ``add`` makes the XML of it; ``place`` reads from the XML of a running guest where a console is. A
+guest keeps its passwords for life, because what was saved or moves with it has them, too:
+
+    {'vnc': {'listen': address, 'password': text},
+     'spice': {'listen': address, 'password': text, 'tls': bool},
+     'serial': {'listen': address, 'ports': [number], 'tls': bool}   or   {'paths': [path of a socket]}}
+
+https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-serial-parallel-channel-devices.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+import ipaddress
+import secrets
+import socket
+import string
+from typing import Any
+from xml.etree import ElementTree as etree
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+
+VNC_PASSWORD = 8                        # characters: VNC's authentication reads no more (RFC 6143, 7.2.2)
+SPICE_PASSWORD = 32
+MOST_PORTS = 4                          # serial ports of a PC
+SOCKET = 'serial%d.sock'                # below the guest's directory
+_LETTERS = string.ascii_letters + string.digits
+Record = dict[str, dict[str, Any]]
+
+
+def check(conf: ConfigOpts, settings: dict[str, str]) -> None:
+    """Refuse a configuration with which no guest could start, or one that opens consoles to everybody.
+
+    :param settings: of qemu.conf, as isolation.read_settings gives them
+    :raises InvalidInput: with the option
+    """
+    for group in ('vnc', 'spice', 'serial_console'):
+        options = conf[group]
+        if options.enabled and options.server_listen and _is_every(options.server_listen):
+            raise exception.InvalidInput(reason=f'server_listen in [{group}] is every address of this host: name the '
+                                                'one that the console proxies reach, and nobody else.')
+    for group, setting in (('spice', 'spice_tls'), ('serial_console', 'chardev_tls')):
+        if conf[group].enabled and conf[group].tls and settings.get(setting, '0').strip() != '1':
+            raise exception.InvalidInput(reason=f'tls in [{group}] needs {setting} = 1 in /etc/libvirt/qemu.conf, and '
+                                                'the certificates that stand there.')
+
+
+def count(instance: Any) -> int:
+    """Serial ports that the flavor (hw:serial_port_count) or the image (hw_serial_port_count) asks for; 1 for none.
+    An image has at most as many as its flavor allows.
+
+    :raises BuildFailed: that is no number of ports
+    """
+    flavor = ((instance.flavor or {}).get('extra_specs') or {}).get('hw:serial_port_count')
+    image = (instance.image_properties or {}).get('hw_serial_port_count')
+    numbers = []
+    for value in filter(None, (flavor, image)):
+        if not str(value).isdigit() or not 1 <= int(value) <= MOST_PORTS:
+            raise exception.BuildFailed(instance_id=instance.uuid,
+                                        reason=f'serial_port_count must be a number from 1 to {MOST_PORTS}')
+        numbers.append(int(value))
+    return min(numbers, default=1)
+
+
+def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:
+    """What a guest has of consoles on this host from its next start on.
+
+    :param before: what it had, here or on another host
+    :param ports: how many serial ports
+    :param path: function(file name): the path below the guest's directory
+    :param used: TCP ports of other guests of this host
+    :raises VirtError: no TCP port of the range is free
+    """
+    made: Record = {}
+    for kind, length in (('vnc', VNC_PASSWORD), ('spice', SPICE_PASSWORD)):
+        options = conf[kind]
+        if options.enabled:
+            password = before.get(kind, {}).get('password') or ''.join(
+                secrets.choice(_LETTERS) for _ in range(length))
+            made[kind] = {'listen': options.server_listen, 'password': password}
+    if 'spice' in made:
+        made['spice']['tls'] = conf.spice.tls
+    options = conf.serial_console
+    if options.enabled and options.server_listen:
+        kept, taken = before.get('serial', {}).get('ports', []), set(used)
+        if len(kept) != ports or taken & set(kept) or not all(_is_free(options.server_listen, port) for port in kept):
+            kept = _free_ports(options, ports, taken)
+        made['serial'] = {'listen': options.server_listen, 'ports': kept, 'tls': options.tls}
+    elif options.enabled:
+        made['serial'] = {'paths': [path(SOCKET % number) for number in range(ports)]}
+    return made
+
+
+def used_ports(guests: Iterable[Any]) -> set[int]:
+    """TCP ports of the serial consoles of some Guests."""
+    return {port for guest in guests for port in guest.consoles.get('serial', {}).get('ports', ())}
+
+
+def add(devices: etree.Element, guest: Any) -> None:
+    """The elements of a Guest's consoles. The first serial port is the one whose output is kept."""
+    record = guest.consoles
+    _serial(devices, record.get('serial'), guest.console_log)
+    for kind in ('vnc', 'spice'):
+        if kind in record:
+            found = record[kind]
+            element = etree.SubElement(devices, 'graphics', type=kind, autoport='yes', listen=found['listen'],
+                                       passwd=found['password'])
+            if found.get('tls'):
+                element.set('defaultMode', 'secure')
+            etree.SubElement(element, 'listen', type='address', address=found['listen'])
+    if 'vnc' in record or 'spice' in record:
+        # A pointer that goes where the viewer's is, without which both drift apart.
+        etree.SubElement(devices, 'input', type='tablet', bus='usb')
+
+
+def _serial(devices: etree.Element, record: dict[str, Any] | None, log: str) -> None:
+    record = record or {}
+    paths, ports = record.get('paths', ()), record.get('ports', ())
+    for number in range(max(1, len(paths), len(ports))):
+        element = etree.SubElement(devices, 'serial', type='unix' if paths else 'tcp' if ports else 'pty')
+        if paths:
+            etree.SubElement(element, 'source', mode='bind', path=paths[number])
+        elif ports:
+            etree.SubElement(element, 'source', mode='bind', host=record['listen'], service=str(ports[number]),
+                             tls='yes' if record['tls'] else 'no')
+            etree.SubElement(element, 'protocol', type='raw')
+        if not number:
+            etree.SubElement(element, 'log', file=log, append='on')
+        etree.SubElement(element, 'target', port=str(number))
+
+
+def place(text: str, kind: str, record: Record, my_ip: str) -> dict[str, Any]:
+    """Where a console of a running guest is: see virt.driver.Consoles.
+
+    :param text: XML of the guest as it runs
+    :param kind: 'vnc', 'spice', 'serial' or 'mks'
+    :param record: its consoles, for the passwords, which libvirt does not show
+    :raises ConsoleTypeUnavailable: it has none of this kind
+    """
+    devices = etree.fromstring(text).find('devices')
+    found = None
+    if devices is not None and kind in ('vnc', 'spice'):
+        found = _of_graphics(devices.find(f"./graphics[@type='{kind}']"))
+    elif devices is not None and kind == 'serial':
+        found = _of_serial(devices.find('./serial'), record.get('serial', {}), my_ip)
+    if found is None:
+        raise exception.ConsoleTypeUnavailable(console_type=kind)
+    return {'tls_port': None, 'internal_access_path': None, 'password': record.get(kind, {}).get('password'), **found}
+
+
+def _of_graphics(element: etree.Element | None) -> dict[str, Any] | None:
+    if element is None:
+        return None
+    port, tls = (int(element.get(name) or 0) for name in ('port', 'tlsPort'))
+    if port <= 0 and tls <= 0:
+        return None
+    return {'host': element.get('listen'), 'port': max(port, 0), 'tls_port': tls if tls > 0 else None}
+
+
+def _of_serial(element: etree.Element | None, record: dict[str, Any], my_ip: str) -> dict[str, Any] | None:
+    source = element.find('source') if element is not None else None
+    if element is None or source is None:
+        return None
+    if element.get('type') == 'tcp':
+        port = int(source.get('service') or 0)
+        return {'host': source.get('host'), 'port': port, 'tls_port': port if source.get('tls') == 'yes' else None}
+    if element.get('type') == 'unix':
+        return {'host': my_ip, 'port': 0, 'internal_access_path': source.get('path')}
+    return None
+
+
+def moved(text: str, record: Record) -> str:
+    """The domain XML of a guest with the consoles that it has on the host to which it moves while it runs.
+
+    :param text: XML with passwords (VIR_DOMAIN_XML_SECURE | VIR_DOMAIN_XML_MIGRATABLE)
+    :param record: what ``assign`` gave on the destination, with the serial ports of the source in number and kind
+    """
+    root = etree.fromstring(text)
+    for kind in ('vnc', 'spice'):
+        for element in root.findall(f"./devices/graphics[@type='{kind}']"):
+            if kind not in record:
+                continue
+            element.set('autoport', 'yes')
+            for name in ('port', 'tlsPort'):
+                element.attrib.pop(name, None)
+            element.set('listen', record[kind]['listen'])
+            for listen in element.findall('listen'):
+                listen.set('address', record[kind]['listen'])
+    serial = record.get('serial', {})
+    for path in ('./devices/serial', './devices/console'):
+        for number, element in enumerate(root.findall(path)):
+            source = element.find('source')
+            if source is None:
+                continue
+            if element.get('type') == 'tcp' and number < len(serial.get('ports', ())):
+                source.set('host', serial['listen'])
+                source.set('service', str(serial['ports'][number]))
+            elif element.get('type') == 'unix' and number < len(serial.get('paths', ())):
+                source.set('path', serial['paths'][number])
+    return etree.tostring(root, encoding='unicode')
+
+
+def _free_ports(options: Any, number: int, taken: set[int]) -> list[int]:
+    first, last = (int(end) for end in options.port_range.split(':'))
+    found: list[int] = []
+    for port in range(first, last + 1):
+        if port not in taken and _is_free(options.server_listen, port):
+            found.append(port)
+            if len(found) == number:
+                return found
+    raise exception.VirtError(operation='find a port for a serial console',
+                              reason='none of port_range in [serial_console] is free')
+
+
+def _is_free(address: str, port: int) -> bool:
+    """Whether nothing listens there now. Another process may be faster: then the guest does not start, and says so."""
+    family = socket.AF_INET6 if ':' in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _is_every(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        return False
