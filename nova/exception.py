@@ -640,6 +640,10 @@ class ServiceUnavailable(Unavailable):
     template = 'The %(service)s service does not answer.'
 
 
+class ConsoleUnreachable(Unavailable):
+    template = 'The console of this server does not answer. It may be starting, or stopped.'
+
+
 class TooManyBuilds(Unavailable):
     template = 'Too many servers wait to be built at the moment; try again in %(retry_after)s seconds.'
 

@@ -21,7 +21,7 @@ TOKENS = 'os_compute_api:os-console-auth-tokens'
 # console type: (protocol, option with the proxy's address or None where there is no such console any more)
 TYPES = {
     'novnc': ('vnc', ('vnc', 'novncproxy_base_url')),
-    'xvpvnc': ('vnc', None),
+    'xvpvnc': ('vnc', None),                           # refused: nova/console/xvp.py says why
     'spice-html5': ('spice', ('spice', 'html5proxy_base_url')),
     'spice-direct': ('spice', ('spice', 'spice_direct_proxy_base_url')),
     'serial': ('serial', ('serial_console', 'base_url')),
@@ -46,9 +46,12 @@ def give_out(req, server_id, protocol, console_type):
         raise exception.InstanceInvalidState(attr='task_state', instance_id=server_id, method='get_console',
                                              state=row['task_state'])
     row, place = server_actions.ask_host(req, server_id, RULE, 'consoles', 'get_console', kind=kind)
-    token = str(uuid.uuid4())
+    if place is None:
+        raise exception.ConsoleTypeUnavailable(console_type=console_type)
+    token, password = str(uuid.uuid4()), place.pop('password', None)     # hosts of before say nothing of a password
     cell.db.run(console_tokens.insert, token, req.services.conf.consoleauth.token_ttl, {
-        'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'], **place})
+        'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'],
+        'project_id': req.context.project_id, 'user_id': req.context.user_id, **place}, password)
     return url_of(base_url, console_type, token)
 
 

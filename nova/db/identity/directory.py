@@ -51,6 +51,12 @@ def count(conn: sa.Connection, noun: str) -> Any:
     return conn.execute(sa.select(sa.func.count()).select_from(NOUNS[noun])).scalar()
 
 
+def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
+    """Those of the projects that are there and enabled."""
+    table = tables.identity_projects
+    return set(conn.execute(sa.select(table.c.id).where(table.c.id.in_(sorted(ids)), table.c.enabled)).scalars())
+
+
 def delete_project(conn: sa.Connection, project_id: str) -> Any:
     """Remove a project, the roles held on it and the credentials bound to it; False when there is none."""
     _delete_assignments(conn, target_type='project', target_id=project_id)

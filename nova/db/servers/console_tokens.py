@@ -1,10 +1,17 @@
-"""Console tokens: what opens a console for a while."""
+"""Console tokens: what opens a console for a while, and stays while a session of it lasts.
+
+A session ends with the row of its token: whatever deletes the row (a stop, a move, the delete of the server or of its
+project) ends the sessions as well, as soon as their proxy looks.
+"""
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterable
 import datetime
 import hashlib
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
+from cryptography import fernet
 import sqlalchemy as sa
 
 from nova import exception
@@ -16,6 +23,7 @@ from nova.db.tables.console import console_auth_tokens as table
 if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
+LONGEST = 255                   # characters of a token that is looked up; ours have 36
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
@@ -23,14 +31,26 @@ def _hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, str]) -> None:
+def _lock(token: str) -> fernet.Fernet:
+    """What seals the password of a console: who has the database has not the tokens."""
+    return fernet.Fernet(base64.urlsafe_b64encode(hashlib.sha256(b'console password ' + token.encode()).digest()))
+
+
+def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, Any], password: str | None = None) -> None:
     """Store a token that is good for so many seconds.
 
     :param values: the other columns of the table
+    :param password: that the console asks for
     """
     now = utils.utcnow()
-    conn.execute(sa.insert(table).values(token_hash=_hash(token), created_at=now,
+    secret = _lock(token).encrypt(password.encode()).decode() if password else None
+    conn.execute(sa.insert(table).values(token_hash=_hash(token), created_at=now, secret=secret,
                                          expires_at=now + datetime.timedelta(seconds=ttl_s), **values))
+
+
+def password(row: ConsoleAuthTokensRow, token: str) -> str | None:
+    """The password of the console that a token opens; None where it asks for none."""
+    return _lock(token).decrypt(row['secret'].encode()).decode() if row['secret'] else None
 
 
 def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
@@ -47,11 +67,53 @@ def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
     return statements.to_dict(row)
 
 
+def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAuthTokensRow:
+    """``get``, and a session of it has begun.
+
+    :param seconds: until ``keep`` has to be called
+    :param once: whether only the first session may begin
+    :raises ConsoleTokenNotFound: it is not good, or was used
+    """
+    row = get(conn, token)
+    condition = [table.c.token_hash == row['token_hash'], *([table.c.used_until.is_(None)] if once else ())]
+    taken = conn.execute(sa.update(table).where(*condition).values(
+        used_until=utils.utcnow() + datetime.timedelta(seconds=seconds)))
+    if not taken.rowcount:
+        raise exception.ConsoleTokenNotFound()
+    return row
+
+
+def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
+    """The hashes whose sessions may go on, for so many seconds.
+
+    :param hashes: token_hash of sessions
+    """
+    wanted = sorted(set(hashes))
+    if not wanted:
+        return set()
+    statement = sa.select(table.c.token_hash).join(instances, sa.and_(
+        instances.c.uuid == table.c.instance_uuid, instances.c.host == table.c.instance_host)).where(
+        table.c.token_hash.in_(wanted))
+    found = set(conn.execute(statement).scalars())
+    if found:
+        conn.execute(sa.update(table).where(table.c.token_hash.in_(sorted(found))).values(
+            used_until=utils.utcnow() + datetime.timedelta(seconds=seconds)))
+    return found
+
+
 def delete(conn: sa.Connection, *instance_uuids: str) -> None:
     """Nothing opens a console of these servers any more."""
     conn.execute(_DELETE, {'uuids': list(instance_uuids)})
 
 
+def delete_of_project(conn: sa.Connection, project_id: str) -> None:
+    """Nothing opens a console of the servers of a project any more, nor one that it asked for."""
+    servers = sa.select(instances.c.uuid).where(instances.c.project_id == project_id)
+    conn.execute(sa.delete(table).where(sa.or_(table.c.project_id == project_id, table.c.instance_uuid.in_(servers))))
+
+
 def expire(conn: sa.Connection) -> int:
-    """Remove those whose time is over; their number."""
-    return conn.execute(sa.delete(table).where(table.c.expires_at <= utils.utcnow())).rowcount
+    """Remove those whose time is over and that no session uses; their number."""
+    now = utils.utcnow()
+    return conn.execute(sa.delete(table).where(table.c.expires_at <= now, sa.or_(
+        table.c.used_until.is_(None), table.c.used_until <= now))).rowcount

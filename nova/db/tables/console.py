@@ -17,6 +17,10 @@ console_auth_tokens = sa.Table(
     sa.Column('internal_access_path', sa.String(255)),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('expires_at', types.DateTime, nullable=False),
+    sa.Column('project_id', sa.String(255)),                         # of who asked for it, for the audit of sessions
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('secret', sa.String(255)),                             # the console's password, sealed with the token
+    sa.Column('used_until', types.DateTime),                         # while a proxy has a session; NULL: never used
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'),
     mysql_engine='InnoDB', mysql_charset='utf8mb4')

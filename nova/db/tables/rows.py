@@ -99,6 +99,10 @@ class ConsoleAuthTokensRow(TypedDict):
     internal_access_path: str | None
     created_at: datetime.datetime
     expires_at: datetime.datetime
+    project_id: str | None
+    user_id: str | None
+    secret: str | None
+    used_until: datetime.datetime | None
 
 
 class FlavorsRow(TypedDict):
