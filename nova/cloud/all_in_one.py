@@ -17,6 +17,7 @@ from nova import notify
 from nova import policy
 from nova.api import proxy_headers
 from nova.cloud import assembly
+from nova.cloud import consoles
 from nova.cloud import drivers
 from nova.cloud import first_start
 from nova.db import schema as migration
@@ -189,6 +190,7 @@ class Cloud:
 
     def _compose(self):
         conf = self.conf
+        consoles.announce(conf, self.url)
         self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
                                f'{inprocess.SCHEME}:///{self.state_path}')
         assembly.follow_versions(conf, self.bus, self.cells)
@@ -202,6 +204,8 @@ class Cloud:
             assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db, self._network_helper),
             *(assembly.compute(conf, self.bus, host, self.images, self._guest_helper) for host in self.hosts),
         ]
+        self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
+        self.services.append(self.consoles)
 
     def _take_over(self):
         """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""
@@ -219,6 +223,7 @@ class Cloud:
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
             wsgi.Mount('/network', self._authenticated(network, rules)),
             *self._volumes(rules),
+            *consoles.mounts(self.conf, self.consoles, self.url),
             wsgi.Mount('/healthcheck', compute, strip=False),
             wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),

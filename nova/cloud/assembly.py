@@ -31,6 +31,7 @@ HTTP_FACES = [
     priorities.Face(rb'[A-Z]+ /image', 'image', uploads=True),
     priorities.Face(rb'[A-Z]+ /(network|volume)', 'network'),
     priorities.Face(rb'GET /[^?]*/os-events\b', 'streams'),
+    priorities.Face(rb'GET /console/', 'consoles'),
 ]
 
 
@@ -391,6 +392,7 @@ def http_plan(conf):
     return priorities.Plan(threads, max(2, threads // 2), [
         priorities.Priority('login', own, quarter), priorities.Priority('identity', own, 2 * quarter),
         priorities.Priority('image', own, 2 * quarter), priorities.Priority('network', own, 2 * quarter),
+        priorities.Priority('consoles', own, quarter),
     ], HTTP_FACES, apart=[
         priorities.Priority('health', 1, 1),
         priorities.Priority('downloads', quarter, quarter, each=max(1, quarter // 2)),

@@ -285,6 +285,7 @@ AUDIT_BROKEN = _counter(
 
 # ---- guests
 
+CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Sessions of consoles that this proxy holds')
 WEAKNESSES = Watched(
     'nova_compute_weaknesses', 'Reasons why the guests of this host are not kept apart; 0 when they are', combine=max)
 

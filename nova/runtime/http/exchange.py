@@ -63,6 +63,27 @@ class Connection:
         self.drained = self.keeps = False
         self.discarded = 0
         self._local: str | None = None
+        self.successor: Any = None       # see upgrade()
+        self.handed_over = False
+
+    def upgrade(self, successor: Any) -> None:
+        """Let another protocol have the connection once the answer to this request is sent.
+
+        :param successor: has ``take(channel, data)``, which gets the Channel and what the client has sent already, and
+            ``abandon()``, which is called instead when the answer could not be sent
+        """
+        self.successor = successor
+
+    def abandon(self) -> None:
+        """There is no connection for the successor."""
+        successor, self.successor = self.successor, None
+        if successor is not None:
+            successor.abandon()
+
+    def hand_over(self) -> None:
+        """Nothing here works on the connection any more."""
+        successor, self.successor, self.handed_over = self.successor, None, True
+        successor.take(self.channel, bytes(self.arrival.data))
 
     @property
     def local_address(self) -> Any:
@@ -117,13 +138,17 @@ class Connection:
         except channels.Gone:
             self.keeps, self.drained = False, True           # no client is there to see an answer
             self.wfile.drop()
+            self.abandon()
         except Exception:
             self.keeps = False
             LOG.exception('The answer to %s failed', self.address)
+            self.abandon()
             self._fail(request)
         rest = self.rfile.rest() if self.streams else self.rfile.read()
         self.arrival = arrival.Arrival(self.limits, rest)
         self.rfile = None
+        if self.successor is not None:
+            self.keeps = False                               # no further request
 
     def _fail(self, request: Any) -> None:
         try:
@@ -150,5 +175,6 @@ class Connection:
         self.channel.shut(socket.SHUT_WR)
 
     def close(self) -> None:
+        self.abandon()
         self.wfile.drop()
         self.channel.sock.close()

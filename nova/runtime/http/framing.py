@@ -210,6 +210,7 @@ class Gateway(wsgi.Gateway_10):
         environ = super().get_environ()
         environ['SERVER_NAME'] = self.req.conn.local_address      # nothing that the client says
         environ['nova.stopping'] = self.req.server.stopping
+        environ['nova.upgrade'] = self.req.conn.upgrade
         return environ
 
 

@@ -130,7 +130,8 @@ class Green:
         finally:
             self._conns.discard(conn)
             self._room.leave(conn)
-            conn.close()
+            if not conn.handed_over:
+                conn.close()
 
     def _one(self, conn: Any) -> bool:
         """Read a request and answer it; whether another one may follow."""
@@ -144,6 +145,9 @@ class Green:
             self._work(conn, found)
         if conn.wfile.size and not conn.wfile.flush():
             self._send(conn)
+        if conn.successor is not None:
+            conn.hand_over()
+            return False
         if conn.keeps and not self._stopping and self._room.rests(conn):
             conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
             return True

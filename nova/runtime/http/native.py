@@ -196,6 +196,8 @@ class Native:
                 for victim in self._room.answers(conn, conn.wfile.size):
                     self._drop(victim)
             self._epoll.modify(conn.channel.sock.fileno(), WRITE)
+        elif conn.successor is not None:
+            self._hand_over(conn)
         elif conn.keeps:
             conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
             if not self._room.rests(conn):
@@ -236,6 +238,15 @@ class Native:
         os.eventfd_read(self._bell)
         while self._back:
             self._safely(self._answered, self._back.popleft())
+
+    def _hand_over(self, conn: Any) -> None:
+        number = conn.channel.sock.fileno()
+        with self._handing:
+            if self._conns.pop(number, None) is not conn:
+                return                               # it is closed
+            self._epoll.unregister(number)
+            self._room.leave(conn)
+        conn.hand_over()
 
     def _close(self, conn: Any) -> None:
         with self._handing:

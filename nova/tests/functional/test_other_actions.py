@@ -260,7 +260,7 @@ def test_a_console_and_its_token(running, client, image_id):
     server_id = client.boot(image_id, version='2.1')['id']
     client.wait_for(server_id)
     url = console(client, server_id).json()['remote_console']['url']
-    assert url.startswith('http://127.0.0.1:6080/vnc_auto.html?path=%3Ftoken%3D')
+    assert url.startswith(f'{running.url}/console/novnc/vnc_auto.html?path=%3Ftoken%3D')
     token = url.rpartition('%3D')[2]
     shown = admin.get(f'/os-console-auth-tokens/{token}').json()['console']
     assert shown['instance_uuid'] == server_id and shown['port'] >= 5900 and shown['tls_port'] is None

@@ -1,0 +1,63 @@
+"""The console proxies, composed: of one daemon, or all of them below one address."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+import os
+import pathlib
+from typing import Any
+
+from oslo_config import cfg
+
+from nova.console import app
+from nova.console import relay
+from nova.console import sessions
+from nova.console import xvp
+from nova.db.cells import cells as db_cells
+from nova.db.identity import directory
+from nova.runtime import wsgi
+
+INSTANCES = 'instances'                 # of nova.virt.libvirt.storage
+# Below /console of the all-in-one: kind of proxy, and what its URL ends with.
+PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
+
+
+def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterable[str]) -> sessions.Sessions:
+    """The sessions of a process, not started.
+
+    :param local: names of the compute hosts of this machine
+    """
+    def gone(projects: set[str]) -> set[str]:
+        """With an identity service elsewhere nobody tells: a console ends with its token there."""
+        if not projects or conf.identity.backend != 'embedded':
+            return set()
+        with api_db.reader() as conn:
+            return projects - directory.enabled_projects(conn, projects)
+    directory_of_guests = pathlib.Path(os.path.realpath(db_cells.state_path(conf))) / INSTANCES
+    return sessions.Sessions(conf, relay.Relay(), cells, gone, local, directory_of_guests)
+
+
+def announce(conf: cfg.ConfigOpts, url: str) -> None:
+    """Let an all-in-one give out consoles of its own, where the operator has named no others.
+
+    :param url: of the all-in-one
+    """
+    for place, (kind, page) in PLACES.items():
+        group, option = app.PAGES[kind][2]
+        if _is_default(conf, group, option) and (kind != 'spice' or conf.spice.enabled):
+            base = url.replace('http', 'ws', 1) if kind == 'serial' else url
+            conf.set_override(option, f'{base}/console/{place}/{page}', group=group)
+    if _is_default(conf, 'serial_console', 'enabled'):
+        conf.set_override('enabled', True, group='serial_console')
+
+
+def mounts(conf: cfg.ConfigOpts, found: sessions.Sessions, url: str) -> list[wsgi.Mount]:
+    """All proxies below /console."""
+    served = app.assets()
+    made = [wsgi.Mount(f'/console/{place}', app.Application(conf, kind, found, served, url))
+            for place, (kind, _page) in PLACES.items()]
+    return [*made, wsgi.Mount('/console/xvpvnc', xvp.application)]
+
+
+def _is_default(conf: cfg.ConfigOpts, group: str, option: str) -> bool:
+    place = conf.get_location(option, group)
+    return place is None or place.location in (cfg.Locations.opt_default, cfg.Locations.set_default)

@@ -1,0 +1,1 @@
+"""Consoles of guests for their users: proxies between WebSockets and the hypervisors."""

@@ -1,0 +1,211 @@
+"""The proxy of one kind of console over HTTP: its page, what the page is made of, and the WebSocket.
+
+A console and its page have one address: with ``Upgrade: websocket`` it is the console, without it is the page. The
+token in it is what lets in; the rest is for strangers: a Host that is not ours and an Origin that is not allowed are
+refused.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+import logging
+import pathlib
+import re
+from typing import Any
+import urllib.parse
+
+from oslo_config.cfg import ConfigOpts
+from websockets import datastructures
+from websockets import http11
+from websockets import protocol as websocket_protocol
+from websockets import server as websocket_server
+
+from nova import exception
+from nova.console import relay
+from nova.console import sessions
+
+LOG = logging.getLogger(__name__)
+
+HERE = pathlib.Path(__file__).parent
+# kind of proxy: (its page, the paths at which it is found, the option with its address)
+PAGES = {
+    'vnc': ('vnc', ('/vnc_auto.html', '/vnc_lite.html', '/vnc.html'), ('vnc', 'novncproxy_base_url')),
+    'spice': ('spice', ('/spice_auto.html', '/spice.html'), ('spice', 'html5proxy_base_url')),
+    'serial': ('serial', ('/', '/index.html', ''), ('serial_console', 'base_url')),
+}
+KINDS = {'.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.html': 'text/html; charset=utf-8'}
+SUBPROTOCOL = 'binary'
+_PORTS = {'http': 80, 'https': 443, 'ws': 80, 'wss': 443}
+_HOST = re.compile(r'[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?')
+_HOP = ('connection', 'upgrade', 'sec-websocket-accept', 'sec-websocket-protocol')
+
+
+def assets() -> dict[str, tuple[str, bytes]]:
+    """{path: (content type, content)} of all that pages load."""
+    found = {}
+    for folder, prefix in ((HERE / 'pages', 'pages/'), (HERE / 'static', '')):
+        for path in sorted(folder.rglob('*')):
+            if path.suffix in KINDS and path.is_file():
+                found[f'/assets/{prefix}{path.relative_to(folder).as_posix()}'] = KINDS[path.suffix], path.read_bytes()
+    return found
+
+
+class Application:
+    """WSGI.
+
+    :param kind: 'vnc', 'spice' or 'serial'
+    :param found: sessions.Sessions
+    :param served: what ``assets`` gives
+    :param url: of the proxy as its users know it
+    """
+
+    def __init__(self, conf: ConfigOpts, kind: str, found: sessions.Sessions, served: dict[str, tuple[str, bytes]],
+                 url: str) -> None:
+        self._conf, self._kind, self._sessions, self._served = conf, kind, found, served
+        page, self._pages, _option = PAGES[kind]
+        self._page = served[f'/assets/pages/{page}.html'][1]
+        self._allowed = {name.lower() for name in conf.console.allowed_origins}
+        self._names = {'localhost', conf.my_ip, *(name for name in (urllib.parse.urlsplit(url).hostname,) if name),
+                       *(name.rpartition(':')[0] if re.search(r':[0-9]+$', name) else name for name in self._allowed)}
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        try:
+            host = self._host(environ)
+            if 'HTTP_UPGRADE' in environ:
+                return self._upgrade(environ, start_response, host)
+            return self._get(environ, start_response, host)
+        except exception.NovaException as error:
+            return _answer(start_response, f'{error.code} {TITLES.get(error.code, "Error")}',
+                           'text/plain; charset=utf-8', f'{error.message}\n'.encode())
+
+    # ---- pages
+
+    def _get(self, environ: dict[str, Any], start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
+        path = environ.get('PATH_INFO', '')
+        if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
+            return _answer(start_response, '405 Method Not Allowed', 'text/plain', b'GET and HEAD alone.\n',
+                           [('Allow', 'GET, HEAD')])
+        if path in self._pages:
+            if not path:                         # relative addresses in the page need the slash
+                query = environ.get('QUERY_STRING', '')
+                return _answer(start_response, '307 Temporary Redirect', 'text/plain', b'', [
+                    ('Location', f"{environ.get('SCRIPT_NAME', '').rpartition('/')[2]}/{query and '?' + query}")])
+            headers = [('Content-Security-Policy', self._policy(host)), ('Cache-Control', 'no-store'),
+                       ('Referrer-Policy', 'no-referrer'), ('Permissions-Policy', 'camera=(), microphone=()')]
+            return self._body(environ, start_response, 'text/html; charset=utf-8', self._page, headers)
+        if path in self._served:
+            return self._body(environ, start_response, *self._served[path], [('Cache-Control', 'public, max-age=3600')])
+        raise exception.NotFound('Nothing is here. A console is opened by the address that the compute API gives.')
+
+    def _policy(self, host: str) -> str:
+        """What a page may load: of its own address alone, and who may frame it."""
+        frames = ' '.join(["'self'", *sorted(name for name in self._allowed if _HOST.fullmatch(name))])
+        return (f"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+                f"connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; "
+                f'frame-ancestors {frames}')
+
+    @staticmethod
+    def _body(environ: dict[str, Any], start_response: Callable[..., Any], kind: str, body: bytes,
+              headers: list[tuple[str, str]]) -> Iterable[bytes]:
+        found = _answer(start_response, '200 OK', kind, body, [*headers, ('X-Content-Type-Options', 'nosniff')])
+        return [] if environ['REQUEST_METHOD'] == 'HEAD' else found
+
+    # ---- who asks
+
+    def _host(self, environ: dict[str, Any]) -> str:
+        """The Host of a request, which must be one of ours: a name that a stranger points here is not.
+
+        :raises BadRequest: it is not
+        """
+        host = environ.get('HTTP_HOST', '')
+        name = urllib.parse.urlsplit(f'//{host}').hostname if _HOST.fullmatch(host) else None
+        if not name or name.lower() not in self._names | {'127.0.0.1', '::1', environ['SERVER_NAME'].strip('[]')}:
+            raise exception.BadRequest('This host is not known by that name: the operator names it in the address of '
+                                       'the consoles, or in allowed_origins of [console].')
+        return str(host)
+
+    def _check_origin(self, environ: dict[str, Any], host: str) -> None:
+        """A browser says whose page opens the console.
+
+        :raises Forbidden: that page may not
+        """
+        origin = environ.get('HTTP_ORIGIN')
+        if origin is None:                       # no browser: there is no page
+            return
+        found = re.fullmatch(r'(https?|wss?)://([^/?#@\s]{1,260})', origin.lower())
+        if found:
+            scheme, netloc = found.groups()
+            same = _with_port(netloc, scheme) == _with_port(host.lower(), scheme)
+            if same or netloc in self._allowed or (
+                    _HOST.fullmatch(netloc) and urllib.parse.urlsplit(f'//{netloc}').hostname in self._allowed):
+                return
+        raise exception.Forbidden('Pages of this origin may not open consoles.')
+
+    # ---- the WebSocket
+
+    def _upgrade(self, environ: dict[str, Any], start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
+        self._check_origin(environ, host)
+        if environ.get('CONTENT_LENGTH') not in (None, '', '0') or 'HTTP_TRANSFER_ENCODING' in environ:
+            raise exception.BadRequest('A WebSocket begins without a body.')
+        upgrade = environ.get('nova.upgrade')
+        if upgrade is None:
+            raise exception.Unsupported('This HTTP server has no WebSockets.')
+        response = websocket_server.ServerProtocol(
+            select_subprotocol=_subprotocol, logger=_quiet()).accept(_request(environ))
+        if response.status_code != 101:
+            return _answer(start_response, f'{response.status_code} {response.reason_phrase}',
+                           'text/plain; charset=utf-8', bytes(response.body or b''),
+                           [('Upgrade', 'websocket')] if response.status_code == 426 else ())
+        # Open from the start: the HTTP server has read the request, and sends the answer.
+        protocol = websocket_server.ServerProtocol(state=websocket_protocol.OPEN, max_size=relay.FRAME, logger=_quiet())
+        upgrade(self._sessions.open(self._kind, _token(environ), environ.get('REMOTE_ADDR', ''), protocol))
+        start_response('101 Switching Protocols', [
+            (name, value) for name, value in response.headers.raw_items() if name.lower() in _HOP])
+        return []
+
+
+TITLES = {400: 'Bad Request', 403: 'Forbidden', 404: 'Not Found', 429: 'Too Many Requests', 501: 'Not Implemented',
+          503: 'Service Unavailable'}
+
+
+def _answer(start_response: Callable[..., Any], status: str, kind: str, body: bytes,
+            headers: Iterable[tuple[str, str]] = ()) -> Iterable[bytes]:
+    start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
+    return [body]
+
+
+def _with_port(netloc: str, scheme: str) -> str:
+    return netloc if re.search(r':[0-9]+$', netloc) else f'{netloc}:{_PORTS[scheme]}'
+
+
+def _subprotocol(_protocol: Any, offered: Any) -> Any:
+    """Ours, where it is offered; clients of today name none."""
+    return SUBPROTOCOL if SUBPROTOCOL in offered else None
+
+
+def _request(environ: dict[str, Any]) -> http11.Request:
+    headers = datastructures.Headers()
+    for name, value in environ.items():
+        if name.startswith('HTTP_'):
+            headers[name[5:].replace('_', '-')] = value
+    return http11.Request('/', headers, environ['REQUEST_METHOD'], environ.get('SERVER_PROTOCOL', ''))
+
+
+def _token(environ: dict[str, Any]) -> str:
+    """The one token in the query.
+
+    :raises ConsoleTokenNotFound: there is none, or several
+    """
+    try:
+        found = urllib.parse.parse_qs(environ.get('QUERY_STRING', ''), max_num_fields=20).get('token', [])
+    except ValueError:
+        found = []
+    if len(found) != 1:
+        raise exception.ConsoleTokenNotFound()
+    return found[0]
+
+
+def _quiet() -> logging.Logger:
+    """The log of the library, whose messages hold the client's headers, token included: nothing of them is kept."""
+    logger = logging.getLogger('nova.console.websockets')
+    logger.disabled = True
+    return logger

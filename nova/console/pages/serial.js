@@ -1,0 +1,38 @@
+import { FitAddon } from '../xterm/addon-fit.mjs';
+import { Terminal } from '../xterm/xterm.mjs';
+import { onAgain, over, say, socketUrl } from './common.js';
+
+const terminal = new Terminal({ cursorBlink: true, scrollback: 5000, screenReaderMode: true });
+const fit = new FitAddon();
+const encoder = new TextEncoder();
+let socket = null;
+
+function send(text) {
+    if (socket && socket.readyState === WebSocket.OPEN) {
+        socket.send(encoder.encode(text));
+    }
+}
+
+function connect() {
+    let opened = false;
+    socket = new WebSocket(socketUrl(), ['binary']);
+    socket.binaryType = 'arraybuffer';
+    socket.addEventListener('open', () => { opened = true; say('Connected. Press Enter for a prompt.'); terminal.focus(); });
+    socket.addEventListener('message', (event) => terminal.write(new Uint8Array(event.data)));
+    socket.addEventListener('close', (event) => over(event.reason, opened));
+}
+
+terminal.loadAddon(fit);
+terminal.open(document.getElementById('console'));
+fit.fit();
+new ResizeObserver(() => fit.fit()).observe(document.getElementById('console'));
+terminal.onData(send);
+terminal.onBinary((text) => send(text));
+// A serial line does not carry the size of a terminal: the shell of the guest is told when its user wants it.
+document.getElementById('size').addEventListener('click', () => {
+    send(`stty rows ${terminal.rows} cols ${terminal.cols}\r`);
+    terminal.focus();
+});
+onAgain(connect);
+connect();
+window.terminal = terminal;

@@ -1,0 +1,370 @@
+"""Sessions between clients and hypervisors: one thread for all of them, which never waits for one.
+
+Of each side no more is read than the other side takes: what waits is bounded, and who takes nothing for STALL_S is
+gone. The WebSocket's own rules are those of the library ``websockets``, which does no I/O.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+import collections
+import contextlib
+import logging
+import selectors
+import socket
+import struct
+import threading
+import time
+from typing import Any, NamedTuple
+
+from websockets import exceptions as websocket_errors
+from websockets import frames
+from websockets import protocol as websocket_protocol
+
+from nova.console import streams
+from nova.runtime import concurrency
+
+LOG = logging.getLogger(__name__)
+
+FRAME = 256 * 1024              # bytes of a client's message: text that is pasted; larger ones end the session
+AHEAD = 256 * 1024              # bytes that wait for one side, before no more is read of the other
+STALL_S = 60                    # in which a side takes nothing of what waits for it
+LOOK_S = 1                      # between two looks at the clock
+SAY_S = 2                       # for a client to take the last frame
+GOING_AWAY, POLICY, INTERNAL = 1001, 1008, 1011
+WRONG = (1002, 1007, 1009)      # codes with which the library ends what breaks the protocol
+
+
+class Step(NamedTuple):
+    """What a greeting does next: send to both sides, then get so many bytes of one of them."""
+
+    to_client: bytes = b''
+    to_host: bytes = b''
+    of_client: int = 0
+    of_host: int = 0
+
+
+# What is said before bytes pass: gets the bytes that each of its steps wants; its last step wants none.
+Greeting = Generator[Step, bytes, Step]
+_DATA = (frames.Opcode.TEXT, frames.Opcode.BINARY, frames.Opcode.CONT)
+
+
+class Session:
+    """One client at one console.
+
+    :param protocol: websockets ServerProtocol, open
+    :param stream: streams.Stream of the hypervisor, past its security
+    :param greeting: what is said before bytes pass; None: nothing
+    :param ended: function(session, reason), called once
+    :ivar until: time.monotonic() after which it ends; None: no such time
+    """
+
+    def __init__(self, protocol: Any, stream: streams.Stream, greeting: Greeting | None,
+                 idle_s: float, ended: Callable[[Session, str], None], facts: Any = None,
+                 until: float | None = None) -> None:
+        self.protocol, self.stream, self.facts, self.until = protocol, stream, facts, until
+        self.channel: Any = None
+        self.begun = self.moved = time.monotonic()
+        self.received = self.sent = 0            # bytes of the client, and to it
+        self._greeting, self._step = greeting, Step()
+        self._said, self._host_said = b'', b''   # in the greeting, not looked at
+        self._idle_s, self._ended = idle_s, ended
+        self._to_client: collections.deque[memoryview] = collections.deque()
+        self._to_host = b''
+        self._client_size = 0
+        self._client_took = self._host_took = self.begun
+        self.over = self._reported = False
+        self.closing: float | None = None        # until when the client may take the last frame
+
+    # ---- what the relay asks
+
+    def begin(self, channel: Any, data: bytes) -> None:
+        """
+        :param channel: nova.runtime.http.channel.Channel
+        :param data: what the client has sent already
+        """
+        self.channel = channel
+        self.stream.flow()
+        self._advance()
+        if data:
+            self._heard(data)
+        self.pump()
+
+    def interest(self) -> tuple[int, int]:
+        """(events of the client's socket, events of the hypervisor's)."""
+        read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
+        client = (read if len(self._to_host) < AHEAD and self.closing is None else 0) | (
+            write if self._client_size else 0)
+        host = 0
+        if self.closing is None:
+            host = (read if self._client_size < AHEAD and len(self._host_said) < AHEAD else 0) | (
+                write if self._to_host or self.stream.pending else 0)
+        return client, host
+
+    def client_can(self, events: int) -> None:
+        if events & selectors.EVENT_READ and self.closing is None:
+            data = self.channel.receive(streams.PIECE)
+            if data == b'':
+                self.end('the client ended the connection')
+                return
+            if data:
+                self._heard(data)
+        self.pump()
+
+    def host_can(self, events: int) -> None:
+        if events & selectors.EVENT_READ and self.closing is None:
+            try:
+                data = self.stream.receive()
+            except OSError as error:
+                self.finish(INTERNAL, f'the hypervisor broke the connection ({error})')
+                return
+            if data == b'':
+                self.finish(GOING_AWAY, 'the guest ended the connection')
+                return
+            if data:
+                self.moved = time.monotonic()
+                self.sent += len(data)
+                if self._greeting is None:
+                    self.protocol.send_binary(data)
+                else:
+                    self._host_said += data
+                    self._advance()
+        self.pump()
+
+    def look(self, now: float) -> None:
+        """End it where its time is over."""
+        if self.closing is not None:
+            if now > self.closing or not self._client_size:
+                self.end('')
+        elif self.until is not None and now > self.until:
+            self.finish(POLICY, 'its time is over')
+        elif now > self.moved + self._idle_s:
+            self.finish(POLICY, 'nothing happened for too long')
+        elif self._client_size and now > self._client_took + STALL_S:
+            self.end('the client takes nothing')
+        elif self._to_host and now > self._host_took + STALL_S:
+            self.finish(INTERNAL, 'the guest takes nothing')
+
+    def finish(self, code: int, reason: str) -> None:
+        """Say the client why it ends, and end it."""
+        if self.closing is None and not self.over:
+            self.closing = time.monotonic() + SAY_S
+            self._report(reason)
+            with contextlib.suppress(websocket_errors.InvalidState):
+                self.protocol.send_close(code, reason[:120])
+            self.pump()
+
+    def end(self, reason: str) -> None:
+        """Close both sides."""
+        if not self.over:
+            self.over = True
+            self.stream.close()
+            if self.channel is not None:
+                self.channel.shut()
+                self.channel.sock.close()
+            self._report(reason)
+
+    def pump(self) -> None:
+        """Give each side what waits for it, as far as it takes it now."""
+        for data in self.protocol.data_to_send():
+            if data:
+                self._to_client.append(memoryview(data))
+                self._client_size += len(data)
+            elif self.closing is None:           # the protocol is over once this is sent
+                self.closing = time.monotonic() + SAY_S
+        now = time.monotonic()
+        while self._to_client:
+            piece = self._to_client[0]
+            taken = self.channel.send(piece)
+            if taken:
+                self._client_took = now
+                self._client_size -= taken
+            if taken < len(piece):
+                self._to_client[0] = piece[taken:]
+                break
+            self._to_client.popleft()
+        if not self._to_client:
+            self._client_took = now
+            if self.closing is not None:
+                self.end('the client closed it')
+                return
+        if self.closing is None:
+            self._pump_host(now)
+
+    def _pump_host(self, now: float) -> None:
+        try:
+            taken = self.stream.send(self._to_host) if self._to_host else 0
+            self.stream.flush()
+        except OSError as error:
+            self.finish(INTERNAL, f'the hypervisor broke the connection ({error})')
+            return
+        if taken or not self._to_host:
+            self._host_took = now
+            self._to_host = self._to_host[taken:]
+
+    # ---- inside
+
+
+    def _report(self, reason: str) -> None:
+        if not self._reported:
+            self._reported = True
+            self._ended(self, reason)
+
+    def _heard(self, data: bytes) -> None:
+        """Bytes of the client."""
+        self.protocol.receive_data(data)
+        for frame in self.protocol.events_received():
+            if frame.opcode in _DATA and frame.data:
+                self.moved = time.monotonic()
+                self.received += len(frame.data)
+                if self._greeting is None:
+                    self._to_host += frame.data
+                else:
+                    self._said += frame.data
+        if self._greeting is not None:
+            self._advance()
+        if self.protocol.state is not websocket_protocol.OPEN and self.closing is None:
+            self.closing = time.monotonic() + SAY_S
+            sent = self.protocol.close_sent
+            wrong = sent is not None and sent.code in WRONG
+            self._report(f'the client sent what is not taken ({sent.code})' if wrong else 'the client closed it')
+
+    def _advance(self) -> None:
+        """Go on with the greeting; what both sides said behind it is for the other."""
+        try:
+            while self._greeting is not None and len(self._said) >= self._step.of_client and len(
+                    self._host_said) >= self._step.of_host:
+                client, host = self._step.of_client, self._step.of_host
+                said = self._said[:client] or self._host_said[:host]
+                self._said, self._host_said = self._said[client:], self._host_said[host:]
+                self._step = self._greeting.send(said) if client or host else next(self._greeting)
+                self._say(self._step)
+        except StopIteration as last:
+            self._greeting = None
+            self._say(last.value)
+            self._say(Step(self._host_said, self._said))
+            self._said = self._host_said = b''
+        except (ValueError, struct.error) as error:
+            self.finish(POLICY, f'one side said {error}')
+
+    def _say(self, step: Step) -> None:
+        if step.to_client:
+            self.protocol.send_binary(step.to_client)
+        self._to_host += step.to_host
+
+
+class Relay:
+    """All sessions of a process; a part of it (see nova.runtime.service.Process)."""
+
+    def __init__(self) -> None:
+        self._selector: Any = None
+        self._new: collections.deque[tuple[Session, Any, bytes]] = collections.deque()
+        self._orders: collections.deque[tuple[Session, str]] = collections.deque()
+        self._sessions: set[Session] = set()
+        self._watched: dict[tuple[Session, bool], tuple[int, int]] = {}      # (session, host's?): (descriptor, events)
+        self._bell, self._ringer = socket.socketpair()
+        self._stopping = threading.Event()
+        self._thread: Any = None
+
+    def start(self) -> None:
+        self._bell.setblocking(False)
+        self._selector = selectors.DefaultSelector()     # green under eventlet, epoll else
+        self._selector.register(self._bell.fileno(), selectors.EVENT_READ, None)
+        self._thread = concurrency.spawn('consoles', self._run)
+
+    def stop(self, timeout: float = 0) -> None:
+        """End all sessions: who has one opens it again elsewhere."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._ring()
+            self._thread.join(max(timeout, SAY_S + LOOK_S))
+
+    def take(self, session: Session, channel: Any, data: bytes) -> None:
+        """Begin a session."""
+        self._new.append((session, channel, data))
+        self._ring()
+
+    def end(self, session: Session, reason: str) -> None:
+        """End a session for a reason that its client is told."""
+        self._orders.append((session, reason))
+        self._ring()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(OSError):
+            self._ringer.send(b'.')
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        looked = 0.0
+        while not self._stopping.is_set():
+            try:
+                self._turn()
+                now = time.monotonic()
+                if now > looked + LOOK_S:
+                    looked = now
+                    for session in list(self._sessions):
+                        self._safely(session, session.look, now)
+            except Exception:                            # without the thread no console would answer
+                LOG.exception('The relay of consoles goes on after an error')
+                time.sleep(0.1)
+        for session in list(self._sessions):
+            self._safely(session, session.finish, GOING_AWAY, 'the proxy stops')
+            self._safely(session, session.end, 'the proxy stops')
+        for session, channel, _data in self._new:
+            session.channel = channel
+            session.end('the proxy stops')
+        self._selector.close()
+        self._bell.close()
+        self._ringer.close()
+
+    def _turn(self) -> None:
+        for key, events in self._selector.select(LOOK_S):
+            if key.data is None:
+                with contextlib.suppress(BlockingIOError):
+                    self._bell.recv(4096)
+                continue
+            session, of_host = key.data
+            if not session.over:
+                self._safely(session, session.host_can if of_host else session.client_can, events)
+        while self._new:
+            session, channel, data = self._new.popleft()
+            self._sessions.add(session)
+            self._safely(session, session.begin, channel, data)
+        while self._orders:
+            session, reason = self._orders.popleft()
+            if session in self._sessions:
+                self._safely(session, session.finish, POLICY, reason)
+
+    def _safely(self, session: Session, function: Callable[..., None], *args: Any) -> None:
+        """What goes wrong with one session is no other one's matter."""
+        try:
+            function(*args)
+        except OSError as error:
+            session.end(f'the connection broke ({error.strerror or error})')
+        except Exception:
+            LOG.exception('A session of a console failed')
+            session.end('an error of the proxy')
+        self._watch(session)
+
+    def _watch(self, session: Session) -> None:
+        if session.over:
+            self._sessions.discard(session)
+            for of_host in (False, True):
+                known = self._watched.pop((session, of_host), None)
+                if known is not None:
+                    with contextlib.suppress(KeyError, ValueError, OSError):
+                        self._selector.unregister(known[0])
+            return
+        for side, events in enumerate(session.interest()):
+            of_host = bool(side)
+            place, sock = (session, of_host), session.stream.sock if of_host else session.channel.sock
+            known = self._watched.get(place)
+            if known is None and events:
+                self._watched[place] = sock.fileno(), events
+                self._selector.register(sock.fileno(), events, place)
+            elif known is not None and not events:
+                del self._watched[place]
+                self._selector.unregister(known[0])
+            elif known is not None and known[1] != events:
+                self._watched[place] = known[0], events
+                self._selector.modify(known[0], events, place)

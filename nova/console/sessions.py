@@ -1,0 +1,257 @@
+"""Who may open which console: tokens, the way to the hypervisor, the bounds of sessions, and their audit."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+import collections
+import contextlib
+import dataclasses
+import ipaddress
+import logging
+import pathlib
+import ssl
+import threading
+import time
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova import utils
+from nova.console import relay
+from nova.console import rfb
+from nova.console import spice
+from nova.console import streams
+from nova.db import errors
+from nova.db.cells.cells import Cells
+from nova.db.servers import console_tokens
+from nova.runtime import concurrency
+from nova.runtime import metrics
+from nova.runtime.http import addresses
+
+LOG = logging.getLogger(__name__)
+AUDIT = logging.getLogger('nova.console.audit')
+
+# kind of proxy: the console types whose tokens it takes
+TYPES = {'vnc': ('novnc',), 'spice': ('spice-html5',), 'serial': ('serial',)}
+OF_TOKEN = 16                   # sessions of one token: SPICE opens one a channel
+OF_ADDRESS = 100                # of one client
+KEEP_S = 5                      # between two looks whether sessions may go on: so long do they outlive their token
+KEPT_S = 120                    # for which a session keeps its token where the database does not answer
+OPEN_S = 10                     # for the way to the hypervisor, its security included
+RETRY_S = 60
+LEAST_PORT = 1024               # no console is below
+SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
+
+
+@dataclasses.dataclass
+class Facts:
+    """Of one session: what the audit says, and by what it is bound."""
+
+    row: dict[str, Any]
+    cell: Any
+    address: str
+    client: str
+
+
+class Sessions:
+    """All sessions of a process.
+
+    :param relay_: relay.Relay
+    :param cells: nova.db.cells.cells.Cells
+    :param projects: function(ids) -> those of them that are not there any more, or are disabled
+    :param local: names of the compute hosts that run on this machine: only their consoles may be on loopback
+    :param sockets: directory of the guests of this machine
+    """
+
+    def __init__(self, conf: ConfigOpts, relay_: relay.Relay, cells: Cells, projects: Callable[[set[str]], set[str]],
+                 local: Iterable[str], sockets: pathlib.Path) -> None:
+        self._conf, self._relay, self._cells, self._projects = conf, relay_, cells, projects
+        self._local, self._sockets = frozenset(local), sockets
+        self._tls = streams.context(conf)
+        self._lock = threading.Lock()
+        self._open: set[relay.Session] = set()
+        self._tokens: collections.Counter[str] = collections.Counter()
+        self._clients: collections.Counter[str] = collections.Counter()
+        self._stopping = threading.Event()
+        metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
+
+    # ---- a part of the process
+
+    def start(self) -> None:
+        self._relay.start()
+        concurrency.spawn('console-tokens', self._keep)
+
+    def stop(self, timeout: float = 0) -> None:
+        self._stopping.set()
+        self._relay.stop(timeout)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # ---- a new one
+
+    def open(self, kind: str, token: str, address: str, protocol: Any) -> Opened:
+        """A way to the console that a token opens; its session begins when the client's connection is taken.
+
+        :param kind: of proxy
+        :param address: of the client
+        :param protocol: websockets ServerProtocol that has accepted the client
+        :raises ConsoleTokenNotFound: the token is not good here
+        :raises TooManyRequests: there are too many sessions
+        :raises ConsoleUnreachable: the hypervisor does not let us in
+        """
+        client = str(addresses.client(address))
+        cell, row = self._found(kind, token)
+        facts = Facts(row, cell, address, client)
+        self._enter(facts)
+        try:
+            cell.db.run(console_tokens.take, token, KEPT_S, self._conf.consoleauth.single_use and kind != 'spice')
+            stream, greeting = self._way(kind, facts, console_tokens.password(row, token))
+        except BaseException:
+            self._leave(facts)
+            raise
+        until = None
+        if self._conf.consoleauth.enforce_session_timeout:
+            until = time.monotonic() + (row['expires_at'] - utils.utcnow()).total_seconds()
+        session = relay.Session(protocol, stream, greeting, self._conf.console.idle_timeout, self._ended, facts, until)
+        return Opened(self, session)
+
+    def _found(self, kind: str, token: str) -> tuple[Any, Any]:
+        """(cell, row) of a token."""
+        if token and len(token) <= console_tokens.LONGEST:
+            for cell in self._cells.all():
+                with contextlib.suppress(exception.ConsoleTokenNotFound, *errors.UNAVAILABLE):
+                    with cell.db.reader() as conn:
+                        row = console_tokens.get(conn, token)
+                    if row['console_type'] in TYPES[kind]:
+                        return cell, row
+        raise exception.ConsoleTokenNotFound()
+
+    def _enter(self, facts: Facts) -> None:
+        key = facts.row['token_hash']
+        with self._lock:
+            if (sum(self._tokens.values()) >= self._conf.console.max_sessions or self._tokens[key] >= OF_TOKEN
+                    or self._clients[facts.client] >= OF_ADDRESS):
+                raise exception.TooManyRequests(retry_after=RETRY_S)
+            self._tokens[key] += 1
+            self._clients[facts.client] += 1
+
+    def _leave(self, facts: Facts) -> None:
+        with self._lock:
+            for counter, key in ((self._tokens, facts.row['token_hash']), (self._clients, facts.client)):
+                counter[key] -= 1
+                if not counter[key]:
+                    del counter[key]
+
+    # ---- the way
+
+    def _way(self, kind: str, facts: Facts, password: str | None) -> tuple[streams.Stream, relay.Greeting | None]:
+        row, stream = facts.row, None
+        try:
+            if row['internal_access_path']:
+                return streams.connect_socket(self._socket(row)), None
+            host, secure = self._host(row), self._tls is not None
+            port = row['tls_port'] if kind != 'vnc' and row['tls_port'] else row['port']
+            if port < LEAST_PORT:
+                raise streams.Broken(f'{port} is no port of a console.')
+            stream = streams.connect(host, port, OPEN_S)
+            if kind == 'vnc':
+                rfb.open(stream, password, self._tls, host)
+                return stream, rfb.greet()
+            if secure and not row['tls_port']:
+                raise streams.Broken(f'The {kind} console has no TLS, and [console] hypervisor_ca_file wants it.')
+            if row['tls_port']:
+                stream.secure(self._needed_tls(kind), host)
+            return stream, spice.link(password) if kind == 'spice' and password else None
+        except streams.Broken as error:
+            if stream is not None:
+                stream.close()
+            LOG.warning('The %s console of server %s on %s is not reached: %s', kind, row['instance_uuid'],
+                        row['instance_host'], error)
+            raise exception.ConsoleUnreachable() from None
+        except BaseException:
+            if stream is not None:
+                stream.close()
+            raise
+
+    def _needed_tls(self, kind: str) -> ssl.SSLContext:
+        if self._tls is None:
+            raise streams.Broken(f'The {kind} console wants TLS: set hypervisor_ca_file in [console].')
+        return self._tls
+
+    def _host(self, row: dict[str, Any]) -> str:
+        """Where a compute host says that its console is; not what only this machine reaches, unless it is this one."""
+        host = str(row['host'])
+        try:
+            address = ipaddress.ip_address(host)
+            inside = address.is_loopback or address.is_unspecified or address.is_link_local
+        except ValueError:
+            inside = host == 'localhost' or host.endswith('.localhost')
+        if inside and row['instance_host'] not in self._local:
+            raise streams.Broken(f'{host} is an address that only its own host reaches: set server_listen there.')
+        return host
+
+    def _socket(self, row: dict[str, Any]) -> pathlib.Path:
+        """The socket of a guest's serial port, which is where it must be."""
+        path = self._sockets / row['instance_uuid'] / (SOCKETS % 0)
+        if row['instance_host'] not in self._local or row['internal_access_path'] != str(path):
+            raise streams.Broken('The serial console is a socket of another host: set server_listen in '
+                                 '[serial_console] there.')
+        return path
+
+    # ---- while they last
+
+    def begin(self, session: relay.Session, channel: Any, data: bytes) -> None:
+        with self._lock:
+            self._open.add(session)
+        self._relay.take(session, channel, data)
+
+    def abandon(self, session: relay.Session) -> None:
+        session.stream.close()
+        self._leave(session.facts)
+
+    def _ended(self, session: relay.Session, reason: str) -> None:
+        facts = session.facts
+        with self._lock:
+            self._open.discard(session)
+        self._leave(facts)
+        row = facts.row
+        AUDIT.info('Console session: user=%s project=%s server=%s type=%s host=%s from=%s seconds=%.1f received=%d '
+                   'sent=%d end=%s', row['user_id'], row['project_id'], row['instance_uuid'], row['console_type'],
+                   row['instance_host'], facts.address, time.monotonic() - session.begun, session.received,
+                   session.sent, reason)
+
+    def _keep(self) -> None:
+        while not self._stopping.wait(KEEP_S):
+            with self._lock:
+                sessions = list(self._open)
+            by_cell: dict[Any, list[relay.Session]] = collections.defaultdict(list)
+            for session in sessions:
+                by_cell[session.facts.cell].append(session)
+            for cell, some in by_cell.items():
+                try:
+                    self._keep_of(cell, some)
+                except Exception:                # the database is away: they go on, and are asked for again
+                    LOG.warning('Whether %s console sessions may go on is not known now.', len(some), exc_info=True)
+
+    def _keep_of(self, cell: Any, sessions: list[relay.Session]) -> None:
+        gone = self._projects({session.facts.row['project_id'] for session in sessions} - {None})
+        may = cell.db.run(console_tokens.keep, [session.facts.row['token_hash'] for session in sessions], KEPT_S)
+        for session in sessions:
+            if session.facts.row['token_hash'] not in may:
+                self._relay.end(session, 'the server was stopped, moved or deleted')
+            elif session.facts.row['project_id'] in gone:
+                self._relay.end(session, 'its project is gone')
+
+
+class Opened:
+    """What the HTTP server hands a connection to."""
+
+    def __init__(self, sessions: Sessions, session: relay.Session) -> None:
+        self._sessions, self._session = sessions, session
+
+    def take(self, channel: Any, data: bytes) -> None:
+        self._sessions.begin(self._session, channel, data)
+
+    def abandon(self) -> None:
+        self._sessions.abandon(self._session)

@@ -1,0 +1,371 @@
+"""Consoles over HTTP: from the URL of the compute API to the bytes of a guest, and what strangers try."""
+import contextlib
+import logging
+import socket
+import time
+import urllib.parse
+
+import pytest
+import requests
+import sqlalchemy as sa
+from websockets import exceptions as closed
+from websockets.sync import client as websocket
+
+from nova.console import relay
+from nova.console import sessions
+from nova.db.tables.console import console_auth_tokens
+from nova.tests import guests_consoles as guests
+from nova.tests import waiting
+from nova.tests.functional import cloud as whole
+
+TYPES = {'novnc': 'vnc', 'serial': 'serial'}
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with whole.running(tmp_path_factory.mktemp('consoles'), console__allowed_origins=['dash.example.org']) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope='module')
+def client(cloud):
+    return cloud.client(version='2.99')
+
+
+@pytest.fixture(scope='module')
+def server(client):
+    made = client.boot(client.upload_image(), networks='none')['id']
+    client.wait_for(made)
+    return made
+
+
+@pytest.fixture
+def hypervisor():
+    made = guests.Hypervisor()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def serial():
+    made = guests.Hypervisor(vnc=False)
+    yield made
+    made.close()
+
+
+def url_of(cloud, client, server, hypervisor, kind='novnc', password=guests.PASSWORD):
+    """(URL of the page, URL of the WebSocket) of a console that leads to a Hypervisor."""
+    cloud.hypervisor_password = password
+    answer = client.post(f'/servers/{server}/remote-consoles', {'remote_console': {
+        'protocol': TYPES[kind], 'type': kind}})
+    assert answer.status_code == 200, answer.text
+    url = answer.json()['remote_console']['url']
+    token = urllib.parse.unquote(url).rpartition('token=')[2]
+    redirect(cloud, token, hypervisor, password if kind == 'novnc' else None)
+    parts = urllib.parse.urlsplit(url)
+    return url, urllib.parse.urlunsplit(('ws', parts.netloc, parts.path, f'token={token}', '')), token
+
+
+def redirect(cloud, token, hypervisor, password):
+    """Let a token lead to a Hypervisor instead of the fake driver's port."""
+    from nova.db.servers import console_tokens
+    with cloud.cell_db.writer() as conn:
+        row = console_tokens.get(conn, token)
+        conn.execute(sa.delete(console_auth_tokens).where(console_auth_tokens.c.token_hash == row['token_hash']))
+        keep = ('instance_uuid', 'console_type', 'instance_host', 'project_id', 'user_id')
+        console_tokens.insert(conn, token, 600, {**{name: row[name] for name in keep}, 'host': '127.0.0.1',
+                                                 'port': hypervisor.port}, password)
+
+
+def open_socket(url, **more):
+    return websocket.connect(url, **{'subprotocols': ['binary'], 'compression': None, 'proxy': None, **more})
+
+
+def refused(url, **more):
+    """The code with which a WebSocket is refused."""
+    with pytest.raises(closed.InvalidStatus) as error, open_socket(url, **more):
+        pass
+    return error.value.response.status_code
+
+
+# ---- what it is for ---------------------------------------------------------------
+
+def test_a_screen(cloud, client, server, hypervisor):
+    _page, url, _token = url_of(cloud, client, server, hypervisor)
+    with open_socket(url) as opened:
+        assert opened.subprotocol == 'binary'
+        screen = guests.Reader(opened)
+        assert screen.read(12) == b'RFB 003.008\n'
+        opened.send(b'RFB 003.008\n')
+        assert screen.read(2) == b'\x01\x01', 'the browser is asked for no password'
+        opened.send(b'\x01')
+        assert screen.read(4) == bytes(4)
+        opened.send(b'abc')
+        assert screen.read(3) == b'ABC'
+    assert hypervisor.seen == b'abc'
+
+
+def test_a_serial_port(cloud, client, server, serial):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    with open_socket(url, subprotocols=None) as opened:
+        opened.send('text of a client that knows no bytes')
+        assert guests.Reader(opened).until(b'BYTES') == b'TEXT OF A CLIENT THAT KNOWS NO BYTES'
+
+
+def test_much_passes_in_both_directions(cloud, client, server, serial):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    sent = bytes(range(97, 123)) * 40000
+    with open_socket(url) as opened:
+        reader, got = guests.Reader(opened), b''
+        for at in range(0, len(sent), 65536):
+            opened.send(sent[at:at + 65536])
+            got += reader.read(len(sent[at:at + 65536]))
+    assert got == sent.upper()
+
+
+def test_the_password_is_nowhere_in_the_database_and_a_wrong_one_opens_nothing(cloud, client, server, hypervisor):
+    _page, url, _token = url_of(cloud, client, server, hypervisor)
+    with cloud.cell_db.reader() as conn:
+        rows = conn.execute(sa.select(console_auth_tokens)).all()
+    assert guests.PASSWORD not in str(rows)
+    _page, url, _token = url_of(cloud, client, server, hypervisor, password='anothers')
+    assert refused(url) == 503
+
+
+def test_its_page(cloud, client, server, hypervisor):
+    page, url, _token = url_of(cloud, client, server, hypervisor)
+    answer = requests.get(page)
+    assert answer.status_code == 200 and answer.headers['Cache-Control'] == 'no-store'
+    policy = answer.headers['Content-Security-Policy']
+    assert "frame-ancestors 'self' dash.example.org" in policy and "script-src 'self';" in policy
+    for path in ('pages/vnc.js', 'novnc/core/rfb.js', 'xterm/xterm.mjs', 'spice/main.js'):
+        found = requests.get(urllib.parse.urljoin(page, f'assets/{path}'))
+        assert (found.status_code, found.headers['Content-Type']) == (200, 'text/javascript')
+    for path in ('assets/pages/../../app.py', 'assets/%2e%2e/app.py', 'assets/pages/', 'other'):
+        assert requests.get(urllib.parse.urljoin(page, '.') + path).status_code == 404, path
+    assert requests.post(page).status_code == 405
+    assert requests.get(f'{cloud.url}/console/serial', allow_redirects=False).headers['Location'] == 'serial/'
+    assert 'serial.js' in requests.get(f'{cloud.url}/console/serial/?token=x').text
+    assert requests.get(f'{cloud.url}/console/xvpvnc/?token=x').status_code == 410
+
+
+# ---- tokens --------------------------------------------------------------------------
+
+def test_tokens_that_are_none(cloud, client, server, hypervisor, serial):
+    _page, url, token = url_of(cloud, client, server, hypervisor)
+    plain = url.partition('?')[0]
+    for query in ('', '?token=', '?token=nonsense', f'?token={token}&token={token}', f'?token={token}x',
+                  '?token=' + 'x' * 9999, '?' + 'a=b&' * 100, '?token=%00', '?token=%ff'):
+        assert refused(plain + query) == 404, query
+    other = plain.replace('/novnc/vnc_auto.html', '/serial/')
+    assert refused(f'{other}?token={token}') == 404, 'a token of a screen opens no serial port'
+
+
+def test_a_token_and_its_sessions_end_with_the_servers_stop(cloud, client, server, serial, monkeypatch):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    with open_socket(url) as opened:
+        opened.send(b'x')
+        assert opened.recv(10) == b'X'
+        assert client.post(f'/servers/{server}/action', {'os-stop': None}).status_code == 202
+        client.wait_for(server, 'SHUTOFF')
+        with pytest.raises(closed.ConnectionClosed) as end:
+            opened.recv(sessions.KEEP_S + 20)
+        assert end.value.rcvd.code == relay.POLICY and 'stopped' in end.value.rcvd.reason
+    assert refused(url) == 404
+    client.post(f'/servers/{server}/action', {'os-start': None})
+    client.wait_for(server)
+
+
+def test_a_session_outlives_its_token_unless_the_operator_says_no(cloud, client, server, serial):
+    _page, url, token = url_of(cloud, client, server, serial, 'serial')
+    with open_socket(url) as opened:
+        with cloud.cell_db.writer() as conn:
+            conn.execute(sa.update(console_auth_tokens).values(expires_at=sa.text("'2020-01-01 00:00:00.000000'")))
+        cloud.services[0].manager.expiry.expire_console_tokens()
+        time.sleep(sessions.KEEP_S + 1)
+        opened.send(b'x')
+        assert opened.recv(10) == b'X'
+    assert refused(url) == 404
+
+
+def test_a_session_ends_with_its_project(cloud, client, server, serial):
+    admin = cloud.admin()
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    path = f'/identity/v3/projects/{client.project_id}'
+    try:
+        with open_socket(url) as opened:
+            assert admin.request('PATCH', path, {'project': {'enabled': False}}).status_code == 200
+            with pytest.raises(closed.ConnectionClosed) as end:
+                opened.recv(sessions.KEEP_S + 20)
+        assert 'project' in end.value.rcvd.reason
+    finally:
+        admin.request('PATCH', path, {'project': {'enabled': True}})
+
+
+def test_a_token_that_opens_once(cloud, client, server, serial):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    cloud.conf.set_override('single_use', True, group='consoleauth')
+    try:
+        with open_socket(url):
+            assert refused(url) == 404
+    finally:
+        cloud.conf.clear_override('single_use', group='consoleauth')
+
+
+def test_a_session_that_ends_with_the_time_of_its_token(cloud, client, server, serial):
+    cloud.conf.set_override('enforce_session_timeout', True, group='consoleauth')
+    try:
+        _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+        with cloud.cell_db.writer() as conn:
+            from nova import utils
+            import datetime
+            conn.execute(sa.update(console_auth_tokens).values(
+                expires_at=utils.utcnow() + datetime.timedelta(seconds=2)))
+        with open_socket(url) as opened, pytest.raises(closed.ConnectionClosed) as end:
+            opened.recv(10)
+        assert 'time is over' in end.value.rcvd.reason
+    finally:
+        cloud.conf.clear_override('enforce_session_timeout', group='consoleauth')
+
+
+# ---- strangers ------------------------------------------------------------------------
+
+@pytest.mark.parametrize('origin, code', [
+    ('https://evil.example.org', 403), ('null', 403), ('https://dash.example.org.evil.net', 403),
+    ('https://dash.example.org@evil.net', 403), ('file://', 403), ('https://dash.example.org', 101),
+    ('https://dash.example.org:8443', 101), ('own', 101)])
+def test_pages_of_other_origins(cloud, client, server, serial, origin, code):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    if origin == 'own':
+        origin = 'http://' + urllib.parse.urlsplit(url).netloc
+    if code == 101:
+        with open_socket(url, origin=origin) as opened:
+            opened.send(b'x')
+            assert opened.recv(10) == b'X'
+    else:
+        assert refused(url, origin=origin) == code
+
+
+def raw(cloud, path, *headers, host=None, body=b''):
+    """A WebSocket's request as bytes; (the socket, the answer's first line)."""
+    netloc = urllib.parse.urlsplit(cloud.url).netloc
+    sock = socket.create_connection(netloc.rsplit(':', 1), 10)
+    lines = [f'GET {path} HTTP/1.1', f'Host: {netloc if host is None else host}', *headers]
+    sock.sendall(('\r\n'.join(lines) + '\r\n\r\n').encode() + body)
+    answer = b''
+    while b'\r\n\r\n' not in answer:
+        answer += sock.recv(65536)
+    return sock, answer.split(b'\r\n')[0].decode(), answer
+
+
+UPGRADE = ('Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13',
+           'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==')
+
+
+@pytest.mark.parametrize('changed, code', [
+    ({2: 'Sec-WebSocket-Version: 8'}, 400), ({3: 'Sec-WebSocket-Key: x'}, 400), ({0: 'Connection: close'}, 426),
+    ({1: 'Upgrade: h2c'}, 426), ({0: 'Connection: Upgrade\r\nContent-Length: 3'}, 400)])
+def test_requests_that_are_no_websocket(cloud, client, server, serial, changed, code):
+    _page, url, token = url_of(cloud, client, server, serial, 'serial')
+    sock, line, _answer = raw(cloud, f'/console/serial/?token={token}',
+                              *(changed.get(number, header) for number, header in enumerate(UPGRADE)), body=b'abc')
+    sock.close()
+    assert line.split()[1] == str(code)
+    assert not serial.clients, 'nobody was asked'
+
+
+@pytest.mark.parametrize('host', ['evil.example.org', 'localhost.evil.org', ''])
+def test_a_host_that_is_not_ours(cloud, client, server, serial, host):
+    _page, url, token = url_of(cloud, client, server, serial, 'serial')
+    sock, line, _answer = raw(cloud, f'/console/serial/?token={token}', *UPGRADE, host=host)
+    sock.close()
+    assert line.split()[1] == '400'
+
+
+def frame(opcode, data, fin=0x80, masked=0x80, rsv=0):
+    length = bytes([masked | len(data)]) if len(data) < 126 else bytes([masked | 127]) + len(data).to_bytes(8, 'big')
+    return bytes([fin | rsv | opcode]) + length + (bytes(4) if masked else b'') + data
+
+
+@pytest.mark.parametrize('data', [
+    frame(2, b'x', masked=0), frame(2, b'x', rsv=0x40), frame(3, b'x'), frame(0, b'x'), frame(9, b'x' * 200),
+    bytes([0x82, 0xff]) + (1 << 62).to_bytes(8, 'big') + bytes(4), frame(2, b'x', fin=0) + frame(2, b'y'),
+    frame(8, b'\x00'), frame(9, b'', fin=0)], ids=range(9))
+def test_frames_that_are_none_end_the_session_and_reach_no_guest(cloud, client, server, serial, data):
+    _page, url, token = url_of(cloud, client, server, serial, 'serial')
+    sock, line, _answer = raw(cloud, f'/console/serial/?token={token}', *UPGRADE)
+    assert line.split()[1] == '101'
+    sock.sendall(data)
+    sock.settimeout(10)
+    said = b''
+    with contextlib.suppress(ConnectionError):
+        while piece := sock.recv(65536):
+            said += piece
+    sock.close()
+    assert said[:1] == b'\x88' and int.from_bytes(said[2:4], 'big') in (1002, 1007, 1009), said
+    assert b'y' not in serial.seen
+    waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
+
+
+def test_a_message_that_is_too_long(cloud, client, server, serial):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    with open_socket(url) as opened, pytest.raises(closed.ConnectionClosed) as end:
+        opened.send(b'x' * (relay.FRAME + 1))
+        opened.recv(10)
+    assert end.value.rcvd is None or end.value.rcvd.code == 1009
+    assert not serial.seen
+
+
+def test_bytes_that_come_with_the_request_are_the_guests(cloud, client, server, serial):
+    _page, _url, token = url_of(cloud, client, server, serial, 'serial')
+    netloc = urllib.parse.urlsplit(cloud.url).netloc
+    with socket.create_connection(netloc.rsplit(':', 1), 10) as sock:
+        sock.sendall(('\r\n'.join([f'GET /console/serial/?token={token} HTTP/1.1', f'Host: {netloc}', *UPGRADE])
+                      + '\r\n\r\n').encode() + frame(2, b'early'))
+        answer = b''
+        while not answer.endswith(b'EARLY'):
+            piece = sock.recv(65536)
+            assert piece, answer
+            answer += piece
+
+
+def test_too_many_sessions_of_one_token(cloud, client, server, serial):
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    with contextlib.ExitStack() as stack:
+        for _ in range(sessions.OF_TOKEN):
+            stack.enter_context(open_socket(url))
+        assert refused(url) == 429
+    waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
+    with open_socket(url):
+        pass
+
+
+def test_a_compute_host_cannot_lead_the_proxy_to_what_only_the_proxy_reaches(cloud, client, server, serial):
+    """A host that was taken over names loopback, a low port, or a socket of its choice."""
+    for values in ({'instance_host': 'elsewhere'}, {'port': 22}, {'internal_access_path': '/run/docker.sock'}):
+        _page, url, token = url_of(cloud, client, server, serial, 'serial')
+        cell, row = cloud.consoles._found('serial', token)
+        facts = sessions.Facts({**row, **values}, cell, '127.0.0.1', '127.0.0.1')
+        with pytest.raises(Exception, match='does not answer'):
+            cloud.consoles._way('serial', facts, None)
+    assert not serial.clients
+
+
+# ---- the end --------------------------------------------------------------------------
+
+def test_a_guest_that_goes_away_ends_the_session_with_a_reason(cloud, client, server, serial, caplog):
+    _page, url, token = url_of(cloud, client, server, serial, 'serial')
+    caplog.set_level(logging.INFO, 'nova.console.audit')
+    with open_socket(url) as opened:
+        opened.send(b'12345')
+        opened.recv(10)
+        serial.end()
+        with pytest.raises(closed.ConnectionClosed) as end:
+            opened.recv(10)
+    assert end.value.rcvd.code == relay.GOING_AWAY
+    waiting.wait_for(lambda: 'Console session' in caplog.text, 10, 'the audit')
+    line, = [record.getMessage() for record in caplog.records if record.name == 'nova.console.audit']
+    for part in (f'user={client.user_id}', f'project={client.project_id}', f'server={server}', 'type=serial',
+                 'from=127.0.0.1', 'received=5 sent=5', 'end=the guest ended the connection'):
+        assert part in line
+    assert token not in caplog.text
