@@ -301,6 +301,10 @@ class QuotaExceeded(Forbidden):
                 'of %(limit)s %(resource)s')
 
 
+class PortLimitExceeded(QuotaExceeded):
+    template = 'The quota of the Networking service does not allow this: %(reason)s'
+
+
 class VolumeLimitExceeded(QuotaExceeded):
     template = "Maximum number of volumes allowed (%(limit)d) exceeded for quota 'volumes'."
 
@@ -561,12 +565,28 @@ class NoMoreFixedIps(Conflict):
     template = 'No fixed IP addresses available for network %(network_id)s'
 
 
+class NoAddressLeft(NoMoreFixedIps):
+    template = 'No fixed IP addresses available: %(reason)s'
+
+
 class NetworkAmbiguous(Conflict):
     template = 'Multiple possible networks found, use a Network ID to be more specific.'
 
 
 class FixedIpInUse(Conflict):
     template = 'Fixed IP address %(address)s is already in use.'
+
+
+class AddressTaken(FixedIpInUse):
+    template = 'The fixed IP address is already in use: %(reason)s'
+
+
+class NetworkConflict(Conflict):
+    template = 'The Networking service refused the request: %(reason)s'
+
+
+class PortBindingExists(NetworkConflict):
+    pass
 
 
 class PortInUse(Conflict):
@@ -630,6 +650,18 @@ class NetworkPlumbingError(NovaException):
     """A bridge, a DHCP server or a filter of this host could not be set up."""
 
     template = 'The host network could not be set up: %(reason)s'
+
+
+class PortBindingFailed(NovaException):
+    """No agent of the Networking service can plug a port on the host; another host may."""
+
+    template = 'A port could not be bound: %(reason)s'
+
+
+class VifPluggingFailed(NovaException):
+    """The Networking service reported a failure, or nothing, about ports that a host had plugged."""
+
+    template = 'The network of instance %(instance_id)s was not set up: %(reason)s'
 
 
 class HostUnavailable(Unavailable):

@@ -215,13 +215,12 @@ class Cloud:
     def _application(self):
         rules = policy.Policy(self.conf)
         compute = assembly.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity)
-        network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
         self.auditor = log.Auditor(self.api_db, notify.new(self.conf))
         mounts = wsgi.Mounts([
             wsgi.Mount('/identity', log.Face(identity_app.Application(
                 self.identity, auth.identity_uri(self.conf)), self.auditor)),
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), rules), max_body=None),
-            wsgi.Mount('/network', self._authenticated(network, rules)),
+            *self._networks(rules),
             *self._volumes(rules),
             *consoles.mounts(self.conf, self.consoles, self.url),
             wsgi.Mount('/healthcheck', compute, strip=False),
@@ -234,6 +233,13 @@ class Cloud:
             mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(
                 self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH)))
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read, mounts)
+
+    def _networks(self, rules):
+        """The face of the embedded network service; none where the networks are elsewhere."""
+        if self.conf.network.backend != 'embedded':
+            return []
+        network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
+        return [wsgi.Mount('/network', self._authenticated(network, rules))]
 
     def _volumes(self, rules):
         """The face of the embedded block storage; none where the volumes are elsewhere."""

@@ -172,6 +172,8 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
     """
     from nova.db.servers import mappings
     from nova.network import authority
+    if conf.network.backend == 'neutron':
+        return _neutron(conf, bus, host, cell_db)
     from nova.network import drivers
     from nova.network import interface
     from nova.network import manager as network_manager
@@ -194,6 +196,22 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
         ('audit_late', LATE_INTERVAL, audit_late)])
 
 
+def _neutron(conf, bus, host, cell_db):
+    """The network service that speaks to a Networking service; it leaves its own host alone."""
+    from nova.db.servers import ownership
+    from nova.network import authority
+    from nova.network import interface
+    from nova.network.neutron import manager as neutron_manager
+
+    def host_of(uuid):
+        with cell_db.reader() as conn:
+            server = ownership.server(conn, uuid)
+        return server and server.host
+    manager = neutron_manager.NeutronManager(conf, host_of)
+    return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
+                           admission=authority.admission_of(cell_db))
+
+
 def compute(conf, bus, host, images, helper=None):
     """
     :param images: nova.image.api.Images; a compute host asks for what the grant of a task names, and nothing else
@@ -208,7 +226,7 @@ def compute(conf, bus, host, images, helper=None):
     images = grants.GrantedImages(images)
     driver = virt_driver(conf, host, images, helper)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
-    plumbed = driver.real_guests and conf.network.driver != 'fake'
+    plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
         images, network_server=host if plumbed else None)
@@ -274,11 +292,19 @@ def identity(conf, api_db, base_url):
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 
+def networks(conf, api_db):
+    """What the compute API needs of the network service that [network] backend names."""
+    if conf.network.backend == 'neutron':
+        from nova.network.neutron import api
+        return api.API(conf)
+    from nova.network import api
+    return api.API(api_db, conf)
+
+
 def api_services(conf, bus, api_db, cells, images, rules):
     """What the operations of the compute API may use (nova.api.app.Services)."""
     from nova.api import app
     from nova.compute import interface as compute_interface
-    from nova.network import api as network_api
     from nova.network import interface as network_interface
     from nova.scheduler import interface as scheduler_interface
 
@@ -286,7 +312,7 @@ def api_services(conf, bus, api_db, cells, images, rules):
         conf=conf, api_db=api_db, cells=cells, policy=rules,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
-        images=images, networks=network_api.API(api_db, conf),
+        images=images, networks=networks(conf, api_db),
         volumes=volumes(conf, api_db, images), notifier=notify.new(conf))
 
 
@@ -354,7 +380,7 @@ def paste_file(conf):
 
 def metadata(conf, api_db, cells):
     """The metadata service on the bridge, as a list: empty where the network driver makes no bridge."""
-    if conf.network.driver == 'fake':
+    if conf.network.driver == 'fake' or conf.network.backend != 'embedded':
         return []
     from nova.network import setup
 

@@ -23,7 +23,8 @@ def bootstrap(conf, api_db):
         missing = not flavors.exist(conn)
     if missing:
         api_db.run(_flavors)
-    network_setup.bootstrap(conf, api_db)
+    if conf.network.backend == 'embedded':
+        network_setup.bootstrap(conf, api_db)
 
 
 def _flavors(conn):

@@ -41,7 +41,7 @@ def _split(conf, driver):
     user, helpers = ordinary.prepare(conf, 'nova-all'), {}
     if user is None:
         return helpers
-    if conf.network.driver == 'linux':
+    if conf.network.driver == 'linux' and conf.network.backend == 'embedded':
         helpers['network_helper'] = network_remote.helper(conf)
     if ordinary.runs_guests(conf, 'nova-all'):
         helpers['guest_helper'] = ordinary.guest_helper(conf, user)

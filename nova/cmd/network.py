@@ -20,7 +20,7 @@ def split(conf):
     if user is None:
         return None
     helper = None
-    if conf.network.driver == 'linux':
+    if conf.network.driver == 'linux' and conf.network.backend == 'embedded':
         helper = remote.helper(conf)
         helper.fork()
     ordinary.become(conf, 'nova-network', user, (conf.metadata.port, conf.monitoring.port))

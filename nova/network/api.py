@@ -37,6 +37,10 @@ class API:
         self.api_db = api_db
         self.groups = groups.Groups(conf, api_db)
 
+    def groups_of(self, context: RequestContext) -> groups.Groups:
+        """Operations on security groups in the name of the caller."""
+        return self.groups
+
     def validate_networks(self, context: RequestContext, requested: list[dict[str, str | None]] | str | None,
                           count: int = 1) -> None:
         """Check the networks of a request for ``count`` servers of the caller's project.
@@ -82,7 +86,7 @@ class API:
         if request.get('fixed_ip'):
             ipam.check_free(conn, subnets, request['fixed_ip'])
 
-    def check_attach(self, project_id: str, server_networks: set[str],
+    def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
                      request: dict[str, str | None]) -> dict[str, str | None]:
         """Complete and check a request for one more port of a server of a project.
 
@@ -128,7 +132,7 @@ class API:
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
 
-    def add_security_group(self, project_id: str, instance_uuid: str, name: str) -> list[str]:
+    def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
         """Put all ports of a server into a group of the project; hosts whose filters change.
 
         :param name: name or id of the group
@@ -137,7 +141,8 @@ class API:
         """
         return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.join)
 
-    def remove_security_group(self, project_id: str, instance_uuid: str, name: str) -> list[str]:
+    def remove_security_group(self, context: RequestContext, project_id: str, instance_uuid: str,
+                              name: str) -> list[str]:
         """Take all ports of a server out of a group; hosts whose filters change.
 
         :raises SecurityGroupNotFound: there is none, or no port of the server is in it
@@ -169,7 +174,7 @@ class API:
                 found[rule['security_group_id']].append(rule)
         return found
 
-    def security_groups_by_id(self, group_ids: set[str]) -> dict[str, SecurityGroupsRow]:
+    def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, SecurityGroupsRow]:
         """{id: row} of groups, whose they may be."""
         with self.api_db.reader() as conn:
             return {row['id']: row for row in networks.many(conn, t.security_groups, group_ids)}
@@ -193,7 +198,7 @@ class API:
             raise exception.NetworkNotFound(network_id=ident)
         return rows[0]
 
-    def subnets_of(self, network_ids: list[str]) -> dict[str, list[SubnetsRow]]:
+    def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[SubnetsRow]]:
         """{network id: [subnet row]}, the first made first."""
         found = {ident: [] for ident in network_ids}
         with self.api_db.reader() as conn:

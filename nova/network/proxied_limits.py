@@ -15,7 +15,9 @@ NAMES = {'fixed_ips': None, 'floating_ips': 'floatingip', 'security_groups': 'se
 
 
 def limit(conf: ConfigOpts, key: str) -> int:
-    """The limit of a project; -1: no limit, 0: the network service does not offer it."""
+    """The limit of a project; -1: no limit, or one that a Networking service has; 0: the service does not offer it."""
+    if conf.network.backend != 'embedded':
+        return -1
     name = NAMES[key]
     if name is not None and name not in quotas.COUNTED:
         return conf.network.quota.get(name, 0)

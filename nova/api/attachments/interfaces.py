@@ -99,7 +99,7 @@ def attach_port(req, server_id, request, action):
         row = server_actions.find_for(req, conn, server_id, action)
     inside = {vif['network']['id'] for vif in row['network_info']}
     try:
-        request = req.services.networks.check_attach(row['project_id'], inside, request)
+        request = req.services.networks.check_attach(req.context, row['project_id'], inside, request)
         # the id of a new port is chosen here, so that what is begun can be found again
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
         row = server_actions.begin(req, cell, server_id, action, request)

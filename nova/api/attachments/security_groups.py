@@ -46,7 +46,7 @@ def group_views(req, rows):
     incoming = {ident: [rule for rule in found if rule['direction'] == 'ingress']
                 for ident, found in rules.items()}
     sources = req.services.networks.security_groups_by_id(
-        {rule['remote_group_id'] for found in incoming.values() for rule in found} - {None})
+        req.context, {rule['remote_group_id'] for found in incoming.values() for rule in found} - {None})
     return [{'id': row['id'], 'name': row['name'], 'description': row['description'],
              'tenant_id': row['project_id'],
              'rules': [rule_view(rule, sources) for rule in sorted(incoming[row['id']], key=lambda rule: rule['id'])]}
@@ -84,7 +84,7 @@ def _change(req, server_id, name, rule, change):
     if row['vm_state'] == states.BUILDING or row['task_state'] == states.DELETING:
         attr = 'vm_state' if row['vm_state'] == states.BUILDING else 'task_state'
         raise exception.InstanceInvalidState(attr=attr, instance_id=server_id, method=name, state=row[attr])
-    hosts = change(row['project_id'], server_id, req.body[name]['name'])
+    hosts = change(req.context, row['project_id'], server_id, req.body[name]['name'])
     cell.db.run(_show_names, req, server_id)
     tell(req, hosts)
 

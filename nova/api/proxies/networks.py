@@ -54,7 +54,7 @@ def _table(req, tenant):
 
 
 def _views(req, rows, tenant):
-    subnets = req.services.networks.subnets_of([row['id'] for row in rows])
+    subnets = req.services.networks.subnets_of(req.context, [row['id'] for row in rows])
     build = _table(req, tenant).builder(req)
     return [build(_shown(row, subnets[row['id']])) for row in rows]
 

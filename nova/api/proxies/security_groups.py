@@ -42,14 +42,14 @@ def _view(req, row):
 
 def index(req):
     everybody = req.context.is_admin and req.query.one('all_tenants', '') not in ('', '0', 'false', 'False')
-    rows = req.services.networks.groups.list(nova_context.ALL_PROJECTS if everybody else req.project_id)
+    rows = req.services.networks.groups_of(req.context).list(nova_context.ALL_PROJECTS if everybody else req.project_id)
     rows = rows[req.query.one('offset', 0):]
     rows = rows[:min(req.query.one('limit', len(rows)), req.services.conf.api.max_limit)]
     return {'security_groups': security_groups.group_views(req, rows)}
 
 
 def show(req, id):
-    return _view(req, req.services.networks.groups.show(req.context.sees, _ident(id)))
+    return _view(req, req.services.networks.groups_of(req.context).show(req.context.sees, _ident(id)))
 
 
 def _texts(req):
@@ -67,15 +67,15 @@ def _texts(req):
 
 
 def create(req):
-    return _view(req, req.services.networks.groups.create(req.project_id, *_texts(req)))
+    return _view(req, req.services.networks.groups_of(req.context).create(req.project_id, *_texts(req)))
 
 
 def update(req, id):
-    return _view(req, req.services.networks.groups.update(req.context.sees, _ident(id), *_texts(req)))
+    return _view(req, req.services.networks.groups_of(req.context).update(req.context.sees, _ident(id), *_texts(req)))
 
 
 def delete(req, id):
-    req.services.networks.groups.delete(req.context.sees, _ident(id))
+    req.services.networks.groups_of(req.context).delete(req.context.sees, _ident(id))
 
 
 # ---- rules -------------------------------------------------------------------
@@ -116,18 +116,18 @@ def create_rule(req):
     if protocol in (None, '') and not given.get('group_id'):
         raise exception.BadRequest('A rule names a protocol, or the group that it lets in.')
     prefix, ethertype = (None, 'IPv4') if given.get('group_id') else _network(given.get('cidr'))
-    row, hosts = req.services.networks.groups.add_rule(req.context.sees, {
+    row, hosts = req.services.networks.groups_of(req.context).add_rule(req.context.sees, {
         'security_group_id': given['parent_group_id'], 'ethertype': ethertype, 'protocol': protocol or None,
         'port_range_min': _port(given.get('from_port'), 'from_port'),
         'port_range_max': _port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
         'remote_group_id': given.get('group_id') or None})
     security_groups.tell(req, hosts)
-    sources = req.services.networks.security_groups_by_id({row['remote_group_id']} - {None})
+    sources = req.services.networks.security_groups_by_id(req.context, {row['remote_group_id']} - {None})
     return {'security_group_rule': security_groups.rule_view(row, sources)}
 
 
 def delete_rule(req, id):
-    security_groups.tell(req, req.services.networks.groups.remove_rule(req.context.sees, _ident(id)))
+    security_groups.tell(req, req.services.networks.groups_of(req.context).remove_rule(req.context.sees, _ident(id)))
 
 
 _PATH, _RULES = '/os-security-groups', '/os-security-group-rules'

@@ -72,14 +72,13 @@ def _application(conf, api_db, cells):
     from nova import policy
     from nova.api import app
     from nova.cloud import assembly
-    from nova.network import api as network_api
     from nova.scheduler import driver
 
     images = assembly.images(conf, api_db)
     return app.Application(app.Services(
         conf=conf, api_db=api_db, cells=cells, policy=policy.Policy(conf),
         scheduler=_Here(driver.load(conf, api_db, cells)), images=images,
-        networks=network_api.API(api_db, conf), volumes=assembly.volumes(conf, api_db, images)))
+        networks=assembly.networks(conf, api_db), volumes=assembly.volumes(conf, api_db, images)))
 
 
 def _print(found):

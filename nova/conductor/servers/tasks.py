@@ -41,6 +41,7 @@ class Tasks:
                  rebuilds: Rebuilds) -> None:
         self._cell_db, self._api_db = services.cell_db, services.api_db
         self._events, self._grants, self._rebuilds = events, grants, rebuilds
+        self._groups_are_here = services.conf.network.backend == 'embedded'
 
     def update_instance(self, ctx: Context | None, instance_uuid: str, values: Values,
                         expect: Expect = None) -> objects.Instance:
@@ -120,7 +121,7 @@ class Tasks:
                    error: str | None = None, traceback: str | None = None) -> None:
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, instance_uuid)
-            if 'network_info' in values:
+            if 'network_info' in values and self._groups_are_here:
                 # the groups of the ports, read by the holder of the row: the last one reads what is there in the end
                 instances.lock(conn, instance_uuid)
                 with self._api_db.reader() as api:

@@ -12,6 +12,11 @@ def _range(text):
 
 
 OPTIONS = [
+    cfg.StrOpt('backend', default='embedded', choices=['embedded', 'neutron'],
+               help='Where networks, ports and addresses are. embedded: in the API database, carried out on the hosts '
+                    'by the driver below. neutron: in a Networking service ([neutron]), whose agents do it; the other '
+                    'options of this section have no effect then, and nova-network is needed once or twice in the '
+                    'whole deployment instead of on each host: only it has the account of [neutron].'),
     cfg.StrOpt('driver', default='linux', max_length=255,
                help='The name of an entry point of the group nova.network.drivers, or the path of a class. '
                     'linux: bridges, dnsmasq and nftables on this host; needs root. '

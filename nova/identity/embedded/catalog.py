@@ -36,8 +36,10 @@ def build(urls, region=REGION):
 
 
 def served(conf):
-    """The rows of what this deployment serves: volumes may be elsewhere."""
-    return [row for row in SERVICES if conf.volume.backend == 'embedded' or not row[2].startswith('/volume')]
+    """The rows of what this deployment serves: volumes and networks may be elsewhere."""
+    elsewhere = {path for path, group in (('/volume', conf.volume), ('/network', conf.network))
+                 if group.backend != 'embedded'}
+    return [row for row in SERVICES if not row[2].startswith(tuple(elsewhere))]
 
 
 def for_base(base_url, services=SERVICES, region=REGION):

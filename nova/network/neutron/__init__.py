@@ -1,0 +1,1 @@
+"""The network service of the cloud (Neutron) in place of the embedded one."""

@@ -1,0 +1,196 @@
+"""What the compute API needs of networks, from a Networking service: see nova.network.api, whose methods these are."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+from oslo_utils import timeutils
+
+from nova import exception
+from nova.network.neutron import choice
+from nova.network.neutron import client
+from nova.network.neutron import groups
+from nova.network.neutron import vifs
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+Document = dict[str, Any]
+DEFAULT = 'default'
+
+
+class API:
+    """The facade. Everything is asked in the name of the caller, whose token goes along.
+
+    :param conf: the configuration
+    """
+
+    def __init__(self, conf: ConfigOpts, neutron: client.Neutron | None = None) -> None:
+        self.conf, self.neutron = conf, neutron or client.Neutron(conf)
+
+    def groups_of(self, context: RequestContext) -> groups.Groups:
+        """Operations on security groups in the name of the caller."""
+        return groups.Groups(self.neutron, context)
+
+    # ---- checks of requests
+
+    def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
+                          count: int = 1) -> None:
+        neutron, project_id = self.neutron, str(context.project_id)
+        if requested == 'none' or requested == []:
+            return
+        if requested is None or isinstance(requested, str):
+            if choice.default_network(neutron, context, project_id) is None and requested == 'auto':
+                if choice.AUTO not in neutron.extensions(context):
+                    raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
+                choice.topology(neutron, context, project_id, dry_run=True)
+            return
+        ports, networks, subnets = self._named(context, requested)
+        for request in requested:
+            self._check(project_id, ports, networks, subnets, request, count)
+        self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
+
+    def _named(self, context: RequestContext, requested: list[choice.Request],
+               ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
+        """(ports, networks, subnets) that requests name, as the caller sees them."""
+        neutron = self.neutron
+        wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
+        ports = {port['id']: port for port in neutron.list(context, 'ports', id=wanted)}
+        if ports and neutron.has_account:            # what a port requires of its host is shown to administrators only
+            ports = {port['id']: port for port in neutron.list(choice.system(context), 'ports', id=set(ports))}
+        idents = {str(request['network_id']) for request in requested if request.get('network_id')}
+        networks = choice.usable(neutron, context, str(context.project_id), idents) if idents else {}
+        fixed = {str(request['network_id']) for request in requested if request.get('fixed_ip')}
+        return ports, networks, neutron.list(context, 'subnets', network_id=fixed) if fixed else []
+
+    @staticmethod
+    def _check(project_id: str, ports: dict[str, Document], networks: dict[str, Document], subnets: list[Document],
+               request: choice.Request, count: int) -> None:
+        if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
+            raise exception.NetworkRequestInvalid(reason='a port or a fixed IP serves one server only.')
+        try:
+            if request.get('port_id'):
+                choice.check_port(ports.get(str(request['port_id'])), request, project_id)
+            else:
+                choice.check_network(networks, subnets, request)
+        except exception.NotFound as error:
+            raise exception.NetworkRequestInvalid(reason=error.message) from None
+
+    def _check_room(self, context: RequestContext, wanted: int) -> None:
+        """
+        :raises PortLimitExceeded: the project's quota has no room for so many ports
+        """
+        if not wanted or 'quota_details' not in self.neutron.extensions(context):
+            return
+        missing = exception.NotFound()
+        path = f'/quotas/{client.checked(str(context.project_id), missing)}/details'
+        port = self.neutron.call(context, 'GET', path, missing)['quota']['port']
+        used = port['used'] + port['reserved']
+        if 0 <= port['limit'] < used + wanted:
+            raise exception.PortLimitExceeded(
+                reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
+
+    def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
+                     request: choice.Request) -> choice.Request:
+        if not request['port_id'] and not request['network_id']:
+            inside = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
+            chosen = next(iter(inside.values())) if len(inside) == 1 else choice.default_network(
+                self.neutron, context, project_id)
+            if chosen is None:
+                raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
+            request = {**request, 'network_id': chosen['id']}
+        ports, networks, subnets = self._named(context, [request])
+        if request['port_id']:
+            choice.check_port(ports.get(request['port_id']), request, project_id)
+        else:
+            choice.check_network(networks, subnets, request)
+        return request
+
+    def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
+        wanted = [name for name in names or () if name != DEFAULT]
+        known: dict[str, str] = {}
+        for row in choice.groups(self.neutron, context, str(context.project_id), wanted):
+            known[row['id']] = row['name']
+        return list(dict.fromkeys(known.get(name, name) for name in names or ()))
+
+    # ---- security groups of servers
+
+    def security_groups_for(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[Document]]:
+        ports = self.neutron.list(context, 'ports', device_id=instance_uuids)
+        idents = {ident for port in ports for ident in port.get('security_groups') or ()}
+        known = {row['id']: row for row in self.neutron.list(context, 'security-groups', id=idents)}
+        found: dict[str, dict[str, Document]] = {}
+        for port in ports:
+            found.setdefault(port['device_id'], {}).update(
+                {ident: known[ident] for ident in port.get('security_groups') or () if ident in known})
+        return {uuid: sorted(rows.values(), key=lambda row: (row['name'], row['id'])) for uuid, rows in found.items()}
+
+    def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
+        if not self._change_groups(context, project_id, instance_uuid, name,
+                                   lambda idents, ident: [*(each for each in idents if each != ident), ident]):
+            raise exception.NetworkRequestInvalid(reason='the server has no port with port security and an address.')
+        return []
+
+    def remove_security_group(self, context: RequestContext, project_id: str, instance_uuid: str,
+                              name: str) -> list[str]:
+        if not self._change_groups(context, project_id, instance_uuid, name,
+                                   lambda idents, ident: [each for each in idents if each != ident], present=True):
+            raise exception.SecurityGroupNotFound(security_group_id=name)
+        return []
+
+    def _change_groups(self, context: RequestContext, project_id: str, instance_uuid: str, name: str,
+                       change: Callable[[list[str], str], list[str]], present: bool = False) -> int:
+        """How many ports of a server were, or had been, changed."""
+        group, = choice.groups(self.neutron, context, project_id, [name])
+        count = 0
+        for port in self.neutron.list(context, 'ports', device_id=instance_uuid):
+            before = port.get('security_groups') or []
+            if not port.get('port_security_enabled', True) or present and group['id'] not in before:
+                continue
+            count += 1
+            after = change(before, group['id'])
+            if after != before:
+                self.neutron.update(context, 'ports', port['id'], {'security_groups': after},
+                                    exception.PortNotFound(port_id=port['id']))
+        return count
+
+    def security_group_rules(self, context: RequestContext, group_ids: list[str]) -> dict[str, list[Document]]:
+        found: dict[str, list[Document]] = {ident: [] for ident in group_ids}
+        for rule in self.neutron.list(context, 'security-group-rules', security_group_id=group_ids):
+            found[rule['security_group_id']].append(rule)
+        return found
+
+    def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, Document]:
+        return {row['id']: row for row in self.neutron.list(context, 'security-groups', id=group_ids)}
+
+    # ---- networks and ports
+
+    def list_networks(self, context: RequestContext) -> list[Document]:
+        return sorted(map(_network, self.neutron.list(context, 'networks')), key=lambda row: (row['name'], row['id']))
+
+    def show_network(self, context: RequestContext, ident: str) -> Document:
+        return _network(self.neutron.show(context, 'networks', ident, exception.NetworkNotFound(network_id=ident[:80])))
+
+    def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[Document]]:
+        found: dict[str, list[Document]] = {ident: [] for ident in network_ids}
+        for row in self.neutron.list(context, 'subnets', network_id=network_ids):
+            found[row['network_id']].append(row)
+        return {ident: sorted(rows, key=lambda row: (row.get('created_at') or '', row['id']))
+                for ident, rows in found.items()}
+
+    def ports_of(self, context: RequestContext, instance_uuid: str) -> list[Document]:
+        ports = self.neutron.list(context, 'ports', device_id=instance_uuid)
+        if ports and self.neutron.has_account:       # order and tags stand where only the system reads
+            ours = self.neutron.list(choice.system(context), 'ports', device_id=instance_uuid)
+            seen = {port['id'] for port in ports}
+            ports = [port for port in vifs.in_order(ours) if port['id'] in seen]
+        return [{**port, 'tag': vifs.profile(port).get(vifs.TAG)} for port in ports]
+
+
+def _network(row: Document) -> Document:
+    """A network as the compute API's views take one."""
+    times = {name: timeutils.normalize_time(timeutils.parse_isotime(row[name])) if row.get(name) else None
+             for name in ('created_at', 'updated_at')}
+    return {**row, 'bridge': None, **times}

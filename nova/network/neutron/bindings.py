@@ -1,0 +1,113 @@
+"""Bindings of ports to hosts: one that is active, and while a server moves, one more that waits."""
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+from typing import TYPE_CHECKING
+from urllib import parse
+
+from nova import exception
+from nova.network.neutron import client
+from nova.network.neutron import vifs
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+Document = dict[str, Any]
+EXTENDED = 'binding-extended'             # the extension with several bindings of a port
+
+
+class Bindings:
+    """In the name of the system."""
+
+    def __init__(self, neutron: client.Neutron) -> None:
+        self._neutron = neutron
+
+    def move(self, ctx: RequestContext, port: Document, host: str) -> Document:
+        """The port, bound to the host: its waiting binding there becomes the active one, and the others go.
+
+        :raises PortBindingFailed: no agent of the host can plug it
+        """
+        before = port.get('binding:host_id')
+        # a binding that failed is tried again only when the host is named again
+        failed = before == host and port.get('binding:vif_type') in vifs.UNBOUND
+        if before != host or failed:
+            missing = exception.PortNotFound(port_id=port['id'])
+            waiting = before and not failed and self._waits(ctx, port, host)
+            if waiting:
+                self._activate(ctx, port, host)
+                port = self._neutron.show(ctx, 'ports', port['id'], missing)
+                self.forget_others(ctx, port)
+            else:
+                if failed:
+                    self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''}, missing)
+                port = self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host}, missing)
+        vifs.check_bound(port, {'vif_type': port.get('binding:vif_type')}, host)
+        return port
+
+    def prepare(self, ctx: RequestContext, port: Document, host: str) -> Document:
+        """A binding of the port at a host to which its server is about to come.
+
+        Without the extension there is none: the port moves when the server has arrived, as the Networking service's
+        documentation says of older releases.
+        """
+        if port.get('binding:host_id') == host or EXTENDED not in self._neutron.extensions(ctx):
+            return {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
+        found = self._waits(ctx, port, host)
+        if found and found.get('vif_type') in vifs.UNBOUND:
+            self.forget(ctx, port, host)
+            found = None
+        if not found:
+            found = self._neutron.create(ctx, f'ports/{port["id"]}/bindings', {
+                'host': host, 'vnic_type': port.get('binding:vnic_type') or 'normal', 'profile': vifs.profile(port)},
+                exception.PortNotFound(port_id=port['id']))
+        try:
+            vifs.check_bound(port, found, host)
+        except exception.PortBindingFailed:
+            self.forget(ctx, port, host)
+            raise
+        return found
+
+    def forget(self, ctx: RequestContext, port: Document, host: str) -> None:
+        """Remove the binding to a host that the port has not; nothing happens when there is none."""
+        if EXTENDED in self._neutron.extensions(ctx) and self._waits(ctx, port, host):
+            self._delete(ctx, port, host)
+
+    def forget_others(self, ctx: RequestContext, port: Document) -> None:
+        """Remove all bindings but the active one."""
+        if EXTENDED not in self._neutron.extensions(ctx):
+            return
+        for found in self._of(ctx, port):
+            if found['status'] != 'ACTIVE':
+                self._delete(ctx, port, found['host'])
+
+    def unbind(self, ctx: RequestContext, port: Document) -> None:
+        """The port is on no host; what its profile says stays."""
+        self.forget_others(ctx, port)
+        self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''},
+                             exception.PortNotFound(port_id=port['id']))
+
+    def _of(self, ctx: RequestContext, port: Document) -> list[Document]:
+        missing = exception.PortNotFound(port_id=port['id'])
+        found: list[Document] = self._neutron.call(ctx, 'GET', f'/ports/{port["id"]}/bindings', missing)['bindings']
+        return found
+
+    def _waits(self, ctx: RequestContext, port: Document, host: str) -> Document | None:
+        if EXTENDED not in self._neutron.extensions(ctx):
+            return None
+        return next((found for found in self._of(ctx, port) if found['host'] == host and found['status'] != 'ACTIVE'),
+                    None)
+
+    def _activate(self, ctx: RequestContext, port: Document, host: str) -> None:
+        path = f'/ports/{port["id"]}/bindings/{_segment(host)}/activate'
+        with contextlib.suppress(exception.PortBindingExists):       # of a request whose answer was lost
+            self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
+
+    def _delete(self, ctx: RequestContext, port: Document, host: str) -> None:
+        with contextlib.suppress(exception.NotFound):
+            self._neutron.call(ctx, 'DELETE', f'/ports/{port["id"]}/bindings/{_segment(host)}', exception.NotFound())
+
+
+def _segment(host: str) -> str:
+    """A host's name as a part of an address."""
+    return parse.quote(host, safe='')

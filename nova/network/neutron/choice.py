@@ -1,0 +1,130 @@
+"""Which networks and ports a project may use: for requests as they come in, and again when a server is built."""
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+from typing import TYPE_CHECKING
+import ipaddress
+
+from nova import context as nova_context
+from nova import exception
+from nova.network.neutron import client
+from nova.network.neutron import vifs
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+Document = dict[str, Any]
+Request = dict[str, str | None]
+
+AUTO = 'auto-allocated-topology'          # alias and path of the extension that makes a network where there is none
+
+
+def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
+           idents: Collection[str]) -> dict[str, Document]:
+    """{id: network} of those of the ids in which the project may make ports.
+
+    :param ctx: a user of the project, who sees no others, or the system
+    """
+    rows = {row['id']: row for row in neutron.list(ctx, 'networks', id=set(idents))}
+    found = {ident: row for ident, row in rows.items() if row['project_id'] == project_id or row.get('shared')}
+    rest = [ident for ident in rows if ident not in found]
+    if not rest:
+        return found
+    if ctx.auth_token and not ctx.is_admin:
+        allowed = {ident for ident in rest if not rows[ident].get('router:external')}
+    else:
+        policies = neutron.list(ctx, 'rbac-policies', object_id=rest, object_type='network', action='access_as_shared',
+                                target_tenant=project_id)
+        allowed = {policy['object_id'] for policy in policies}
+    return {**found, **{ident: rows[ident] for ident in allowed}}
+
+
+def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Document | None:
+    """The only network of a server that names none: that of the project, else the shared one; None without any.
+
+    :raises NetworkAmbiguous: there are several
+    """
+    for filters in ({'project_id': project_id}, {'shared': 'true'}):
+        rows = [row for row in neutron.list(ctx, 'networks', **filters)
+                if row['admin_state_up'] and row['subnets'] and (row['project_id'] == project_id
+                                                                 or not row.get('router:external'))]
+        if len(rows) > 1:
+            raise exception.NetworkAmbiguous()
+        if rows:
+            return rows[0]
+    return None
+
+
+def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_run: bool) -> str | None:
+    """Id of the network that the service makes for a project that has none; None of a dry run, or where it cannot.
+
+    :raises NetworkRequestInvalid: the service is not prepared for it
+    """
+    if AUTO not in neutron.extensions(ctx):
+        return None
+    missing = exception.NetworkRequestInvalid(reason='the Networking service cannot make a network by itself.')
+    made = neutron.call(ctx, 'GET', f'/{AUTO}/{client.checked(project_id, missing)}', missing,
+                        params={'fields': 'dry-run'} if dry_run else {})
+    ident = made['auto_allocated_topology']['id']
+    return None if dry_run else str(ident)
+
+
+def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None) -> Document:
+    """The port that a request names, if the project's server may have it.
+
+    :raises PortNotFound: there is none, or it is another project's
+    :raises PortInUse, NetworkRequestInvalid:
+    """
+    ident = str(request['port_id'])
+    if port is None or port['project_id'] != project_id:
+        raise exception.PortNotFound(port_id=ident[:80])
+    if port['device_id'] and port['device_id'] != instance_uuid:
+        raise exception.PortInUse(port_id=ident)
+    if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
+        raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')
+    vifs.check_usable(port)
+    return port
+
+
+def check_network(networks: dict[str, Document], subnets: list[Document], request: Request) -> Document:
+    """The network that a request names.
+
+    :param subnets: of the networks
+    :raises NetworkNotFound: there is none that the project may use
+    :raises NetworkRequestInvalid: no address can be had there, or not this one
+    """
+    ident = str(request['network_id'])
+    network = networks.get(ident)
+    if network is None:
+        raise exception.NetworkNotFound(network_id=ident[:80])
+    if not network['subnets']:
+        raise exception.NetworkRequestInvalid(reason=f'network {ident} has no subnet.')
+    if request.get('fixed_ip'):
+        address = ipaddress.ip_address(str(request['fixed_ip']))
+        if not any(address in ipaddress.ip_network(subnet['cidr']) for subnet in subnets
+                   if subnet['network_id'] == ident):
+            raise exception.NetworkRequestInvalid(reason=f'{address} is in no subnet of network {ident}.')
+    return network
+
+
+def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names: Collection[str]) -> list[Document]:
+    """The project's security groups that names or ids mean, each once, in order.
+
+    :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
+    """
+    rows = neutron.list(ctx, 'security-groups', project_id=project_id) if names else []
+    found: dict[str, Document] = {}
+    for name in names:
+        fits = [row for row in rows if row['id'] == name] or [row for row in rows if row['name'] == name]
+        if not fits:
+            raise exception.SecurityGroupNotFound(security_group_id=name)
+        if len(fits) > 1:
+            raise exception.SecurityGroupAmbiguous(name=name)
+        found[fits[0]['id']] = fits[0]
+    return list(found.values())
+
+
+def system(ctx: RequestContext | None = None) -> RequestContext:
+    """Who speaks for the compute service itself: no user's token, the request id of ``ctx``."""
+    return nova_context.admin_context(ctx.request_id if ctx is not None else None)

@@ -1,0 +1,207 @@
+"""Requests to a Networking service (Neutron, API v2.0) over HTTP."""
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Collection
+from collections.abc import Iterator
+from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.runtime import rest_client
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+LOG = logging.getLogger(__name__)
+
+SERVICE_TYPE = 'network'                 # in the catalog, unless [neutron] names another
+TIMEOUT_S = 60                           # of one request, unless [neutron] timeout says otherwise
+CONNECT_RETRIES = 2                      # of a request that never reached the service
+PAGE = 1000                              # resources that are read at once
+IDS = 100                                # values of one filter of one request: an address of 8 kB is always taken
+EXTENSIONS_S = 600                       # seconds for which the list of extensions is believed
+ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
+_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
+_TEXT = 500                              # characters that are repeated of a message of the service
+
+Document = dict[str, Any]
+
+# The type in a fault document -> our error, made of the sentence that comes along. Rows of the public API reference.
+TYPES: dict[str, type[exception.NovaException]] = {
+    'OverQuota': exception.PortLimitExceeded,
+    'IpAddressGenerationFailure': exception.NoAddressLeft,
+    'IpAddressInUse': exception.AddressTaken,
+    'IpAddressAlreadyAllocated': exception.AddressTaken,
+    'MacAddressInUse': exception.NetworkConflict,
+    'HostNotConnectedToAnySegment': exception.PortBindingFailed,
+    'HostNotCompatibleWithFixedIps': exception.PortBindingFailed,
+    'PortBindingError': exception.PortBindingFailed,
+    'PortBindingAlreadyExists': exception.PortBindingExists,
+    'PortBindingAlreadyActive': exception.PortBindingExists,
+}
+
+
+class Neutron:
+    """One client for all threads.
+
+    A request of a user has the user's token and the service's own; one of ``system()`` the service's alone.
+
+    :param conf: uses [neutron] (see nova.runtime.rest_client)
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._service = rest_client.Service(conf, 'neutron', SERVICE_TYPE, 'Networking', ERRORS)
+        self._timeout = conf.neutron.timeout or TIMEOUT_S
+        self._root: str | None = None
+        self._extensions: tuple[float, frozenset[str]] = (0, frozenset())
+        self._lock = threading.Lock()
+
+    # ---- resources
+
+    def list(self, ctx: RequestContext, kind: str, **filters: Any) -> list[Document]:
+        """All resources of a kind ('ports', 'security-groups', …) that the filters fit, as the caller may see them.
+
+        :param filters: name -> value, or a collection of values: any of them fits, and none means no resource
+        """
+        found: dict[str, Document] = {}
+        for params in _batches({name: value for name, value in filters.items() if value is not None}):
+            marker = None
+            while True:
+                page = {**params, 'limit': PAGE, **({'marker': marker} if marker else {})}
+                rows = self.call(ctx, 'GET', f'/{kind}', exception.NotFound(), params=page)[_key(kind)]
+                found.update((row['id'], row) for row in rows)
+                if len(rows) < PAGE:
+                    break
+                marker = rows[-1]['id']
+        return list(found.values())
+
+    def show(self, ctx: RequestContext, kind: str, ident: str, missing: exception.NovaException) -> Document:
+        """One resource; raises ``missing`` when the caller sees none of this id."""
+        return self._one(self.call(ctx, 'GET', f'/{kind}/{checked(ident, missing)}', missing))
+
+    def create(self, ctx: RequestContext, kind: str, values: Document,
+               missing: exception.NovaException | None = None) -> Document:
+        """The resource that is made of ``values``; ``missing`` is raised when something that they name is not there."""
+        return self._one(self.call(ctx, 'POST', f'/{kind}', missing or exception.NotFound(),
+                                   json={_key(kind).removesuffix('s'): values}))
+
+    def update(self, ctx: RequestContext, kind: str, ident: str, values: Document, missing: exception.NovaException,
+               revision: int | None = None) -> Document:
+        """The resource as it is then.
+
+        :param revision: refuse when another request changed it since this revision
+        :raises NetworkConflict:
+        """
+        headers = {} if revision is None else {'If-Match': f'revision_number={revision}'}
+        return self._one(self.call(ctx, 'PUT', f'/{kind}/{checked(ident, missing)}', missing, headers=headers,
+                                   json={_key(kind).removesuffix('s'): values}))
+
+    def delete(self, ctx: RequestContext, kind: str, ident: str,
+               missing: exception.NovaException | None = None) -> None:
+        """Remove a resource; nothing happens when there is none, unless ``missing`` is given, which is raised then."""
+        nothing = missing or exception.NotFound()
+        try:
+            self.call(ctx, 'DELETE', f'/{kind}/{checked(ident, nothing)}', nothing)
+        except exception.NotFound:
+            if missing is not None:
+                raise
+            LOG.debug('%s %s is gone already.', kind, ident)
+
+    def extensions(self, ctx: RequestContext) -> frozenset[str]:
+        """The aliases of what the service can do besides the core."""
+        with self._lock:
+            until, known = self._extensions
+            if time.monotonic() < until:
+                return known
+        rows = self.call(ctx, 'GET', '/extensions', exception.NotFound(), params={'fields': 'alias'})['extensions']
+        known = frozenset(row['alias'] for row in rows)
+        with self._lock:
+            self._extensions = (time.monotonic() + EXTENSIONS_S, known)
+        return known
+
+    @property
+    def has_account(self) -> bool:
+        """Whether [neutron] has an account of the service's own."""
+        return self._service.has_account
+
+    # ---- requests
+
+    def call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
+             headers: dict[str, str] | None = None, **kwargs: Any) -> Document:
+        """The document of the answer, {} of one without; ``missing`` is raised for 404.
+
+        :raises Unavailable: the service does not answer in time, or cannot do it now
+        """
+        response = self._service.request(ctx, method, lambda: self._address() + path,
+                                         {'Accept': 'application/json', **(headers or {})}, timeout=self._timeout,
+                                         connect_retries=CONNECT_RETRIES, **kwargs)
+        code = response.status_code
+        if code < 400:
+            return response.json() if response.content else {}
+        kind, message = _fault(response)
+        LOG.info('The Networking service answered %s %s with code %s: %s %s', method, path, code, kind, message)
+        if kind in TYPES:
+            raise TYPES[kind](reason=message)
+        if code == 404:
+            raise missing
+        if code == 400:
+            raise exception.NetworkRequestInvalid(reason=message)
+        if code == 409:
+            raise exception.NetworkConflict(reason=message)
+        if code == 412:
+            raise exception.NetworkConflict(reason=message)
+        raise self._service.refusal(ctx, code)
+
+    def _address(self) -> str:
+        if self._root is None:
+            self._root = self._service.endpoint().partition('/v2.0')[0] + '/v2.0'
+        return self._root
+
+    @staticmethod
+    def _one(document: Document) -> Document:
+        (resource,) = document.values()
+        return resource if isinstance(resource, dict) else {}
+
+
+def checked(ident: str, missing: exception.NovaException) -> str:
+    """Only ids may become part of an address."""
+    if not isinstance(ident, str) or not _ID.match(ident):
+        raise missing
+    return ident
+
+
+def _key(kind: str) -> str:
+    """The name in documents of the resources at a path."""
+    return kind.rpartition('/')[2].replace('-', '_')
+
+
+def _batches(filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Query parameters of as many requests as the longest filter needs."""
+    several = {name: list(value) for name, value in filters.items()
+               if isinstance(value, Collection) and not isinstance(value, str)}
+    fixed = {name: str(value) for name, value in filters.items() if name not in several}
+    if not several:
+        yield fixed
+        return
+    longest = max(several, key=lambda name: len(several[name]))
+    if not all(several.values()):
+        return
+    for begin in range(0, len(several[longest]), IDS):
+        yield {**fixed, **several, longest: several[longest][begin:begin + IDS]}
+
+
+def _fault(response: Any) -> tuple[str, str]:
+    """(type, sentence) of a fault document."""
+    try:
+        fault = response.json()['NeutronError']
+        if isinstance(fault, str):
+            return '', fault[:_TEXT]
+        return str(fault['type'])[:_TEXT], str(fault['message'])[:_TEXT]
+    except (ValueError, KeyError, TypeError):
+        return '', f'the Networking service refused the request with code {response.status_code}.'

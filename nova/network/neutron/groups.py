@@ -1,0 +1,85 @@
+"""Security groups of a Networking service as the compute API changed them: see nova.network.groups."""
+from __future__ import annotations
+
+from typing import Any
+from typing import TYPE_CHECKING
+
+from nova import context as nova_context
+from nova import exception
+from nova.network.neutron import client
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+Document = dict[str, Any]
+Hosts = list[str]
+KIND, RULES = 'security-groups', 'security-group-rules'
+
+
+class Groups:
+    """In the name of one caller: what that one may not see is not there.
+
+    ``project_id`` of the methods says which project's groups are meant; ALL_PROJECTS: all that the caller sees.
+    """
+
+    def __init__(self, neutron: client.Neutron, context: RequestContext) -> None:
+        self._neutron, self._context = neutron, context
+
+    def list(self, project_id: nova_context.Projects | str) -> list[Document]:
+        one = project_id if nova_context.one_project(project_id) else None
+        rows = self._neutron.list(self._context, KIND, project_id=one)
+        return sorted(map(_row, rows), key=lambda row: (row['name'], row['id']))
+
+    def show(self, project_id: nova_context.Projects | str, ident: str) -> Document:
+        row = self._neutron.show(self._context, KIND, ident, _missing(ident))
+        if not nova_context.covers(project_id, row['project_id']):
+            raise _missing(ident)
+        return _row(row)
+
+    def create(self, project_id: str, name: str, description: str) -> Document:
+        values = {'project_id': project_id, 'name': name, 'description': description}
+        try:
+            return _row(self._neutron.create(self._context, KIND, values))
+        except exception.NetworkConflict as error:
+            raise exception.BadRequest(error.message) from None
+
+    def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Document:
+        self.show(project_id, ident)
+        try:
+            return _row(self._neutron.update(self._context, KIND, ident, {'name': name, 'description': description},
+                                             _missing(ident)))
+        except exception.NetworkConflict as error:
+            raise exception.BadRequest(error.message) from None
+
+    def delete(self, project_id: nova_context.Projects | str, ident: str) -> None:
+        self.show(project_id, ident)
+        try:
+            self._neutron.delete(self._context, KIND, ident, _missing(ident))
+        except exception.NetworkConflict as error:
+            raise exception.BadRequest(error.message) from None
+
+    def add_rule(self, project_id: nova_context.Projects | str, rule: Document) -> tuple[Document, Hosts]:
+        """The rule, and no hosts: the agents of the Networking service follow by themselves."""
+        self.show(project_id, rule['security_group_id'])
+        values = {name: value for name, value in rule.items() if value is not None}
+        try:
+            return self._neutron.create(self._context, RULES, {**values, 'direction': 'ingress'},
+                                        _missing(str(rule['remote_group_id']))), []
+        except exception.NetworkConflict as error:
+            raise exception.BadRequest(error.message) from None
+
+    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> Hosts:
+        missing = exception.SecurityGroupRuleNotFound(rule_id=ident)
+        row = self._neutron.show(self._context, RULES, ident, missing)
+        if row['direction'] != 'ingress' or not nova_context.covers(project_id, row['project_id']):
+            raise missing
+        self._neutron.delete(self._context, RULES, ident, missing)
+        return []
+
+
+def _missing(ident: str) -> exception.NovaException:
+    return exception.SecurityGroupNotFound(security_group_id=ident[:80])
+
+
+def _row(group: Document) -> Document:
+    return {**group, 'description': group.get('description') or ''}

@@ -1,0 +1,269 @@
+"""The network service of a deployment with a Networking service: ports of servers, bound to hosts.
+
+It serves the same RPC interface as nova.network.manager. Any one of them answers for all hosts: hosts hold no account
+of the Networking service, and what they may ask is the same (nova/network/authority.py).
+"""
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import context as nova_context
+from nova import exception
+from nova.network import selection
+from nova.network.interface import INTERFACE
+from nova.network.neutron import bindings
+from nova.network.neutron import choice
+from nova.network.neutron import client
+from nova.network.neutron import vifs
+from nova.rpc.interface import Methods
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+
+LOG = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+COMPUTE = 'compute:'                  # how the owner of a server's port begins
+
+
+class NeutronManager:
+    """
+    :param conf: the configuration
+    :param host_of: callable(server uuid) -> name of its host, None when it has none: who may give back which ports
+    """
+
+    methods: Methods
+
+    def __init__(self, conf: ConfigOpts, host_of: Callable[[str], str | None],
+                 neutron: client.Neutron | None = None) -> None:
+        self.conf, self._host_of = conf, host_of
+        self.neutron = neutron = neutron or client.Neutron(conf)
+        self.bindings = bindings.Bindings(neutron)
+        self.methods = Methods(INTERFACE, {
+            name: getattr(self, name) for name in (
+                'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'find_port', 'detach_port',
+                'add_address', 'remove_address', 'setup_for_instance', 'leave_host', 'prepare_for_instance',
+                'unprepare_for_instance', 'network_info', 'refresh_security')})
+
+    # ---- a server begins and ends
+
+    def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
+                              requested_networks: list[choice.Request] | str | None,
+                              security_groups: list[str] | None, host: str) -> list[Document]:
+        """See interface.py. Called again, it makes what is missing and binds what is bound elsewhere."""
+        if requested_networks == 'none' or requested_networks == []:
+            return []
+        ctx = choice.system(context)
+        there = {vifs.profile(port).get(vifs.POSITION): port for port in self._ports(ctx, instance.uuid)}
+        if requested_networks is None or isinstance(requested_networks, str):
+            requests = [] if there else self._default(ctx, instance.project_id, requested_networks == 'auto')
+        else:
+            requests = selection.normalized(requested_networks) or []
+        networks = self._networks(ctx, instance.project_id, requests)
+        groups = None
+        if security_groups and list(security_groups) != ['default']:
+            groups = [group['id'] for group in choice.groups(self.neutron, ctx, instance.project_id, security_groups)]
+        for position, request in enumerate(requests):
+            if position in there:
+                continue
+            profile = {vifs.POSITION: position, **({vifs.TAG: request['tag']} if request.get('tag') else {})}
+            there[position] = self._give(ctx, instance, request, networks, groups, host, profile)
+        ports = [self.bindings.move(ctx, port, host) for port in there.values()]
+        return self._vifs(ctx, ports)
+
+    def _default(self, ctx: nova_context.RequestContext, project_id: str, auto: bool) -> list[choice.Request]:
+        """The requests of a server that names no network."""
+        network = choice.default_network(self.neutron, ctx, project_id)
+        ident = network and network['id']
+        if ident is None and auto:
+            ident = choice.topology(self.neutron, ctx, project_id, dry_run=False)
+            if ident is None:
+                raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
+        return selection.normalized([{'network_id': ident}] if ident else []) or []
+
+    def _networks(self, ctx: nova_context.RequestContext, project_id: str,
+                  requests: list[choice.Request]) -> dict[str, Document]:
+        idents = {str(request['network_id']) for request in requests if request['network_id']}
+        return choice.usable(self.neutron, ctx, project_id, idents) if idents else {}
+
+    def _give(self, ctx: nova_context.RequestContext, instance: Instance, request: choice.Request,
+              networks: dict[str, Document], groups: list[str] | None, host: str, profile: Document) -> Document:
+        """A port of the server, bound to the host: one that the project has made, or a new one."""
+        zone = instance.availability_zone or self.conf.default_availability_zone
+        values: Document = {'device_id': instance.uuid, 'device_owner': COMPUTE + zone, 'binding:host_id': host}
+        if request['port_id'] and not request['network_id']:
+            missing = exception.PortNotFound(port_id=request['port_id'])
+            port = choice.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
+                                     instance.project_id, instance.uuid)
+            values['binding:profile'] = {**vifs.profile(port), **profile}
+            try:
+                return self.neutron.update(ctx, 'ports', port['id'], values, missing, port.get('revision_number'))
+            except exception.NetworkConflict:
+                now = self.neutron.show(ctx, 'ports', port['id'], missing)
+                if now['device_id'] not in ('', instance.uuid):
+                    raise exception.PortInUse(port_id=port['id']) from None
+                raise
+        network = choice.check_network(networks, [], {**request, 'fixed_ip': None})
+        values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
+                   'binding:profile': {**profile, vifs.MADE: True}}
+        if request['fixed_ip']:
+            values['fixed_ips'] = [{'ip_address': request['fixed_ip']}]
+        if groups is not None and network.get('port_security_enabled', True):
+            values['security_groups'] = groups
+        return self.neutron.create(ctx, 'ports', values, exception.NetworkNotFound(network_id=network['id']))
+
+    def deallocate_for_instance(self, context: nova_context.RequestContext, instance_uuid: str,
+                                host: str | None) -> None:
+        """Delete the ports that were made for the server, unbind those that its project had made.
+
+        :param host: None: all of them; else those that no other host has got meanwhile
+        """
+        ctx, caller = choice.system(context), context.sender_host
+        ports = self._ports(ctx, instance_uuid)
+        if host is not None:
+            ports = [port for port in ports if port.get('binding:host_id') in (host, '')]
+        if caller is not None and any(port.get('binding:host_id') != caller for port in ports) \
+                and self._host_of(instance_uuid) != caller:
+            ports = [port for port in ports if port.get('binding:host_id') == caller]
+        for port in ports:
+            self._give_back(ctx, port)
+
+    def _give_back(self, ctx: nova_context.RequestContext, port: Document) -> None:
+        if vifs.profile(port).get(vifs.MADE):
+            self.neutron.delete(ctx, 'ports', port['id'])
+            return
+        self.bindings.forget_others(ctx, port)
+        kept = {name: value for name, value in vifs.profile(port).items() if name not in vifs.OURS}
+        try:
+            self.neutron.update(ctx, 'ports', port['id'], {
+                'device_id': '', 'device_owner': '', 'binding:host_id': '', 'binding:profile': kept},
+                exception.PortNotFound(port_id=port['id']))
+        except exception.PortNotFound:
+            LOG.debug('Port %s was deleted by its owner.', port['id'])
+
+    # ---- a server moves
+
+    def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Document]:
+        ctx = choice.system(context)
+        return self._vifs(ctx, [self.bindings.move(ctx, port, host) for port in self._ports(ctx, instance.uuid)])
+
+    def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
+                             host: str) -> list[Document]:
+        ctx = choice.system(context)
+        ports = self._ports(ctx, instance.uuid)
+        return self._vifs(ctx, ports, {port['id']: self.bindings.prepare(ctx, port, host) for port in ports})
+
+    def unprepare_for_instance(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
+        ctx = choice.system(context)
+        for port in self._ports(ctx, instance_uuid):
+            if port.get('binding:host_id') != host:
+                self.bindings.forget(ctx, port, host)
+
+    def leave_host(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
+        ctx = choice.system(context)
+        for port in self._ports(ctx, instance_uuid):
+            if port.get('binding:host_id') == host:
+                self.bindings.unbind(ctx, port)
+
+    def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
+        ctx = choice.system(context)
+        return self._vifs(ctx, self._ports(ctx, instance_uuid))
+
+    def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
+        """Nothing to do: the agents of the Networking service follow by themselves."""
+
+    # ---- one port more, one less
+
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: choice.Request,
+                    attached_by: str, host: str) -> Document:
+        ctx = choice.system(context)
+        ports = self._ports(ctx, instance.uuid)
+        port = _of_key(ports, str(request['port_id']), attached_by)
+        if port is None:
+            position = 1 + max((vifs.profile(each).get(vifs.POSITION, -1) for each in ports), default=-1)
+            profile = {vifs.POSITION: position, vifs.REQUEST: attached_by, vifs.KEY: request['port_id'],
+                       **({vifs.TAG: request['tag']} if request.get('tag') else {})}
+            networks = self._networks(ctx, instance.project_id, [request])
+            if any(each['id'] == request['port_id'] for each in ports):
+                raise exception.PortInUse(port_id=request['port_id'])
+            port = self._give(ctx, instance, request, networks, None, host, profile)
+        port = self.bindings.move(ctx, port, host)
+        return self._vifs(ctx, [port])[0]
+
+    def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
+                  attached_by: str | None) -> Document | None:
+        ctx = choice.system(context)
+        port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
+        return self._vifs(ctx, [port])[0] if port else None
+
+    def detach_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
+                    attached_by: str | None, host: str) -> None:
+        ctx = choice.system(context)
+        port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
+        if port is not None:
+            self._give_back(ctx, port)
+
+    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
+                    host: str) -> None:
+        ctx = choice.system(context)
+        ports = [port for port in self._ports(ctx, instance_uuid) if port['network_id'] == network_id]
+        if not ports:
+            raise exception.NetworkNotFound(network_id=network_id)
+        if any(ip['ip_address'] not in known for port in ports for ip in port['fixed_ips']):
+            return
+        port = ports[0]
+        subnets = self.neutron.list(ctx, 'subnets', network_id=network_id, ip_version=4)
+        if not subnets:
+            raise exception.NetworkRequestInvalid(reason=f'network {network_id} has no IPv4 subnet.')
+        used = {ip['subnet_id'] for ip in port['fixed_ips']}
+        chosen = next((subnet['id'] for subnet in subnets if subnet['id'] in used), subnets[0]['id'])
+        self.neutron.update(ctx, 'ports', port['id'], {'fixed_ips': [*port['fixed_ips'], {'subnet_id': chosen}]},
+                            exception.PortNotFound(port_id=port['id']), port.get('revision_number'))
+
+    def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str,
+                       host: str) -> None:
+        ctx = choice.system(context)
+        for port in self._ports(ctx, instance_uuid):
+            left = [ip for ip in port['fixed_ips'] if ip['ip_address'] != address]
+            if left != port['fixed_ips']:
+                self.neutron.update(ctx, 'ports', port['id'], {'fixed_ips': left},
+                                    exception.PortNotFound(port_id=port['id']), port.get('revision_number'))
+
+    # ---- reading
+
+    def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
+        """A server's ports in order; those of its trunks below them are the trunk's, and stay where they are."""
+        rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
+        return vifs.in_order([row for row in rows if row['device_owner'].startswith(COMPUTE)])
+
+    def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
+              prepared: dict[str, Document] | None = None) -> list[Document]:
+        """VIFs of ports; with ``prepared`` as they will be there."""
+        if not ports:
+            return []
+        networks = {row['id']: row for row in self.neutron.list(
+            ctx, 'networks', id={port['network_id'] for port in ports})}
+        subnets = self.neutron.list(ctx, 'subnets', id={
+            ip['subnet_id'] for port in ports for ip in port['fixed_ips']})
+        subnets.sort(key=lambda row: (row.get('created_at') or '', row['id']))
+        floating: dict[str, dict[str, list[str]]] = {}
+        if 'router' in self.neutron.extensions(ctx):
+            for row in self.neutron.list(ctx, 'floatingips', port_id={port['id'] for port in ports}):
+                floating.setdefault(row['port_id'], {}).setdefault(
+                    row['fixed_ip_address'], []).append(row['floating_ip_address'])
+        return [vifs.vif(port, networks[port['network_id']], subnets, floating.get(port['id'], {}),
+                         (prepared or {}).get(port['id'])) for port in vifs.in_order(ports)]
+
+
+def _of_key(ports: list[Document], key: str, attached_by: str | None) -> Document | None:
+    """The port of an id, or that which a request has made for this key; None when it has not."""
+    for port in ports:
+        profile = vifs.profile(port)
+        if key in (port['id'], profile.get(vifs.KEY)) and attached_by in (None, profile.get(vifs.REQUEST)):
+            return port
+    return None

@@ -1,0 +1,94 @@
+"""A server's network information (nova/objects/network_info.py) of what the Networking service says: pure functions."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova import exception
+from nova.objects import network_info
+
+Document = dict[str, Any]
+
+# What belongs to a port of ours stands in its binding's profile: users may neither write nor read that.
+MADE = 'nova_made'                # the port was made for the server, and goes with it
+KEY = 'nova_key'                  # by which the request that attached it finds it again
+REQUEST = 'nova_request'          # id of that request
+POSITION = 'nova_position'        # among the server's ports
+TAG = 'nova_tag'                  # of the device in the guest
+OURS = (MADE, KEY, REQUEST, POSITION, TAG)
+UNBOUND = ('', 'unbound', 'binding_failed')
+
+
+def profile(port: Document) -> Document:
+    """What the profile of a port's binding says."""
+    return port.get('binding:profile') or {}
+
+
+def in_order(ports: list[Document]) -> list[Document]:
+    """A server's ports, the first one first."""
+    return sorted(ports, key=lambda port: (profile(port).get(POSITION, 1 << 30), port.get('created_at') or '',
+                                           port['id']))
+
+
+def vif(port: Document, network: Document, subnets: list[Document], floating: Mapping[str, list[str]],
+        binding: Document | None = None) -> Document:
+    """The VIF of a port.
+
+    :param floating: {fixed address: [floating addresses]}
+    :param binding: {'vif_type', 'vif_details', 'profile', 'vnic_type'} of another host than that which it is active on
+    """
+    bound = binding or {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
+    details = bound.get('vif_details') or {}
+    kind = bound.get('vif_type') or 'unbound'
+    bridge = details.get('bridge_name') or ''
+    if kind == 'bridge' and not bridge:
+        bridge = ('brq' + network['id'])[:14]        # what the Linux bridge agent calls it
+    return {
+        'id': port['id'], 'address': port['mac_address'], 'type': kind,
+        'devname': network_info.devname(port['id']), 'active': port.get('status') == 'ACTIVE',
+        'tag': profile(port).get(TAG), 'vnic_type': bound.get('vnic_type') or 'normal', 'details': details,
+        'network': {
+            'id': network['id'], 'label': network['name'], 'bridge': bridge or ('br-int' if kind == 'ovs' else ''),
+            'mtu': network.get('mtu'),
+            'subnets': [_subnet(subnet, port, floating) for subnet in subnets
+                        if any(ip['subnet_id'] == subnet['id'] for ip in port['fixed_ips'])],
+        },
+    }
+
+
+def _subnet(subnet: Document, port: Document, floating: Mapping[str, list[str]]) -> Document:
+    gateway = subnet.get('gateway_ip')
+    return {
+        'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
+        'dns': subnet.get('dns_nameservers') or [], 'routes': subnet.get('host_routes') or [],
+        'dhcp_server': gateway if subnet.get('enable_dhcp') else None,
+        'ips': [{'address': ip['ip_address'], 'type': 'fixed', 'floating_ips': [
+            {'address': address, 'type': 'floating'} for address in floating.get(ip['ip_address'], ())]}
+            for ip in port['fixed_ips'] if ip['subnet_id'] == subnet['id']],
+    }
+
+
+def check_bound(port: Document, binding: Document, host: str) -> None:
+    """
+    :raises PortBindingFailed: no agent of the host can plug the port
+    """
+    kind = binding.get('vif_type') or 'unbound'
+    if kind in UNBOUND:
+        raise exception.PortBindingFailed(
+            reason=f'port {port["id"]} has the binding {kind} on host {host}; does an agent of the Networking service '
+                   'run there, by this name, and is it alive?')
+
+
+def check_usable(port: Document) -> None:
+    """
+    :raises NetworkRequestInvalid: a port that compute hosts here cannot plug as it asks for
+    """
+    kind = port.get('binding:vnic_type') or 'normal'
+    if kind != 'normal':
+        raise exception.NetworkRequestInvalid(
+            reason=f'port {port["id"]} is of vnic_type {kind}, which needs a device of the host; servers here get '
+                   'ports of vnic_type normal, and devices by aliases in the flavor (pci_passthrough:alias).')
+    if port.get('resource_request'):
+        raise exception.NetworkRequestInvalid(
+            reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the '
+                   'scheduler does not know of hosts and therefore cannot promise.')

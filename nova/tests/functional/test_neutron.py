@@ -1,0 +1,384 @@
+"""Networks of a Networking service: what is sent to it and read from it, and a whole cloud on it."""
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova import objects
+from nova.network.neutron import api
+from nova.network.neutron import manager
+from nova.tests import neutron_service
+from nova.tests import waiting
+from nova.tests.functional import cloud as clouds
+
+ALICE, BOB = 'a' * 32, 'b' * 32
+SERVER, OTHER = '11111111-2222-3333-4444-555555555555', '66666666-2222-3333-4444-555555555555'
+ABSENT = '99999999-2222-3333-4444-555555555555'
+
+
+def user(project=ALICE):
+    return context.RequestContext(user_id='u', project_id=project, roles=['member'], overwrite=False,
+                                  auth_token='x:' + project)
+
+
+def server(uuid=SERVER, project=ALICE):
+    return objects.Instance(uuid=uuid, project_id=project, availability_zone=None)
+
+
+def request(**values):
+    return {'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **values}
+
+
+class Rig:
+    """The service, the compute API's facade, and the network service that compute hosts ask."""
+
+    def __init__(self, neutron, address):
+        conf = nova_conf.new(files=[], network__backend='neutron', neutron__endpoint_override=address,
+                             neutron__auth_type='none')
+        self.neutron, self.api = neutron, api.API(conf)
+        self.hosts = {}
+        self.manager = manager.NeutronManager(conf, self.hosts.get)
+        self.ctx = context.admin_context()
+
+    def allocate(self, requests, uuid=SERVER, host='host1', groups=None):
+        return self.manager.allocate_for_instance(self.ctx, server(uuid), requests, groups, host)
+
+    def give_back(self, uuid=SERVER, host=None):
+        self.manager.deallocate_for_instance(self.ctx, uuid, host)
+
+
+@pytest.fixture
+def rig():
+    neutron = neutron_service.Neutron(['host1', 'host2'])
+    with neutron_service.listening(neutron) as address:
+        yield Rig(neutron, address)
+
+
+def test_the_networks_of_a_request_are_those_of_the_caller(rig):
+    own, foreign = rig.neutron.network(ALICE), rig.neutron.network(BOB)
+    port, theirs = rig.neutron.port(ALICE, own), rig.neutron.port(BOB, foreign)
+    outside = rig.neutron.network(BOB, **{'router:external': True})
+    check = rig.api.validate_networks
+    for good in (None, 'auto', 'none', [], [request(network_id=own)], [request(port_id=port)],
+                 [request(network_id=own, fixed_ip='10.9.0.77')]):
+        check(user(), good)
+    for bad in ({'network_id': foreign}, {'network_id': outside}, {'network_id': ABSENT}, {'port_id': theirs},
+                {'port_id': ABSENT}, {'network_id': own, 'fixed_ip': '10.8.0.1'}):
+        with pytest.raises(exception.NetworkRequestInvalid):
+            check(user(), [request(**bad)])
+    with pytest.raises(exception.NetworkRequestInvalid):
+        check(user(), [request(port_id=port)], count=2)
+    rig.neutron.rows['ports'][port]['device_id'] = OTHER
+    with pytest.raises(exception.PortInUse):
+        check(user(), [request(port_id=port)])
+
+
+def test_a_host_cannot_get_ports_of_another_project(rig):
+    foreign = rig.neutron.network(BOB)
+    theirs = rig.neutron.port(BOB, foreign)
+    with pytest.raises(exception.NetworkNotFound):
+        rig.allocate([request(network_id=foreign)])
+    with pytest.raises(exception.PortNotFound):
+        rig.allocate([request(port_id=theirs)])
+    assert not rig.neutron.ports(project_id=ALICE)
+    assert rig.neutron.rows['ports'][theirs]['device_id'] == ''
+
+
+def test_a_network_that_was_shared_with_the_project_alone(rig):
+    lent = rig.neutron.network(BOB)
+    rig.neutron._insert('rbac-policies', {'project_id': BOB, 'object_id': lent, 'object_type': 'network',
+                                          'action': 'access_as_shared', 'target_tenant': ALICE})
+    rig.api.validate_networks(user(), [request(network_id=lent)])
+    vif, = rig.allocate([request(network_id=lent)])
+    assert vif['network']['id'] == lent
+
+
+def test_ports_are_made_bound_and_given_back(rig):
+    network = rig.neutron.network(ALICE, name='blue')
+    kept = rig.neutron.port(ALICE, network, **{'binding:profile': {'mine': 'x'}})
+    vifs = rig.allocate([request(network_id=network, fixed_ip='10.9.0.50', tag='red'), request(port_id=kept)])
+    first, second = vifs
+    assert first['network']['label'] == 'blue' and first['network']['mtu'] == 1442 and first['tag'] == 'red'
+    assert [ip['address'] for ip in first['network']['subnets'][0]['ips']] == ['10.9.0.50']
+    assert (first['type'], first['network']['bridge'], second['id']) == ('ovs', 'br-int', kept)
+    made = rig.neutron.rows['ports'][first['id']]
+    assert (made['project_id'], made['device_id'], made['device_owner'], made['binding:host_id']) == (
+        ALICE, SERVER, 'compute:nova', 'host1')
+    again = rig.allocate([request(network_id=network, fixed_ip='10.9.0.50', tag='red'), request(port_id=kept)])
+    assert again == vifs                                # a repeated message makes nothing twice
+    with pytest.raises(exception.PortInUse):
+        rig.allocate([request(port_id=kept)], OTHER)
+    rig.give_back(host='host2')
+    assert len(rig.neutron.ports(device_id=SERVER)) == 2
+    rig.give_back()
+    port, = rig.neutron.ports()
+    assert (port['id'], port['device_id'], port['device_owner'], port['binding:host_id'], port['binding:profile']) == (
+        kept, '', '', '', {'mine': 'x'})
+    rig.give_back()
+
+
+def test_a_build_that_was_cut_off_goes_on_with_the_ports_that_it_has(rig):
+    network = rig.neutron.network(ALICE)
+    rig.allocate([request(network_id=network)])
+    vifs = rig.allocate([request(network_id=network), request(network_id=network)], host='host2')
+    assert len(vifs) == 2 == len(rig.neutron.ports(device_id=SERVER))
+    assert {port['binding:host_id'] for port in rig.neutron.ports()} == {'host2'}
+
+
+def test_a_host_without_an_agent(rig):
+    network = rig.neutron.network(ALICE)
+    with pytest.raises(exception.PortBindingFailed, match='host9') as refused:
+        rig.allocate([request(network_id=network)], host='host9')
+    assert refused.value.code == 500                    # not the request's fault: another host may do
+    rig.give_back(host='host9')
+    assert not rig.neutron.ports()
+
+
+def test_what_a_port_may_ask_for(rig):
+    network = rig.neutron.network(ALICE)
+    for values, word in (({'binding:vnic_type': 'direct'}, 'vnic_type direct'),
+                         ({'resource_request': {'required': ['CUSTOM_PHYSNET']}}, 'guaranteed bandwidth')):
+        port = rig.neutron.port(ALICE, network, **values)
+        for refused in (lambda: rig.api.validate_networks(user(), [request(port_id=port)]),
+                        lambda: rig.allocate([request(port_id=port)])):
+            with pytest.raises(exception.NetworkRequestInvalid, match=word):
+                refused()
+
+
+def test_quotas_and_addresses_that_are_used_up(rig):
+    network, small = rig.neutron.network(ALICE), rig.neutron.network(ALICE, '10.8.0.0/30')
+    rig.neutron.port(ALICE, small)
+    with pytest.raises(exception.NoMoreFixedIps):
+        rig.allocate([request(network_id=small)])
+    with pytest.raises(exception.FixedIpInUse):
+        rig.allocate([request(network_id=small, fixed_ip='10.8.0.2')])
+    rig.neutron.quota = 2
+    rig.api.validate_networks(user(), [request(network_id=network)])
+    with pytest.raises(exception.PortLimitExceeded, match='1 of 2 ports'):
+        rig.api.validate_networks(user(), [request(network_id=network)], count=2)
+    with pytest.raises(exception.PortLimitExceeded):
+        rig.allocate([request(network_id=network), request(network_id=network)])
+    rig.give_back()
+    assert len(rig.neutron.ports()) == 1
+
+
+def test_several_networks_are_ambiguous(rig):
+    rig.neutron.network(BOB, shared=True)
+    rig.api.validate_networks(user(), None)
+    assert len(rig.allocate(None)) == 1
+    rig.neutron.network(BOB, shared=True)
+    with pytest.raises(exception.NetworkAmbiguous):
+        rig.api.validate_networks(user(), None)
+    own = rig.neutron.network(ALICE)
+    rig.api.validate_networks(user(), None)             # that of the project comes first
+    vif, = rig.allocate(None, OTHER)
+    assert vif['network']['id'] == own
+
+
+def test_subports_of_a_trunk_are_left_alone(rig):
+    network = rig.neutron.network(ALICE)
+    below = rig.neutron.port(ALICE, network, device_id=SERVER, device_owner='trunk:subport')
+    rig.allocate([request(network_id=network)])
+    rig.give_back()
+    assert [port['id'] for port in rig.neutron.ports()] == [below]
+
+
+def test_a_server_moves(rig):
+    network = rig.neutron.network(ALICE)
+    vif, = rig.allocate([request(network_id=network)])
+    port, bindings = rig.neutron.rows['ports'][vif['id']], rig.neutron.bindings[vif['id']]
+    prepare, setup = rig.manager.prepare_for_instance, rig.manager.setup_for_instance
+    there, = prepare(rig.ctx, server(), 'host2')
+    assert there['type'] == 'ovs' and port['binding:host_id'] == 'host1'
+    prepare(rig.ctx, server(), 'host2')
+    assert {host: row['status'] for host, row in bindings.items()} == {'host1': 'ACTIVE', 'host2': 'INACTIVE'}
+    rig.manager.unprepare_for_instance(rig.ctx, SERVER, 'host2')
+    rig.manager.unprepare_for_instance(rig.ctx, SERVER, 'host2')
+    assert set(bindings) == {'host1'}
+    prepare(rig.ctx, server(), 'host2')
+    setup(rig.ctx, server(), 'host2')
+    assert port['binding:host_id'] == 'host2' and set(rig.neutron.bindings[vif['id']]) == {'host2'}
+    with pytest.raises(exception.PortBindingFailed):
+        prepare(rig.ctx, server(), 'host9')
+    assert set(rig.neutron.bindings[vif['id']]) == {'host2'}
+    setup(rig.ctx, server(), 'host1')                   # as an evacuation or a resize does: without preparation
+    assert set(rig.neutron.bindings[vif['id']]) == {'host1'}
+    rig.manager.leave_host(rig.ctx, SERVER, 'host1')
+    assert (port['binding:host_id'], port['device_id']) == ('', SERVER)
+    vif, = setup(rig.ctx, server(), 'host2')
+    assert vif['type'] == 'ovs'
+    rig.give_back()
+    assert not rig.neutron.ports()
+
+
+def test_a_host_gives_back_what_is_its_own(rig):
+    network = rig.neutron.network(ALICE)
+    rig.allocate([request(network_id=network)])
+    host = context.admin_context()
+    host.sender_host = 'host2'
+    rig.manager.deallocate_for_instance(host, SERVER, None)
+    assert len(rig.neutron.ports()) == 1
+    rig.hosts[SERVER] = 'host2'                         # the server is there by now
+    rig.manager.deallocate_for_instance(host, SERVER, None)
+    assert not rig.neutron.ports()
+
+
+def test_a_port_more_and_one_less(rig):
+    network = rig.neutron.network(ALICE)
+    rig.allocate([request(network_id=network)])
+    asked = rig.api.check_attach(user(), ALICE, {network}, request())
+    asked['port_id'] = ABSENT
+    attach = rig.manager.attach_port
+    vif = attach(rig.ctx, server(), asked, 'req-1', 'host1')
+    assert attach(rig.ctx, server(), asked, 'req-1', 'host1')['id'] == vif['id']
+    assert rig.manager.find_port(rig.ctx, SERVER, ABSENT, 'req-1')['id'] == vif['id']
+    assert rig.manager.find_port(rig.ctx, SERVER, vif['id'], None)['id'] == vif['id']
+    assert rig.manager.find_port(rig.ctx, SERVER, vif['id'], 'req-2') is None
+    rig.manager.add_address(rig.ctx, SERVER, network, [ip['ip_address'] for port in rig.neutron.ports()
+                                                       for ip in port['fixed_ips']], 'host1')
+    first = rig.api.ports_of(user(), SERVER)[0]
+    assert len(first['fixed_ips']) == 2
+    rig.manager.remove_address(rig.ctx, SERVER, first['fixed_ips'][0]['ip_address'], 'host1')
+    assert len(rig.api.ports_of(user(), SERVER)[0]['fixed_ips']) == 1
+    rig.manager.detach_port(rig.ctx, SERVER, ABSENT, 'req-1', 'host1')
+    rig.manager.detach_port(rig.ctx, SERVER, ABSENT, 'req-1', 'host1')
+    assert len(rig.neutron.ports()) == 1
+    assert rig.api.ports_of(user(BOB), SERVER) == []
+
+
+def test_security_groups(rig):
+    network = rig.neutron.network(ALICE)
+    groups = rig.api.groups_of(user())
+    made = groups.create(ALICE, 'web', 'd')
+    assert rig.api.check_security_groups(user(), ['web', 'default', made['id']]) == ['web', 'default']
+    with pytest.raises(exception.SecurityGroupNotFound):
+        rig.api.check_security_groups(user(BOB), ['web'])
+    with pytest.raises(exception.SecurityGroupNotFound):
+        rig.allocate([request(network_id=network)], groups=['absent'])
+    rig.allocate([request(network_id=network)], groups=['web'])
+    shown = rig.api.security_groups_for(user(), [SERVER])[SERVER]
+    assert [row['name'] for row in shown] == ['web']
+    rule, hosts = groups.add_rule(ALICE, {
+        'security_group_id': made['id'], 'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 80,
+        'port_range_max': 80, 'remote_ip_prefix': None, 'remote_group_id': None})
+    assert hosts == [] and rig.api.security_group_rules(user(), [made['id']]) == {made['id']: [rule]}
+    with pytest.raises(exception.BadRequest):
+        groups.delete(ALICE, made['id'])
+    rig.api.add_security_group(user(), ALICE, SERVER, 'default')
+    rig.api.remove_security_group(user(), ALICE, SERVER, 'web')
+    with pytest.raises(exception.SecurityGroupNotFound):
+        rig.api.remove_security_group(user(), ALICE, SERVER, 'web')
+    with pytest.raises(exception.SecurityGroupNotFound):
+        rig.api.groups_of(user(BOB)).show(BOB, made['id'])
+    groups.remove_rule(ALICE, rule['id'])
+    groups.delete(ALICE, made['id'])
+
+
+def test_ids_do_not_become_parts_of_addresses(rig):
+    for ident in ('../ports', 'a/b', 'x?y', '', 'ü', 'x' * 300):
+        with pytest.raises(exception.NetworkNotFound):
+            rig.api.show_network(user(), ident)
+    assert not rig.neutron.requests
+
+
+def test_a_service_that_does_not_answer():
+    conf = nova_conf.new(files=[], neutron__endpoint_override='http://127.0.0.1:1', neutron__auth_type='none')
+    with pytest.raises(exception.Unavailable, match='Networking'):
+        api.API(conf).list_networks(user())
+
+
+def test_long_filters_and_pages(rig, monkeypatch):
+    network = rig.neutron.network(ALICE, '10.0.0.0/16')
+    idents = [rig.neutron.port(ALICE, network, fixed_ips=[{'ip_address': f'10.0.1.{n}'}]) for n in range(120)]
+    assert {row['id'] for row in rig.api.neutron.list(user(), 'ports', id=idents)} == set(idents)
+    monkeypatch.setattr('nova.network.neutron.client.PAGE', 50)
+    assert len(rig.api.neutron.list(user(), 'ports')) == 120
+
+
+# ---- a whole cloud
+
+
+@pytest.fixture(scope='module')
+def neutron():
+    return neutron_service.Neutron(['host1', 'host2'])
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory, neutron):
+    with neutron_service.listening(neutron) as address, clouds.running(
+            tmp_path_factory.mktemp('neutron') / 'state', hosts=['host1', 'host2'], network__backend='neutron',
+            neutron__endpoint_override=address, neutron__auth_type='none') as made:
+        made.demo, made.boss = made.client(version='2.35'), made.admin('2.74')
+        known = {made.demo.token: made.demo.project_id, made.boss.token: None}
+        neutron.project_of = lambda token: known.get(token, token)
+        neutron.network(made.demo.project_id, name='blue')
+        made.image = made.demo.upload_image()
+        yield made
+
+
+def test_the_life_of_a_server(cloud, neutron):
+    made = cloud.demo.boot(cloud.image, version='2.1')['id']
+    cloud.demo.wait_for(made)
+    shown = cloud.demo.get(f'/servers/{made}').json()['server']
+    port, = neutron.ports(device_id=made)
+    address, = shown['addresses']['blue']
+    assert address['addr'] == port['fixed_ips'][0]['ip_address']
+    assert port['project_id'] == cloud.demo.project_id and port['binding:host_id'] in ('host1', 'host2')
+    listed = cloud.demo.get('/os-networks').json()['networks']
+    assert [(row['label'], row['cidr']) for row in listed] == [('blue', '10.9.0.0/24')]
+    answer = cloud.demo.post(f'/servers/{made}/os-interface', {'interfaceAttachment': {'net_id': listed[0]['id']}})
+    assert answer.status_code == 200, answer.text
+    port_id = answer.json()['interfaceAttachment']['port_id']
+    assert len(neutron.ports(device_id=made)) == 2
+    assert cloud.demo.delete(f'/servers/{made}/os-interface/{port_id}').status_code == 202
+    waiting.wait_for(lambda: len(neutron.ports(device_id=made)) == 1, 20, 'the ports')
+    group = cloud.demo.post('/os-security-groups', {'security_group': {'name': 'web', 'description': ''}})
+    assert group.status_code == 200, group.text
+    assert cloud.demo.post(f'/servers/{made}/action', {'addSecurityGroup': {'name': 'web'}}).status_code == 202
+    names = [row['name'] for row in cloud.demo.get(f'/servers/{made}').json()['server']['security_groups']]
+    assert names == ['default', 'web']
+    cloud.demo.delete(f'/servers/{made}')
+    cloud.demo.wait_for(made, 'DELETED')
+    assert not neutron.ports()
+
+
+def test_a_server_moves_in_a_cloud(cloud, neutron):
+    network = neutron.network(cloud.boss.project_id, '10.7.0.0/24')
+    made = cloud.boss.boot(cloud.image, networks=[{'uuid': network}], host='host1')['id']
+    cloud.boss.wait_for(made)
+
+    def act(**body):
+        return cloud.boss.post(f'/servers/{made}/action', body)
+    assert act(**{'os-migrateLive': {'host': 'host2', 'block_migration': 'auto'}}).status_code == 202
+    waiting.wait_for(lambda: [port['binding:host_id'] for port in neutron.ports(device_id=made)] == ['host2'], 20,
+                     'the ports')
+    cloud.boss.wait_for(made)
+    (bindings,) = neutron.bindings.values()
+    assert set(bindings) == {'host2'}
+    assert act(migrate={'host': 'host1'}).status_code == 202
+    cloud.boss.wait_for(made, 'VERIFY_RESIZE')
+    assert [port['binding:host_id'] for port in neutron.ports()] == ['host1']
+    assert act(revertResize=None).status_code == 202
+    cloud.boss.wait_for(made)
+    assert [port['binding:host_id'] for port in neutron.ports()] == ['host2']
+    assert act(shelve=None).status_code == 202
+    cloud.boss.wait_for(made, 'SHELVED_OFFLOADED')
+    assert [port['binding:host_id'] for port in neutron.ports()] == ['']
+    assert act(unshelve=None).status_code == 202
+    cloud.boss.wait_for(made)
+    cloud.boss.delete(f'/servers/{made}')
+    cloud.boss.wait_for(made, 'DELETED')
+    assert not neutron.ports() and not any(neutron.bindings.values())
+
+
+def test_no_host_can_bind(cloud, neutron):
+    hosts, neutron.hosts = neutron.hosts, set()
+    try:
+        made = cloud.demo.boot(cloud.image, version='2.1')['id']
+        cloud.demo.wait_for(made, 'ERROR')
+        waiting.wait_for(lambda: not neutron.ports(), 20, 'the ports')
+        fault = cloud.boss.get(f'/servers/{made}').json()['server']['fault']
+        assert 'host' in fault['message'], fault
+        cloud.demo.delete(f'/servers/{made}')
+    finally:
+        neutron.hosts = hosts
