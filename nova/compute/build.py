@@ -7,8 +7,10 @@ from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
+from nova import states
 from nova import utils
 from nova.compute import inventory
+from nova.compute import plugging
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
@@ -44,7 +46,19 @@ def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Ins
     if instance.config_drive:
         drive = metadata.files(instance, network_info, files, spec.admin_password, host.conf.metadata.dhcp_domain)
     return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
-                             injected_files=files, admin_password=spec.admin_password, config_drive=drive)
+                             injected_files=files, admin_password=spec.admin_password, config_drive=drive,
+                             await_networks=_network_wait(host, ctx, instance, network_info))
+
+
+def _network_wait(host: Host, ctx: context.RequestContext, instance: objects.Instance,
+                  network_info: list[dict[str, typing.Any]]) -> plugging.Waiter | None:
+    def look() -> None:
+        now = host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={},
+                                             expect={'host': [host.name]})
+        if now.task_state == states.DELETING or host.stopping.is_set():
+            raise exception.InstanceChanged(instance_id=instance.uuid)
+    return host.plugging.waiter(instance.uuid, network_info, host.conf.vif_plugging_timeout,
+                                host.conf.vif_plugging_is_fatal, look)
 
 
 def check_options(host: Host, instance: objects.Instance) -> None:

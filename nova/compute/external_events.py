@@ -6,10 +6,13 @@ from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
+from nova.compute import plugging
 from nova.compute.host import Host
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
+
+NETWORK_CHANGES = ('network-changed', plugging.PLUGGED, plugging.UNPLUGGED)
 
 
 class ExternalEvents:
@@ -18,15 +21,13 @@ class ExternalEvents:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._acts: dict[str, typing.Callable[[context.RequestContext, objects.Instance, dict], None]] = {
-            'network-changed': self._network_changed,
-            'network-vif-plugged': self._network_changed,
-            'network-vif-unplugged': self._network_changed,
             'network-vif-deleted': self._vif_deleted,
             'volume-extended': self._volume_extended,
         }
 
     def external_instance_event(self, ctx: context.RequestContext, instance: objects.Instance,
                                 events: list[dict[str, typing.Any]]) -> None:
+        self._host.plugging.report(instance.uuid, events)
         self._host.queue.submit(instance.uuid, self._external_events, ctx, instance, events)
 
     def _external_events(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -34,26 +35,37 @@ class ExternalEvents:
         for event in events:
             LOG.info('Server %s: %s %s %s', instance.uuid, event['name'], event['tag'] or '', event['status'])
             act = self._acts.get(event['name'])
-            if act is None:
-                continue
-            try:
-                act(ctx, instance, event)
-            except (exception.InstanceChanged, exception.InstanceNotFound):
-                raise
-            except Exception:
-                LOG.exception('Event %s of server %s could not be acted upon.', event['name'], instance.uuid)
+            if act is not None:
+                self._try(act, ctx, instance, event)
+        changes = [event for event in events if event['name'] in NETWORK_CHANGES]
+        if changes:                  # one look for all of them: a Networking service says the same thing several times
+            self._try(self._network_changed, ctx, instance, changes)
+
+    @staticmethod
+    def _try(act: typing.Callable[..., None], ctx: context.RequestContext, instance: objects.Instance,
+             events: typing.Any) -> None:
+        try:
+            act(ctx, instance, events)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            raise
+        except Exception:
+            LOG.exception('Event %s of server %s could not be acted upon.', events, instance.uuid)
 
     def _network_changed(self, ctx: context.RequestContext, instance: objects.Instance,
-                         event: dict[str, typing.Any]) -> None:
-        """Read the server's ports again; an event about one port says whether that one is plugged."""
+                         events: list[dict[str, typing.Any]]) -> None:
+        """Read the server's ports again.
+
+        Whether one is plugged the port of a Networking service says itself; its events about that come late, twice, and
+        of ports that were never plugged. Of the embedded network the last event about a port says it.
+        """
         server = self._current(ctx, instance)
-        plugged = {'network-vif-plugged': event['status'] == 'completed', 'network-vif-unplugged': False}
+        states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'
+                  for event in events if event['name'] in (plugging.PLUGGED, plugging.UNPLUGGED)}
         shown = {vif['id']: vif['active'] for vif in server.network_info}
         vifs = self._host.network.network_info(ctx, instance_uuid=server.uuid)
         for vif in vifs:
-            vif['active'] = shown.get(vif['id'], vif['active'])
-            if vif['id'] == event['tag'] and event['name'] in plugged:
-                vif['active'] = plugged[event['name']]
+            if 'details' not in vif:
+                vif['active'] = states.get(vif['id'], shown.get(vif['id'], vif['active']))
         self._write_network_info(ctx, server, vifs)
 
     def _vif_deleted(self, ctx: context.RequestContext, instance: objects.Instance,

@@ -8,6 +8,7 @@ from oslo_config import cfg
 from nova import context
 from nova import objects
 from nova.compute import clients
+from nova.compute.plugging import Plugging
 from nova.compute.queue import TaskQueue
 from nova.virt import driver as virt
 
@@ -25,6 +26,7 @@ class Host:
     images        images, as far as the grant of a task goes
     queue         one task at a time for each server
     power_states  {server uuid: power state} as the conductor has it
+    plugging      waits for ports that the Networking service plugs
     stopping      is set when the service stops
     """
 
@@ -36,6 +38,7 @@ class Host:
     images: clients.Images
     queue: TaskQueue
     power_states: dict[str, int] = dataclasses.field(default_factory=dict)
+    plugging: Plugging = dataclasses.field(default_factory=Plugging)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[dict[str, typing.Any]]:

@@ -37,6 +37,7 @@ class Neutron:
 
     def __init__(self, hosts=(), project_of=None):
         self.hosts, self.quota, self.aliases = set(hosts), -1, list(ALIASES)
+        self.slow = False                                      # ports are plugged when plug() says so
         self.rows = collections.defaultdict(dict)
         self.bindings = collections.defaultdict(dict)          # port id -> {host: binding}
         self.requests, self.project_of = [], project_of or (lambda token: token.removeprefix('x:'))
@@ -231,7 +232,7 @@ class Neutron:
         kind = 'unbound' if not host else 'ovs' if host in self.hosts else 'binding_failed'
         details = {'port_filter': True, 'bridge_name': 'br-int', 'ovs_create_tap': True} if kind == 'ovs' else {}
         return {'binding:vif_type': kind, 'binding:vif_details': details,
-                'status': 'ACTIVE' if kind == 'ovs' else 'DOWN'}
+                'status': 'ACTIVE' if kind == 'ovs' and not self.slow else 'DOWN'}
 
     def _binding(self, method, port_id, rest, body, project):
         row = self.rows['ports'].get(port_id)

@@ -6,6 +6,7 @@ A driver knows no database and no RPC; it is handed what it needs.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import dataclasses
 import os
 import typing
@@ -77,6 +78,8 @@ class SpawnRequest:
     injected_files  [(path, bytes)]
     admin_password  str or None
     config_drive    {path in the drive: bytes}, or None when the server gets no config drive
+    await_networks  to be called when the VIFs are plugged and before the guest runs, and raises when its network cannot
+                    be had; None: there is nothing to wait for
     """
 
     image: dict | None
@@ -85,6 +88,7 @@ class SpawnRequest:
     injected_files: list = dataclasses.field(default_factory=list)
     admin_password: str | None = None
     config_drive: dict | None = None
+    await_networks: Callable[[], None] | None = None
 
 
 class ComputeDriver:

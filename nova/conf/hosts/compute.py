@@ -40,6 +40,13 @@ OPTIONS = [
                     'bandwidth, and each takes longer to catch up with what its guest writes meanwhile.'),
     cfg.IntOpt('shutdown_timeout', default=60, min=0, max=3600, mutable=True,
                help='Seconds that a guest gets to shut down by itself before it is switched off.'),
+    cfg.IntOpt('vif_plugging_timeout', default=300, min=0, max=3600,
+               help='Seconds that a build waits, before its guest runs, for the Networking service to report that the '
+                    'ports are plugged. 0: it does not wait. Without effect on the embedded network.'),
+    cfg.BoolOpt('vif_plugging_is_fatal', default=True,
+                help='Whether a build fails on this host, and is tried on another one, when that report does not come '
+                     'in time or says that it failed. False: the guest runs without its network, which may come '
+                    'later.'),
     cfg.IntOpt('sync_power_state_interval', default=600, min=5, max=86400,
                help='Seconds between two comparisons of all power states. Changes are reported at once by the '
                     'driver; this finds what was missed.'),

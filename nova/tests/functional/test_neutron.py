@@ -371,6 +371,47 @@ def test_a_server_moves_in_a_cloud(cloud, neutron):
     assert not neutron.ports() and not any(neutron.bindings.values())
 
 
+def test_a_build_waits_for_its_ports(cloud, neutron):
+    """What ML2/OVN sends: a false report of unplugging, others' ports, one report thrice in one request."""
+    def send(*events):
+        body = {'events': [{'server_uuid': made, 'name': f'network-{name}', 'status': status, 'tag': tag}
+                           for name, status, tag in events]}
+        assert cloud.boss.post('/os-server-external-events', body).status_code == 200
+
+    def state():
+        return cloud.demo.get(f'/servers/{made}').json()['server']['status']
+    neutron.slow = True
+    try:
+        made = cloud.demo.boot(cloud.image, version='2.1')['id']
+        waiting.wait_for(lambda: neutron.ports(device_id=made), 20, 'the port')
+        port, = neutron.ports(device_id=made)
+        send(('vif-unplugged', 'completed', port['id']), ('vif-plugged', 'completed', ABSENT),
+             ('changed', 'completed', port['id']), ('vif-plugged', 'in-progress', port['id']))
+        with pytest.raises(AssertionError):
+            waiting.wait_for(lambda: state() != 'BUILD', 2, 'another state')
+        port['status'] = 'ACTIVE'
+        send(*[('vif-plugged', 'completed', port['id'])] * 3, ('changed', 'completed', port['id']))
+        cloud.demo.wait_for(made)
+        send(('vif-unplugged', 'completed', port['id']))
+        (network,) = (row for row in neutron.rows['networks'].values() if row['id'] == port['network_id'])
+        network['name'] = 'green'
+        send(('changed', 'completed', port['id']))
+        waiting.wait_for(lambda: 'green' in cloud.demo.get(f'/servers/{made}').json()['server']['addresses'], 10,
+                         'the healed addresses')
+        network['name'] = 'blue'
+        cloud.demo.delete(f'/servers/{made}')
+        cloud.demo.wait_for(made, 'DELETED')
+        # a failure, and a delete meanwhile
+        made = cloud.demo.boot(cloud.image, version='2.1')['id']
+        waiting.wait_for(lambda: neutron.ports(device_id=made), 20, 'the port')
+        port, = neutron.ports(device_id=made)
+        cloud.demo.delete(f'/servers/{made}')
+        cloud.demo.wait_for(made, 'DELETED')
+        assert not neutron.ports()
+    finally:
+        neutron.slow = False
+
+
 def test_no_host_can_bind(cloud, neutron):
     hosts, neutron.hosts = neutron.hosts, set()
     try:

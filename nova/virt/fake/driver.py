@@ -117,6 +117,8 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                 self.machine.guests.pop(instance.uuid, None)
                 self.machine.put(instance, states.RUNNING, request.network_info, *BOOT)
                 self.machine.keep_volumes(instance, request.block_devices)
+            if request.await_networks is not None:
+                request.await_networks()
 
     def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False) -> None:
         with self.machine.operation('destroy'), self.machine.lock:

@@ -1,0 +1,97 @@
+"""Waiting until the Networking service says that the ports of a new guest are plugged."""
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import typing
+import weakref
+
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+PLUGGED, UNPLUGGED = 'network-vif-plugged', 'network-vif-unplugged'
+LOOK_S = 5            # seconds between two looks whether the server is still wanted
+
+Vif = dict[str, typing.Any]
+Event = dict[str, typing.Any]
+
+
+class Waiter:
+    """One wait for the ports of one server; it takes reports from when it is made, for they may come before the wait.
+
+    A false report, or one that comes twice, changes nothing: only ``completed`` of plugging ends the wait for a port,
+    and only ``failed`` of plugging fails it. That a port is unplugged is also said of one that never was plugged.
+
+    :param look: called from time to time; raises when the server is wanted no more
+    """
+
+    def __init__(self, uuid: str, vifs: list[Vif], timeout: float, fatal: bool,
+                 look: typing.Callable[[], typing.Any]) -> None:
+        self.uuid, self._vifs, self._timeout, self._fatal, self._look = uuid, vifs, timeout, fatal, look
+        self._missing = {vif['id'] for vif in vifs}
+        self._failed: set[str] = set()
+        self._change = threading.Condition()
+
+    def report(self, event: Event) -> None:
+        if event['name'] != PLUGGED or event['tag'] not in self._missing:
+            return
+        with self._change:
+            if event['status'] == 'completed':
+                self._missing.discard(event['tag'])
+            elif event['status'] == 'failed':
+                self._failed.add(event['tag'])
+            self._change.notify_all()
+
+    def __call__(self) -> None:
+        """Wait; the VIFs that are plugged are active then.
+
+        :raises VifPluggingFailed: not all are in time, and [DEFAULT] vif_plugging_is_fatal
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            with self._change:
+                if not self._missing or self._failed or time.monotonic() >= deadline:
+                    break
+                self._change.wait(min(LOOK_S, max(0, deadline - time.monotonic())))
+                over = not self._missing or self._failed
+            if not over:
+                self._look()
+        for vif in self._vifs:
+            vif['active'] = vif['id'] not in self._missing
+        if not self._missing:
+            return
+        ports = ', '.join(sorted(self._missing))
+        reason = (f'the Networking service reported a failure of port {", ".join(sorted(self._failed))}.'
+                  if self._failed else f'nothing was heard of port {ports} for {self._timeout} s.')
+        if self._fatal:
+            raise exception.VifPluggingFailed(instance_id=self.uuid, reason=reason)
+        LOG.warning('Server %s starts without its network: %s', self.uuid, reason)
+
+
+class Plugging:
+    """The waits of one host."""
+
+    def __init__(self) -> None:
+        self._waiters: weakref.WeakSet[Waiter] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def waiter(self, uuid: str, vifs: list[Vif], timeout: float, fatal: bool,
+               look: typing.Callable[[], typing.Any]) -> Waiter | None:
+        """A wait for those of the VIFs that are not active; None where there is nothing to wait for."""
+        missing = [vif for vif in vifs if not vif['active']]
+        if not missing or not timeout:
+            return None
+        made = Waiter(uuid, missing, timeout, fatal, look)
+        with self._lock:
+            self._waiters.add(made)
+        return made
+
+    def report(self, uuid: str, events: list[Event]) -> None:
+        """Pass on what came, at once: the server's own queue is busy with the build that waits for it."""
+        with self._lock:
+            waiters = [waiter for waiter in self._waiters if waiter.uuid == uuid]
+        for waiter in waiters:
+            for event in events:
+                waiter.report(event)
