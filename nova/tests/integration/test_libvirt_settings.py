@@ -81,7 +81,8 @@ def test_devices_in_the_guest(rig, spawn):
     for ident in ('0x25ab', '0x2668', '0x000d', '0x29c0', '0x1111', '0x1052'):
         assert ident in devices, ident           # i6300esb, ich6, xhci, q35's host bridge, bochs, virtio tablet
     assert '0x1044' not in devices and '0x1005' not in devices       # no random number generator
-    text = said(rig, instance, "grep -c hypervisor /proc/cpuinfo; grep 'cpu cores' /proc/cpuinfo; cat /proc/tty/driver/serial")
+    text = said(rig, instance, "grep -c hypervisor /proc/cpuinfo; grep 'cpu cores' /proc/cpuinfo; "
+                "cat /proc/tty/driver/serial")
     assert re.search(r'^0\r?$', text, re.MULTILINE) and 'cpu cores\t: 2' in text
     assert len(re.findall('uart:16550A', text)) == 2
 

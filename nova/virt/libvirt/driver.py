@@ -187,7 +187,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
                 guest = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files,
                                    self._guest_traits)
                 self.storage.save(guest)
-                self._define_and_start(guest)
+                self._define_and_start(guest, request.await_networks)
             except Exception as error:
                 self._undo(uuid)
                 if isinstance(error, OSError):
@@ -210,12 +210,14 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._remove_unused_images()
 
     def _remove(self, uuid, keep_disks=False):
+        guest = self.storage.load(uuid)
         try:
             self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_disks)
         except exception.GuestNotFound:
-            guest = None if keep_disks else self.storage.load(uuid)
-            if guest is not None and 'tpm_version' in guest.settings:
+            if guest is not None and not keep_disks and 'tpm_version' in guest.settings:
                 self.hypervisor.run('remove the TPM', guests.forget, uuid, xml.domain(guest, self.topology, 'none'))
+        for port in guest.ports() if guest is not None else ():
+            self._steps.unplug(uuid, port)
         if not keep_disks:
             self.storage.remove(uuid)
 
@@ -284,8 +286,22 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.storage.save(guest)
         return guest
 
-    def _define_and_start(self, guest):
-        self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
+    def _define_and_start(self, guest, await_networks=None):
+        """Plug the guest's ports and let it run.
+
+        :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
+        """
+        self._plug(guest)
+        if await_networks is None:
+            self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
+            return
+        self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+        await_networks()
+        self.hypervisor.guest('start the guest', guest.uuid, guests.start)
+
+    def _plug(self, guest):
+        for port in guest.ports():
+            self._steps.plug(guest.uuid, port)
 
     def _domain(self, guest):
         """The domain XML of a guest, which gets its place on the host now, when its topology does not say it, and its

@@ -22,6 +22,8 @@ class Interfaces(driver.Interfaces):
             interface, = spec.interfaces([vif], guest.vif_model)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
             self.storage.save(guest)
+            if interface.port:
+                self._steps.plug(instance.uuid, interface.port)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
                 self.hypervisor.guest('plug the port', instance.uuid, guests.plug, xml.interface(interface, guest),
                                       interface.mac)
@@ -34,6 +36,8 @@ class Interfaces(driver.Interfaces):
             interface, = spec.interfaces([vif], guest.vif_model)
             with contextlib.suppress(exception.GuestNotFound):
                 self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
+            if interface.port:
+                self._steps.unplug(instance.uuid, interface.port)
             guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
             self.storage.save(guest)
 

@@ -10,6 +10,8 @@ Operation                 Arguments                                             
 ``qemu_img.convert``      path, format, target, target format; backing file      that user's meanwhile
 ``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
+``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
+``vif.unplug``            the same                                               socket of Open vSwitch is root's
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================
 
@@ -19,6 +21,7 @@ configuration, which the privileged part has read by itself.
 """
 import base64
 import contextlib
+import dataclasses
 import os
 import re
 import tempfile
@@ -31,10 +34,11 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import steps
+from nova.virt.libvirt import vifs
 
 CALLERS = 16                             # operations at once: a copy of a disk takes minutes
-CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
-                privileges.SETUID, privileges.SETPCAP)
+CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.NET_ADMIN,
+                privileges.SETGID, privileges.SETUID, privileges.SETPCAP)
 FORMATS = ('raw', 'qcow2')
 SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
@@ -57,6 +61,12 @@ class RemoteSteps:
 
     def let_read(self, path: str) -> None:
         self._helper.call('guest.let_read', path=path)
+
+    def plug(self, uuid: str, port: dict) -> None:
+        self._helper.call('vif.plug', uuid=uuid, port=port)
+
+    def unplug(self, uuid: str, port: dict) -> None:
+        self._helper.call('vif.unplug', uuid=uuid, port=port)
 
     def qemu_settings(self) -> dict[str, str]:
         return self._helper.call('host.qemu_settings')
@@ -146,11 +156,21 @@ def operations(conf, directory: str, uid: int) -> dict[str, typing.Callable[...,
     def settings():
         return {name: value for name, value in local.qemu_settings().items() if name in isolation.SETTINGS}
 
-    made = {'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
+    def plug(uuid, port):
+        local.plug(allowed.uuid(uuid), allowed.port(port))
+
+    def unplug(uuid, port):
+        local.unplug(allowed.uuid(uuid), allowed.port(port))
+
+    made = {'vif.plug': plug, 'vif.unplug': unplug,
+            'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
     if conf.libvirt.sandbox_images:      # else it would be root
         made |= {'qemu_img.prepare': lambda: tool.prepare(directory), 'qemu_img.info': info,
                  'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert}
     return made
+
+
+_PORT = {field.name for field in dataclasses.fields(vifs.Port)}
 
 
 class _Allowed:
@@ -184,6 +204,12 @@ class _Allowed:
         if type(number) is not int or number not in SIZES:
             raise ValueError(f'{number!r:.40} is not a size')
         return number
+
+    def port(self, values):
+        if not isinstance(values, dict) or set(values) != _PORT or not all(
+                isinstance(value, (str, int)) for value in values.values()):
+            raise ValueError('the port is not described as one is')
+        return values
 
     def uuid(self, text):
         if not UUID.match(_text(text)):

@@ -82,6 +82,7 @@ class Resize(driver.Resize):
             shutil.rmtree(self.storage.kept_path(uuid))
 
     def _define(self, guest, power_on):
+        self._plug(guest)
         function = guests.define_and_start if power_on else guests.define
         self.hypervisor.run('define the guest', function, guest.uuid, self._domain(guest))
 

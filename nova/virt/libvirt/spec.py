@@ -1,9 +1,12 @@
 """Convert between the objects of the compute service and the values of libvirt: pure functions."""
+import dataclasses
+
 from nova import exception
 from nova.hardware import cpu_topology
 from nova.hardware import guest_options
 from nova.objects import numa
 from nova.virt.libvirt import graphics
+from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
@@ -34,7 +37,8 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
         interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
         settings=settings, nvram=storage.path(instance.uuid, NVRAM),
-        agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE, serial_ports=graphics.count(instance),
+        agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
+        serial_ports=int(settings.get('serial_port_count', 1)),
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
     flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}
@@ -64,11 +68,10 @@ def interfaces(network_info, model):
     """
     made = []
     for vif in network_info or ():
-        if vif['type'] != 'bridge':
-            raise exception.VirtError(operation='plug a port', reason=f'its type {vif["type"]} is not supported')
-        network = vif['network']
-        made.append(xml.Interface(mac=vif['address'], bridge=network['bridge'], devname=vif['devname'],
-                                  model=model, mtu=network.get('mtu')))
+        network, port = vif['network'], vifs.port(vif)
+        made.append(xml.Interface(
+            mac=vif['address'], bridge=network['bridge'] if vif['type'] == 'bridge' else '', devname=vif['devname'],
+            model=model, mtu=network.get('mtu'), port=port and dataclasses.asdict(port)))
     return made
 
 

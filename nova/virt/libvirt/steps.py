@@ -8,6 +8,7 @@ import os
 from nova.virt.libvirt import console
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import vifs
 
 CONSOLE_LOG = 'console.log'
 
@@ -21,6 +22,7 @@ class LocalSteps:
 
     def __init__(self, conf, directory: str) -> None:
         self._directory = directory
+        self._plugs = vifs.Plugs(conf.os_vif_ovs.ovsdb_connection)
         self.qemu_img = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
 
     def console(self, uuid: str) -> bytes:
@@ -29,6 +31,13 @@ class LocalSteps:
 
     def let_read(self, path: str) -> None:
         """Let this process read a disk that QEMU has written; root does so anyway."""
+
+    def plug(self, uuid: str, port: dict) -> None:
+        """Plug a port of a guest: the values of a vifs.Port."""
+        self._plugs.plug(uuid, vifs.check(vifs.Port(**port)))
+
+    def unplug(self, uuid: str, port: dict) -> None:
+        self._plugs.unplug(uuid, vifs.check(vifs.Port(**port)))
 
     def qemu_settings(self) -> dict[str, str]:
         """{name: value} of isolation.SETTINGS, as far as qemu.conf has them."""

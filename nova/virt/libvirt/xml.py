@@ -49,11 +49,17 @@ class Disk:
 
 @dataclasses.dataclass
 class Interface:
+    """
+    bridge   in which libvirt makes the tap; '': of a type of vifs.py that needs none
+    port     the values of the vifs.Port that is plugged for it, None: nothing is
+    """
+
     mac: str
     bridge: str
     devname: str
     model: str = 'virtio'
     mtu: int | None = None
+    port: dict | None = None
 
 
 @dataclasses.dataclass
@@ -99,6 +105,10 @@ class Guest:
     arch: str | None = None
     consoles: dict = dataclasses.field(default_factory=dict)
     serial_ports: int = 1
+
+    def ports(self):
+        """The values of vifs.Port of the interfaces for which something is plugged."""
+        return [interface.port for interface in self.interfaces if interface.port]
 
     @classmethod
     def from_dict(cls, values):

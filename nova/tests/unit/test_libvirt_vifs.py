@@ -1,0 +1,80 @@
+"""Ports of a Networking service on a libvirt host: what is plugged, and the device of the guest."""
+import dataclasses
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import vifs
+from nova.virt.libvirt import xml
+
+PORT, MAC = '0a1b2c3d-1111-2222-3333-444444444444', 'fa:16:3e:00:00:01'
+
+
+def vif(kind, bridge='br-int', **details):
+    return {'id': PORT, 'address': MAC, 'type': kind, 'devname': 'tap0a1b2c3d-11', 'details': details,
+            'network': {'id': 'n', 'bridge': bridge, 'mtu': 1442}}
+
+
+def device(given):
+    interface, = spec.interfaces([given], 'virtio')
+    guest = xml.Guest(uuid=PORT, name='g', owner='/srv', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/log')
+    return etree.fromstring(xml.interface(interface, guest))
+
+
+def test_a_bridge_as_the_embedded_network_has_it():
+    element = device(vif('bridge', 'br-nova'))
+    assert vifs.port(vif('bridge')) is None
+    assert (element.get('type'), element.find('source').get('bridge')) == ('bridge', 'br-nova')
+
+
+def test_a_tap_that_an_agent_finds():
+    element = device(vif('tap', ''))
+    assert element.get('type') == 'ethernet' and element.find('target').get('managed') is None
+    assert element.find('source') is None
+
+
+def test_open_vswitch():
+    port = vifs.port(vif('ovs', datapath_type='netdev'))
+    assert (port.kind, port.bridge, port.device, port.mtu) == ('ovs', 'br-int', 'tap0a1b2c3d-11', 1442)
+    element = device(vif('ovs', datapath_type='netdev'))
+    assert element.get('type') == 'ethernet'
+    assert element.find('target').attrib == {'dev': 'tap0a1b2c3d-11', 'managed': 'no'}
+    assert element.find('driver/host').get('csum') == 'off'       # else TCP passes nothing through that datapath
+    assert device(vif('ovs')).find('driver') is None
+
+
+def test_open_vswitch_with_a_bridge_of_its_own():
+    given = vif('ovs', ovs_hybrid_plug=True)
+    assert vifs.port(given).kind == 'hybrid'
+    element = device(given)
+    assert (element.get('type'), element.find('source').get('bridge')) == ('bridge', 'qbr0a1b2c3d-11')
+
+
+def test_vhost_user():
+    element = device(vif('vhostuser', vhostuser_socket='/run/vhu0a1b2c3d', vhostuser_mode='server'))
+    assert element.get('type') == 'vhostuser'
+    assert element.find('source').attrib == {'type': 'unix', 'path': '/run/vhu0a1b2c3d', 'mode': 'server'}
+
+
+@pytest.mark.parametrize('given', [
+    vif('hw_veb'), vif('unbound'), vif('ovs', 'br-int; rm'), vif('ovs', datapath_type='../x'), vif('vhostuser'),
+    vif('vhostuser', vhostuser_socket='/run/../etc/passwd'), {**vif('ovs'), 'address': 'x'},
+    {**vif('ovs'), 'id': '..'}])
+def test_what_no_host_plugs(given):
+    with pytest.raises(exception.VirtError):
+        vifs.port(given)
+
+
+def test_a_guest_is_kept_with_its_ports():
+    guest = xml.Guest(uuid='u', name='n', owner='/d', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/l',
+                      interfaces=spec.interfaces([vif('ovs'), vif('bridge')], 'virtio'))
+    again = xml.Guest.from_dict(dataclasses.asdict(guest))
+    assert again == guest and [vifs.Port(**port).kind for port in again.ports()] == ['ovs']
+
+
+def test_without_open_vswitch():
+    plugs = vifs.Plugs('unix:/nonexistent/db.sock')
+    with pytest.raises(exception.VirtError):
+        plugs.plug('0a1b2c3d-1111-2222-3333-444444444445', vifs.port(vif('ovs')))

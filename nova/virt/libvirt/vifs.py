@@ -1,0 +1,155 @@
+"""Ports of guests on this host, by the type of their binding: what is plugged before a guest starts, and its device.
+
+=================  ========================================================  ==========================================
+Type               Before the guest starts                                   The guest's device
+=================  ========================================================  ==========================================
+``bridge``         nothing: the bridge is there                              libvirt makes a tap in the bridge
+``tap``            nothing: an agent finds the tap                           libvirt makes a tap
+``ovs``            os-vif: a tap, a port of the integration bridge           that tap
+``ovs``, hybrid    os-vif: a bridge of its own, joined to the integration    libvirt makes a tap in that bridge
+                   bridge by a veth pair
+``vhostuser``      os-vif: a port of the integration bridge                  the socket of the binding
+=================  ========================================================  ==========================================
+
+os-vif's plugin is used without its process for privileged steps and without a global configuration: what plugs is the
+privileged part of the compute service already (nova.virt.libvirt.remote).
+"""
+from __future__ import annotations
+
+import dataclasses
+import re
+import threading
+from typing import Any
+
+from nova import exception
+
+Vif = dict[str, Any]
+DATAPATH, HYBRID, SOCKET, SOCKET_MODE = 'datapath_type', 'ovs_hybrid_plug', 'vhostuser_socket', 'vhostuser_mode'
+NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,14}\Z', re.ASCII)             # of a device or bridge
+PATH = re.compile(r'/[A-Za-z0-9_./-]{1,100}\Z', re.ASCII)
+UUID = re.compile(r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
+MAC = re.compile(r'[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z')
+MTU = range(68, 65536)
+DATAPATHS = ('', 'system', 'netdev')
+KINDS = ('ovs', 'hybrid', 'vhostuser')
+
+
+@dataclasses.dataclass
+class Port:
+    """What os-vif plugs.
+
+    kind     of KINDS
+    bridge   the integration bridge
+    device   the tap; of ``hybrid`` the bridge of its own
+    socket, server   of ``vhostuser``: the path, and whether QEMU listens there
+    """
+
+    kind: str
+    id: str
+    mac: str
+    bridge: str
+    device: str
+    mtu: int = 1500
+    datapath: str = ''
+    socket: str = ''
+    server: bool = False
+
+
+def port(vif: Vif) -> Port | None:
+    """What is to be plugged for a VIF (nova/objects/network_info.py); None: nothing.
+
+    :raises VirtError: this host cannot plug its type
+    """
+    kind, details = vif['type'], vif.get('details') or {}
+    if kind in ('bridge', 'tap'):
+        return None
+    if kind not in ('ovs', 'vhostuser'):
+        raise exception.VirtError(operation='plug a port', reason=f'its type {kind} is not supported')
+    made = Port(kind, vif['id'], vif['address'], vif['network']['bridge'], vif['devname'],
+                vif['network'].get('mtu') or 1500, details.get(DATAPATH) or '')
+    if kind == 'ovs' and details.get(HYBRID):
+        made.kind, made.device = 'hybrid', ('qbr' + vif['id'])[:14]
+    if kind == 'vhostuser':
+        made.socket, made.server = str(details.get(SOCKET) or ''), details.get(SOCKET_MODE) == 'server'
+    return check(made)
+
+
+def check(given: Port) -> Port:
+    """The Port, when all of it may be handed to the programs of the host.
+
+    :raises VirtError: it may not
+    """
+    if not (given.kind in KINDS and UUID.match(given.id) and MAC.match(given.mac) and NAME.match(given.bridge)
+            and NAME.match(given.device) and given.mtu in MTU and given.datapath in DATAPATHS
+            and (given.kind != 'vhostuser' or PATH.match(given.socket) and '..' not in given.socket)):
+        raise exception.VirtError(operation='plug a port', reason='its binding has a value that no port of this '
+                                                                  'type has')
+    return given
+
+
+class Plugs:
+    """Plugs and unplugs Ports by os-vif's plugin for Open vSwitch. Needs NET_ADMIN and the socket of Open vSwitch.
+
+    :param connection: where Open vSwitch's database is, as unix:/run/openvswitch/db.sock
+    """
+
+    def __init__(self, connection: str) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._plugin: Any = None
+
+    def plug(self, uuid: str, given: Port) -> None:
+        """Plug the port of a guest; once more, it is in order.
+
+        :raises VirtError: Open vSwitch refuses or does not answer
+        """
+        self._do('plug', uuid, given)
+
+    def unplug(self, uuid: str, given: Port) -> None:
+        """Take away what ``plug`` made; nothing happens when nothing is there."""
+        self._do('unplug', uuid, given)
+
+    def _do(self, step: str, uuid: str, given: Port) -> None:
+        with self._lock:                     # one connection; a step takes milliseconds
+            plugin, objects = self._prepared()
+            info = objects.instance_info.InstanceInfo(uuid=uuid, name=uuid)
+            try:
+                getattr(plugin, step)(_vif(objects, given), info)
+            except Exception as error:       # whatever netlink, the database's client or the plugin raise
+                raise exception.VirtError(operation=f'{step} port {given.id}',
+                                          reason=f'{type(error).__name__}: {error}'[:500]) from error
+
+    def _prepared(self) -> tuple[Any, Any]:
+        try:
+            from os_vif import objects
+            from vif_plug_ovs import ovs
+            from vif_plug_ovs import privsep
+        except ImportError:
+            raise exception.VirtError(operation='plug a port', reason='os-vif is not installed; it comes with '
+                                                                      'nova[libvirt]') from None
+        if self._plugin is None:
+            from oslo_config import cfg
+            conf = cfg.ConfigOpts()
+            conf.register_opts(ovs.OvsPlugin.CONFIG_OPTS, group='os_vif_ovs')
+            conf([], default_config_files=[])
+            conf.set_override('ovsdb_connection', self._connection, group='os_vif_ovs')
+            conf.set_override('ovs_vsctl_timeout', 10, group='os_vif_ovs')
+            privsep.vif_plug.set_client_mode(False)
+            objects.register_all()
+            self._plugin = ovs.OvsPlugin(conf.os_vif_ovs)
+        return self._plugin, objects
+
+
+def _vif(objects: Any, given: Port) -> Any:
+    """os-vif's object of a Port."""
+    tap = given.kind == 'ovs'
+    profile = objects.vif.VIFPortProfileOpenVSwitch(
+        interface_id=given.id, datapath_type=given.datapath or 'system', create_port=tap, create_tap=tap)
+    common = {'id': given.id, 'address': given.mac, 'plugin': 'ovs', 'port_profile': profile,
+              'network': objects.network.Network(id=given.id, bridge=given.bridge, mtu=given.mtu)}
+    if given.kind == 'vhostuser':
+        return objects.vif.VIFVHostUser(vif_name=given.device, path=given.socket,
+                                        mode='server' if given.server else 'client', **common)
+    if given.kind == 'hybrid':
+        return objects.vif.VIFBridge(vif_name=('tap' + given.id)[:14], bridge_name=given.device, **common)
+    return objects.vif.VIFOpenVSwitch(vif_name=given.device, bridge_name=given.bridge, **common)
