@@ -198,8 +198,9 @@ class Cloud:
         self.store = assembly.image_store(conf, self.api_db)
         self.store.recover()
         self.images = assembly.images(conf, self.api_db, self.store)
+        self.volumes = assembly.volumes(conf, self.api_db, self.images, self.cells)
         self.services = [
-            assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images),
+            assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images, self.volumes),
             assembly.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
             assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db, self._network_helper),
             *(assembly.compute(conf, self.bus, host, self.images, self._guest_helper) for host in self.hosts),
@@ -209,12 +210,16 @@ class Cloud:
 
     def _take_over(self):
         """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""
+        if self.conf.volume.backend == 'embedded':
+            self.volumes.recover()
+            self._started.append(self.volumes)
         if not rpc_bus.configured(self.conf):        # behind a broker others may be at work
             self.services[0].manager.take_over()
 
     def _application(self):
         rules = policy.Policy(self.conf)
-        compute = assembly.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity)
+        compute = assembly.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
+                               self.volumes)
         self.auditor = log.Auditor(self.api_db, notify.new(self.conf))
         mounts = wsgi.Mounts([
             wsgi.Mount('/identity', log.Face(identity_app.Application(
@@ -245,8 +250,7 @@ class Cloud:
         """The face of the embedded block storage; none where the volumes are elsewhere."""
         if self.conf.volume.backend != 'embedded':
             return []
-        store = assembly.volumes(self.conf, self.api_db, self.images)
-        return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(store), rules))]
+        return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
     def _authenticated(self, application, rules):
         return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, public=_public,

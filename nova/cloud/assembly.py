@@ -138,7 +138,8 @@ def needs(bus, api_db=None, cells=None):
     return health.Needs(found)
 
 
-def conductor(conf, bus, host, api_db, cells, images):
+def conductor(conf, bus, host, api_db, cells, images, storage=None):
+    """:param storage: the Volumes, where they are there already"""
     from nova.compute import interface as compute_interface
     from nova.conductor import manager as conductor_manager
     from nova.conductor.cell_services import CellServices
@@ -147,7 +148,8 @@ def conductor(conf, bus, host, api_db, cells, images):
     manager = conductor_manager.ConductorManager(CellServices(
         conf=conf, api_db=api_db, cells=cells, scheduler=cells.top.rpc.scheduler,
         compute=bus.client(compute_interface.INTERFACE), network=bus.client(network_interface.INTERFACE),
-        images=images, volumes=volumes(conf, api_db, images), notifier=notify.new(conf, 'nova-conductor'),
+        images=images, volumes=storage or volumes(conf, api_db, images, cells),
+        notifier=notify.new(conf, 'nova-conductor'),
         lowest_versions=bus.pins.lowest))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
                            manager.methods, admission=manager.admission())
@@ -274,12 +276,17 @@ def image_store(conf, api_db):
                           reserve=disk_space.Reserve(options.free_disk_reserve * disk_space.MIB))
 
 
-def volumes(conf, api_db, images):
+def volumes(conf, api_db, images, cells=None):
     """The Volumes that [volume] backend names.
 
     :param images: nova.image.api.Images, what the embedded volumes are made from
+    :param cells: Cells, where guests are that the embedded block storage tells of changes of their volumes
     """
     from nova.runtime import entry_points
+    if conf.volume.backend == 'embedded':
+        from nova.volume import embedded
+        from nova.volume.store import guests
+        return embedded.EmbeddedVolumes.new(conf, api_db, images, cells and guests.Guests(cells))
     return entry_points.named('[volume] backend', conf.volume.backend, VOLUME_BACKENDS).new(conf, api_db, images)
 
 
@@ -301,8 +308,11 @@ def networks(conf, api_db):
     return api.API(api_db, conf)
 
 
-def api_services(conf, bus, api_db, cells, images, rules):
-    """What the operations of the compute API may use (nova.api.app.Services)."""
+def api_services(conf, bus, api_db, cells, images, rules, storage=None):
+    """What the operations of the compute API may use (nova.api.app.Services).
+
+    :param storage: the Volumes, where they are there already
+    """
     from nova.api import app
     from nova.compute import interface as compute_interface
     from nova.network import interface as network_interface
@@ -313,21 +323,22 @@ def api_services(conf, bus, api_db, cells, images, rules):
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=networks(conf, api_db),
-        volumes=volumes(conf, api_db, images), notifier=notify.new(conf))
+        volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf))
 
 
-def api(conf, bus, api_db, cells, images, rules, identity_service=None):
+def api(conf, bus, api_db, cells, images, rules, identity_service=None, storage=None):
     """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
 
     :param rules: policy.Policy
     :param identity_service: the embedded one, when it is the backend
+    :param storage: as of ``api_services``
     """
     from paste import deploy
 
     from nova.api import metrics
     from nova.web import paste as offers
 
-    services = api_services(conf, bus, api_db, cells, images, rules)
+    services = api_services(conf, bus, api_db, cells, images, rules, storage)
     services.check()
     offered = {'api_services': offers.offer(services), 'policy': offers.offer(rules), 'conf': offers.offer(conf)}
     if identity_service is not None:

@@ -238,7 +238,8 @@ class Cloud:
 
     def __init__(self, path, hosts=('host1',), url=None, **options):
         self.path = path
-        options = {'reserved_host_memory_mb': 0, 'fake__state_dir': str(path / 'guests'), **options}
+        options = {'reserved_host_memory_mb': 0, 'fake__state_dir': str(path / 'guests'), 'state_path': str(path),
+                   **options}
         self.conf = nova_conf.new(files=[], **options)
         self.api_db = engine.Database(f'sqlite:///{path}/api.sqlite')
         self.db = engine.Database(url or f'sqlite:///{path}/cell.sqlite', max_overflow=100)

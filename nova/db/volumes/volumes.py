@@ -67,9 +67,30 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
-def delete_snapshots(conn: sa.Connection, volume_id: str) -> None:
-    """Remove all snapshots of a volume."""
-    conn.execute(sa.delete(volume_snapshots).where(volume_snapshots.c.volume_id == volume_id))
+def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
+    """Remove all snapshots of a volume; their ids."""
+    table = volume_snapshots
+    found = list(conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id)).scalars())
+    conn.execute(sa.delete(table).where(table.c.volume_id == volume_id))
+    return found
+
+
+def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
+    """All rows of a table: what a start compares with the files."""
+    return [dict(row) for row in conn.execute(sa.select(table).order_by(table.c.created_at)).mappings()]
+
+
+def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows in status 'creating' that have these values."""
+    conditions = [table.c[name] == value for name, value in equal.items()]
+    return [dict(row) for row in conn.execute(
+        sa.select(table).where(table.c.status == 'creating', *conditions)).mappings()]
+
+
+def being_copied(conn: sa.Connection, volume_id: str) -> bool:
+    """Whether a snapshot or a copy of a volume is being made, which nobody may write to meanwhile."""
+    return bool(unfinished(conn, volume_snapshots, {'volume_id': volume_id})
+                or unfinished(conn, volumes, {'source_volume_id': volume_id}))
 
 
 def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:

@@ -114,7 +114,7 @@ class ApiFixture:
     """
 
     def __init__(self, directory, routes=None, services=None, url_of=None, **overrides):
-        self.conf = nova_conf.new(**overrides)
+        self.conf = nova_conf.new(**{'state_path': str(directory), **overrides})
         url_of = url_of or f'sqlite:///{directory}/{{}}.sqlite'.format
         self.api_db, self.cell_db = engine.Database(url_of('api')), engine.Database(url_of('cell1'))
         schemas.create(self.api_db, 'api')

@@ -23,6 +23,7 @@ from nova.share import api as share_api
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.virt import driver
+from nova.volume import embedded as block_storage
 
 HOST, NODE, ZONE = 'host1', 'node1', 'nova'
 
@@ -84,7 +85,7 @@ class Servers(base.ApiFixture):
         self.network_id = setup.bootstrap(self.conf, self.api_db)
         services.images = image_api.EmbeddedImages(
             embedded.Store(self.api_db, str(self.directory / 'images')))
-        services.volumes.images = services.images
+        services.volumes = block_storage.EmbeddedVolumes(self.conf, self.api_db, services.images)
         services.shares = Shares()
         self.owner = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=['admin'],
                                             is_admin=True, overwrite=False)

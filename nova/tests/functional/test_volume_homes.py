@@ -21,6 +21,10 @@ CONNECTOR = {'host': 'h1', 'ip': '192.0.2.1', 'initiator': 'iqn.x'}
 ABSENT = '99999999-2222-3333-4444-555555555555'
 
 
+def home_of(directory, db):
+    return embedded.EmbeddedVolumes(nova_conf.new(files=[], state_path=str(directory)), db, None)
+
+
 def user(project, **values):
     return context.RequestContext(user_id='u', project_id=project, roles=['member'], overwrite=False,
                                   auth_token='x:' + project, **values)
@@ -36,7 +40,7 @@ def home(request, tmp_path):
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
     images = image_api.EmbeddedImages(image_store.Store(db, str(tmp_path / 'images')))
-    conf = nova_conf.new(files=[], volume__gigabytes=20)
+    conf = nova_conf.new(files=[], host='h1', state_path=str(tmp_path), volume__gigabytes=20)
     store = embedded.EmbeddedVolumes(conf, db, images)
     store.images = images
     if request.param == 'embedded':
@@ -156,7 +160,7 @@ def test_users_do_not_touch_attachments(tmp_path):
     a running server's volume could give the volume to another one."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
-    store = embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)
+    store = home_of(tmp_path, db)
     alice = service.Client(Application(store))
     volume = alice('POST', '/v3/volumes', {'volume': {'size': 1}}).json['volume']
     attachment = store.attach(system(), volume['id'], SERVER)
@@ -184,7 +188,7 @@ def test_fields_follow_the_microversion(tmp_path, version, fields):
     """A client that validates an answer met fields of versions that it had not asked for."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
-    alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)))
+    alice = service.Client(Application(home_of(tmp_path, db)))
     headers = {'OpenStack-API-Version': f'compute 2.90, volume {version}'} if version else {}
     made = alice('POST', '/v3/volumes', {'volume': {'size': 1}}, headers=headers)
     assert made.headers['openstack-api-version'] == f'volume {version or "3.0"}'.replace('latest', '3.68')
@@ -201,7 +205,7 @@ def test_fields_follow_the_microversion(tmp_path, version, fields):
 @pytest.mark.parametrize('version, code', [
     ('3.69', 406), ('2.0', 400), ('x', 400), ('3.01', 400), ('3.' + '9' * 9, 400)])
 def test_a_version_that_is_none(tmp_path, version, code):
-    alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), None, None)))
+    alice = service.Client(Application(home_of(tmp_path, None)))
     answer = alice('GET', '/v3/volumes', headers={'OpenStack-API-Version': f'volume {version}'})
     assert (answer.status, answer.headers['openstack-api-version']) == (code, 'volume 3.0')
 
@@ -210,7 +214,7 @@ def test_types_and_cascade(tmp_path):
     """A volume that several servers may have is asked for by a type; its snapshots may go with it."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
-    store = embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)
+    store = home_of(tmp_path, db)
     alice = service.Client(Application(store))
     types = {each['name']: each for each in alice('GET', '/v3/types').json['volume_types']}
     assert types.keys() == {'__DEFAULT__', 'multiattach'}
@@ -228,7 +232,7 @@ def test_types_and_cascade(tmp_path):
 def test_lists_of_the_face(tmp_path):
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
-    alice = service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)))
+    alice = service.Client(Application(home_of(tmp_path, db)))
     ids = [alice('POST', '/v3/volumes', {'volume': {'size': size, 'name': name}}).json['volume']['id']
            for size, name in ((3, 'b'), (1, 'a'), (2, None), (2, 'b'))]
 
@@ -245,7 +249,7 @@ def test_lists_of_the_face(tmp_path):
         assert found == listed('?sort=' + sort)
     for query in ('?marker=' + ABSENT, '?limit=x', '?sort=secret', '?sort=size:up', '?offset=-1'):
         assert alice('GET', '/v3/volumes' + query).status == 400
-    assert service.Client(Application(embedded.EmbeddedVolumes(nova_conf.new(files=[]), db, None)), service.BOB)(
+    assert service.Client(Application(home_of(tmp_path, db)), service.BOB)(
         'GET', '/v3/volumes?all_tenants=1').json['volumes'] == []
 
 

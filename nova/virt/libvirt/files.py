@@ -33,7 +33,7 @@ def read_json(path):
         return None
 
 
-def remove(path):
+def remove(path: str) -> None:
     """Remove a file; no error when there is none."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

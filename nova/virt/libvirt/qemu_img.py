@@ -59,7 +59,8 @@ class QemuImg:
         self._run('resize a disk', ['resize', '-q', '-f', disk_format, path, str(size)],
                   reads=[backing_file] if backing_file else [], writes=[path], largest=size)
 
-    def convert(self, path, disk_format, target, target_format, backing_file=None):
+    def convert(self, path: str, disk_format: str, target: str, target_format: str,
+                backing_file: str | None = None) -> None:
         """Copy a disk that no guest writes to, with all that is below it, into a new file.
 
         :param backing_file: as for ``resize``

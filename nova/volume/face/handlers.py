@@ -11,10 +11,12 @@ from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.face import listing
 from nova.volume.face import views
+from nova.volume.store import rows as rows_of
 from nova.web import json_schema
 from nova.web.routes import Route
 
 ZONE = {'zoneState': {'available': True}}
+ONLINE_EXTEND = 42       # microversion that lets a volume in use grow
 
 
 # Policy of what belongs to a server in use: administrators and services.
@@ -132,7 +134,7 @@ def list_volumes(request):
 
 def list_volumes_in_detail(request):
     return listing.page(request, volumes, 'volumes', lambda conn, rows: [
-        views.volume(row, request) for row in request.store.views(conn, rows)], _VOLUME_FILTERS)
+        views.volume(row, request) for row in rows_of.with_attachments(conn, rows)], _VOLUME_FILTERS)
 
 
 def show_volume(request, ident):
@@ -207,7 +209,8 @@ def delete_metadata(request, ident, key):
 # ---- actions on volumes ------------------------------------------------------
 
 def extend(request, ident):
-    request.store.extend(request.context, ident, int(request.body['new_size']))
+    request.store.extend(request.context, ident, int(request.body['new_size']),
+                         online=request.microversion >= ONLINE_EXTEND)
 
 
 def set_bootable(request, ident):
@@ -286,7 +289,7 @@ def list_attachments(request):
 
 def _attachment(request, ident):
     with request.store.db.reader() as conn:
-        return request.store.attachment(conn, request.context, ident)
+        return rows_of.attachment(conn, request.context, ident)
 
 
 def show_attachment(request, ident):
@@ -340,7 +343,7 @@ def show_extra_specs(request, ident):
 def _limits(request, project_id):
     """({resource: limit}, {resource: number in use}) of a project."""
     with request.store.db.reader() as conn:
-        return request.store.limits(conn, project_id), db.used(conn, project_id)
+        return request.store.limits.of(conn, project_id), db.used(conn, project_id)
 
 
 def limits(request):
@@ -364,19 +367,19 @@ def quotas(request, project_id):
 
 def default_quotas(request, project_id):
     with request.store.db.reader() as conn:
-        return {'quota_set': {'id': project_id, **request.store.default_limits(conn), **_NO_QUOTA}}
+        return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn), **_NO_QUOTA}}
 
 
 def update_quotas(request, project_id):
     _check_administrator(request, project_id)
     wanted = {name: int(limit) for name, limit in request.body.items()}
-    most = request.store.set_limits(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
+    most = request.store.limits.set(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
     return {'quota_set': {**most, **_NO_QUOTA}}
 
 
 def delete_quotas(request, project_id):
     _check_administrator(request, project_id)
-    request.store.delete_limits(project_id)
+    request.store.limits.delete(project_id)
 
 
 def _check_administrator(request, project_id):

@@ -1,0 +1,196 @@
+"""What is in volumes: files, their copies, what a crash leaves of them, and a file system that is full."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova.db import engine
+from nova.db.tables import volume as tables_volume
+from nova.db.volumes import volumes as db_volumes
+from nova.image import api as image_api
+from nova.image.embedded import service as image_store
+from nova.volume import embedded
+
+GIB = 2 ** 30
+ALICE = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
+HOST = {'host': 'h1', 'ip': '192.0.2.1'}
+SERVER = '11111111-2222-3333-4444-555555555555'
+
+
+class Home:
+    def __init__(self, directory):
+        self.directory = directory
+        self.db = engine.Database(f'sqlite:///{directory}/api.sqlite')
+        tables_volume.volumes.metadata.create_all(self.db.engine)
+        self.images = image_api.EmbeddedImages(image_store.Store(self.db, str(directory / 'images')))
+        self.start()
+
+    def start(self):
+        """The process ends, and another one goes on."""
+        conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory),
+                             libvirt__sandbox_images=False, image__free_disk_reserve=0)
+        self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
+        self.volumes.recover()
+        return self.volumes
+
+    def path(self, volume_id):
+        return pathlib.Path(self.volumes.files.volume(volume_id))
+
+    def write(self, volume_id, data, at=0):
+        with open(self.path(volume_id), 'r+b') as file:
+            file.seek(at)
+            file.write(data)
+
+    def read(self, volume_id, length=5, at=0):
+        with open(self.path(volume_id), 'rb') as file:
+            file.seek(at)
+            return file.read(length)
+
+    def ended(self, ask):
+        """What ``ask`` gives once it is not being made any more."""
+        deadline = time.monotonic() + 20
+        while (found := ask())['status'] in ('creating', 'downloading'):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return found
+
+    def made(self, *args, **kwargs):
+        volume_id = self.volumes.create(ALICE, *args, **kwargs)['id']
+        found = self.ended(lambda: self.volumes.get(ALICE, volume_id))
+        assert found['status'] == 'available'
+        return volume_id
+
+    def snapshot(self, volume_id):
+        ident = self.volumes.create_snapshot(ALICE, volume_id, 's')['id']
+        assert self.ended(lambda: self.volumes.get_snapshot(ALICE, ident))['status'] == 'available'
+        return ident
+
+    def set(self, table, ident, **values):
+        self.db.run(db_volumes.update, table, ident, values)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+def test_blank_extend_delete(home):
+    volume_id = home.made(2)
+    path = home.path(volume_id)
+    assert path.stat().st_size == 2 * GIB and path.stat().st_blocks < 64          # sparse
+    home.write(volume_id, b'hello', at=2 * GIB - 5)
+    home.volumes.extend(ALICE, volume_id, 3)
+    assert path.stat().st_size == 3 * GIB and home.read(volume_id, at=2 * GIB - 5) == b'hello'
+    home.volumes.delete(ALICE, volume_id)
+    assert not path.exists()
+
+
+def test_copies(home):
+    volume_id = home.made(1)
+    home.write(volume_id, b'first')
+    snapshot = home.snapshot(volume_id)
+    home.write(volume_id, b'after')
+    copy, clone = home.made(2, snapshot_id=snapshot), home.made(1, source_volume_id=volume_id)
+    assert home.read(copy) == b'first' and home.read(clone) == b'after' and home.path(copy).stat().st_size == 2 * GIB
+    home.write(copy, b'other')
+    assert home.read(home.made(None, snapshot_id=snapshot)) == b'first'          # nobody writes into a snapshot
+    assert home.path(copy).stat().st_blocks < 64
+    home.volumes.delete_snapshot(ALICE, snapshot)
+    assert not os.path.exists(home.volumes.files.snapshot(snapshot))
+
+
+@pytest.mark.parametrize('disk_format', ['raw', 'qcow2'])
+def test_a_volume_of_an_image_has_its_blocks(home, tmp_path, disk_format):
+    raw = tmp_path / 'disk'
+    raw.write_bytes(b'boot!' + b'\0' * (2 ** 20 - 5))
+    source = raw
+    if disk_format == 'qcow2':
+        source = tmp_path / 'disk.qcow2'
+        subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', 'qcow2', raw, source], check=True)
+    image = home.images.create(ALICE, {'name': 'i'})
+    home.images.upload(ALICE, image['id'], str(source), disk_format)
+    volume_id = home.made(1, image_id=image['id'])
+    assert home.read(volume_id) == b'boot!' and home.path(volume_id).stat().st_size == GIB
+    blank = home.made(1)
+    home.volumes.reimage(ALICE, blank, image['id'])
+    assert home.ended(lambda: home.volumes.get(ALICE, blank))['status'] == 'available'
+    assert home.read(blank) == b'boot!'
+
+
+def test_what_a_crash_leaves(home):
+    """What was being made is made at the next start; files of nobody go; a lost file is an error, not a blank disk."""
+    kept, unmade, lost, short = (home.made(1) for _ in range(4))
+    home.write(kept, b'hello')
+    snapshot = home.snapshot(kept)
+    home.set(tables_volume.volumes, unmade, status='creating')
+    home.path(unmade).unlink()
+    half = home.path(unmade).with_name(unmade + '.part')
+    half.write_bytes(b'half')
+    home.path(lost).unlink()
+    home.set(tables_volume.volumes, short, size=2)               # the row was written, the file was not
+    stray = home.path('99999999-2222-3333-4444-555555555555')
+    stray.write_bytes(b'x')
+    other = home.path('notes.txt')                               # a file that is not ours to judge
+    other.write_bytes(b'x')
+    cut_off = home.snapshot(short)
+    home.set(tables_volume.volume_snapshots, cut_off, status='creating')
+    home.start()
+    assert home.read(kept) == b'hello' and os.path.exists(home.volumes.files.snapshot(snapshot))
+    assert home.ended(lambda: home.volumes.get(ALICE, unmade))['status'] == 'available' and not half.exists()
+    assert home.volumes.get(ALICE, lost)['status'] == 'error'
+    assert home.path(short).stat().st_size == 2 * GIB
+    assert not stray.exists() and other.exists()
+    assert home.volumes.get_snapshot(ALICE, cut_off)['status'] == 'error'
+
+
+def test_a_copy_that_cannot_be_made_is_an_error(home):
+    """The file of the source is gone behind our back."""
+    volume_id = home.made(1)
+    snapshot = home.snapshot(volume_id)
+    os.unlink(home.volumes.files.snapshot(snapshot))
+    made = home.volumes.create(ALICE, None, snapshot_id=snapshot)['id']
+    assert home.ended(lambda: home.volumes.get(ALICE, made))['status'] == 'error'
+    home.volumes.delete(ALICE, made)
+    assert sorted(os.listdir(home.volumes.files.directory)) == sorted([volume_id, 'snapshots', 'trash'])
+
+
+def test_a_reserve_is_left(home):
+    """Copies leave the free space that the operator keeps back."""
+    volume_id = home.made(1)
+    home.write(volume_id, b'x' * 2 ** 20)
+    home.volumes.files._reserve.size = 2 ** 62
+    snapshot = home.volumes.create_snapshot(ALICE, volume_id, 's')['id']
+    assert home.ended(lambda: home.volumes.get_snapshot(ALICE, snapshot))['status'] == 'error'
+    assert os.listdir(os.path.join(home.volumes.files.directory, 'snapshots')) == []
+    home.volumes.delete_snapshot(ALICE, snapshot)
+
+
+def test_what_is_being_copied_is_not_given_away(home):
+    volume_id, snapshot = home.made(1), None
+    snapshot = home.snapshot(volume_id)
+    home.set(tables_volume.volume_snapshots, snapshot, status='creating')
+    for refused in (lambda: home.volumes.attach(ALICE, volume_id, SERVER),
+                    lambda: home.volumes.delete(ALICE, volume_id, cascade=True),
+                    lambda: home.volumes.delete_snapshot(ALICE, snapshot)):
+        with pytest.raises(exception.InvalidVolume):
+            refused()
+    waiting = home.volumes.create(ALICE, None, snapshot_id=snapshot)
+    assert waiting['status'] == 'creating'
+    home.volumes.update_snapshot_status(ALICE, snapshot, 'creating', '90%')
+    assert home.ended(lambda: home.volumes.get(ALICE, waiting['id']))['status'] == 'available'
+
+
+def test_a_host_elsewhere_is_refused(home):
+    volume_id = home.made(1)
+    attachment = home.volumes.attach(ALICE, volume_id, SERVER)
+    info = home.volumes.connect(ALICE, attachment, HOST, '/dev/vdb')
+    assert info['driver_volume_type'] == 'local' and info['data']['device_path'] == str(home.path(volume_id))
+    with pytest.raises(exception.InvalidVolume, match='does not reach'):
+        home.volumes.connect(ALICE, attachment, {'host': 'h2', 'ip': '192.0.2.2'}, '/dev/vdb')
+    assert json.dumps(info)

@@ -1,0 +1,212 @@
+"""Makes what is in volumes and snapshots, in the background, and writes into their rows how it ended.
+
+The rows say what is to be done: one that is 'creating' or 'downloading' after a crash is begun again at the next start.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+import contextlib
+import logging
+import threading
+import typing
+
+from sqlalchemy import Connection
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.runtime import concurrency
+from nova.volume.store import attachments
+from nova.volume.store import files as volume_files
+
+LOG = logging.getLogger(__name__)
+
+GIB = 2 ** 30
+WORKERS = 4                              # copies at once: more of them would only wait for the same disk
+QUICK_S = 0.25                           # so long a request waits for its work: most clients need not ask again
+CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
+
+Row = dict[str, typing.Any]
+
+
+class Contents:
+    """
+    :param database: the API database
+    :param images: nova.image.api.Images
+    """
+
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, images: typing.Any) -> None:
+        self._db, self._files, self._images = database, files, images
+        self._pool: concurrency.Pool | None = None
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+
+    def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
+        """Begin to make what is in a volume whose row is 'creating'."""
+        self._submit(row['id'], self._volume, ctx, row['id'])
+
+    def fill_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
+        """Begin to put its image onto a volume whose row is 'downloading'."""
+        self._submit(row['id'], self._fill, ctx, row['id'])
+
+    def make_snapshot(self, row: Row) -> None:
+        """Begin the copy for a snapshot whose row is 'creating', of a volume that nobody writes to."""
+        self._submit(row['id'], self._snapshot, row['id'])
+
+    def discard(self, *paths: str) -> None:
+        """Take files away; their room comes back in the background."""
+        for path in paths:
+            self._files.discard(path)
+        if paths:
+            self._submit('trash', self._files.empty_trash)
+
+    def stop(self, timeout: float) -> bool:
+        """Begin nothing more; what was not done is begun again at the next start."""
+        return self._pool is None or self._pool.stop(timeout)
+
+    # ---- jobs
+
+    def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
+        with self._lock:
+            if ident in self._busy:
+                return
+            self._busy.add(ident)
+            self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
+        try:
+            future = self._pool.submit(self._run, ident, job, *args)
+        except RuntimeError:                         # the process ends: the next one does it
+            self._busy.discard(ident)
+            return
+        with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
+            future.result(QUICK_S)
+
+    def _run(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
+        try:
+            job(*args)
+        except Exception:
+            LOG.exception('Work on %s failed.', ident)
+        finally:
+            with self._lock:
+                self._busy.discard(ident)
+
+    def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        row, source = self._read(volume_id)
+        if row is None or row['status'] != CREATING:
+            return
+        if source is not None and source['status'] == CREATING:
+            return                                   # ``snapshot_ended`` begins it
+        path, size = self._files.volume(volume_id), row['size'] * GIB
+        with self._failing(volumes, volume_id, CREATING):
+            if row['snapshot_id']:
+                self._files.copy(self._files.snapshot(row['snapshot_id']), path, size)
+            elif row['source_volume_id']:
+                self._files.copy(self._files.volume(row['source_volume_id']), path, size)
+            elif row['image_id']:
+                self._image(ctx, row, path, size)
+            else:
+                self._files.blank(path, size)
+            if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING]):
+                self.discard(path)                   # deleted meanwhile
+
+    def _fill(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        row, _source = self._read(volume_id)
+        if row is None or row['status'] != DOWNLOADING:
+            return
+        with self._failing(volumes, volume_id, DOWNLOADING):
+            self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
+            self._db.run(attachments.settle, volume_id)
+
+    def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
+        image = self._images.show(ctx, row['image_id'])
+        self._files.image(path, size, image['disk_format'],
+                          lambda target: self._images.download(ctx, row['image_id'], target))
+
+    def _read(self, volume_id: str) -> tuple[Row | None, Row | None]:
+        """The row of a volume, and that of the snapshot that it is made of."""
+        with self._db.reader() as conn:
+            row = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+            source = row and row['snapshot_id'] and db.get(conn, volume_snapshots, row['snapshot_id'],
+                                                          nova_context.ALL_PROJECTS)
+        return row, source or None
+
+    def _snapshot(self, snapshot_id: str) -> None:
+        with self._db.reader() as conn:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+        if row is None or row['status'] != CREATING:
+            return
+        with self._failing(volume_snapshots, snapshot_id, CREATING):
+            self._files.copy(self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id),
+                             row['size'] * GIB)
+            self.snapshot_ended(snapshot_id, AVAILABLE)
+
+    def snapshot_ended(self, snapshot_id: str, status: str) -> None:
+        """Write how a snapshot ended, and begin what waits for it."""
+        if not self._db.run(db.update, volume_snapshots, snapshot_id, {'status': status}, statuses=[CREATING]):
+            with self._db.reader() as conn:
+                known = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+            if known is None:
+                self.discard(self._files.snapshot(snapshot_id))
+            return
+        with self._db.reader() as conn:
+            waiting = db.unfinished(conn, volumes, {'snapshot_id': snapshot_id})
+        for row in waiting:
+            if status == AVAILABLE:
+                self.make_volume(_owner(row), row)
+            else:
+                self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[CREATING])
+
+    @contextlib.contextmanager
+    def _failing(self, table: typing.Any, ident: str, status: str) -> typing.Iterator[None]:
+        """What fails in the block leaves a row in status error."""
+        try:
+            yield
+        except Exception as error:
+            known = isinstance(error, exception.NovaException)
+            LOG.warning('%s %s is in error: %s', table.name, ident, error, exc_info=not known)
+            if table is volume_snapshots:
+                self.snapshot_ended(ident, ERROR)
+            else:
+                self._db.run(db.update, table, ident, {'status': ERROR}, statuses=[status])
+
+    # ---- after a start
+
+    def recover(self) -> None:
+        """Compare files with rows: begin again what was cut off, name what is lost, remove what belongs to nobody."""
+        def read(conn: Connection) -> typing.Any:
+            return db.every(conn, volumes), db.every(conn, volume_snapshots)
+        with self._db.reader() as conn:
+            all_volumes, all_snapshots = read(conn)
+        for name in self._files.keep_only({row['id'] for row in all_volumes}, {row['id'] for row in all_snapshots}):
+            LOG.warning('%s belongs to no volume and no snapshot; it is removed.', name)
+        for row in all_volumes:
+            self._recover_volume(row)
+        for row in all_snapshots:
+            if row['status'] == CREATING:            # whoever wrote the copy has not heard what became of it
+                self.snapshot_ended(row['id'], ERROR)
+            elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
+                LOG.error('The file of snapshot %s is gone.', row['id'])
+                self._db.run(db.update, volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+
+    def _recover_volume(self, row: Row) -> None:
+        if row['status'] == CREATING:
+            self.make_volume(_owner(row), row)
+        elif row['status'] == DOWNLOADING:
+            self.fill_volume(_owner(row), row)
+        elif row['status'] != ERROR:
+            path = self._files.volume(row['id'])
+            size = self._files.size(path)
+            if size is None:
+                LOG.error('The file of volume %s is gone.', row['id'])
+                self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+            elif size < row['size'] * GIB:           # an extension was cut off
+                self._files.extend(path, row['size'] * GIB)
+
+
+def _owner(row: Row) -> nova_context.RequestContext:
+    """The deployment on behalf of a volume's project: the request of its owner is over."""
+    ctx = nova_context.admin_context()
+    ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
+    return ctx

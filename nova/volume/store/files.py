@@ -1,0 +1,215 @@
+"""The files of volumes and snapshots: sparse, one a volume, raw, so that no header in them means anything.
+
+    <directory>/<volume id>             its blocks
+    <directory>/snapshots/<id>          a whole copy, which shares blocks where the file system can (XFS, btrfs)
+    <directory>/trash/                  what is being removed: a large file takes seconds to go
+    *.part                              being written; gone after a crash
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import typing
+import uuid
+
+from nova import exception
+from nova.runtime import disk_space
+from nova.virt.libvirt import files
+from nova.virt.libvirt import qemu_img
+
+FICLONE = 0x40049409                     # linux/fs.h: let a file share all blocks of another one
+NO_CLONES = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
+DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
+PART, SNAPSHOTS, TRASH = '.part', 'snapshots', 'trash'
+RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
+UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
+
+
+class VolumeFiles:
+    """
+    :param directory: made when the first volume is
+    :param reserve: free space that copies leave
+    :param convert: nova.virt.libvirt.qemu_img.QemuImg, for images that are not raw
+    """
+
+    def __init__(self, directory: str, reserve: disk_space.Reserve, convert: qemu_img.QemuImg) -> None:
+        self.directory, self._reserve, self._convert = directory, reserve, convert
+
+    def volume(self, volume_id: str) -> str:
+        """Path of a volume's file."""
+        return os.path.join(self.directory, volume_id)
+
+    def snapshot(self, snapshot_id: str) -> str:
+        """Path of a snapshot's file."""
+        return os.path.join(self.directory, SNAPSHOTS, snapshot_id)
+
+    # ---- making
+
+    def blank(self, path: str, size: int) -> None:
+        """Make a file of ``size`` bytes that takes no room yet.
+
+        :raises InsufficientStorage: the file system is full
+        """
+        with self._written(path) as part, open(part, 'xb') as file:
+            file.truncate(size)
+
+    def clone(self, source: str, path: str, size: int) -> bool:
+        """Make a file that shares the blocks of another one, as they are at this moment.
+
+        :returns: False where the file system cannot do that
+        """
+        try:
+            with self._written(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
+                fcntl.ioctl(new, FICLONE, old.fileno())
+                new.truncate(size)
+        except OSError as error:
+            if error.errno in NO_CLONES:
+                return False
+            raise
+        return True
+
+    def copy(self, source: str, path: str, size: int) -> None:
+        """Make a file with what is in one that nobody writes to, holes stay holes.
+
+        :param size: bytes; what is beyond the source is zeros
+        :raises InsufficientStorage: there is no room for it
+        """
+        if self.clone(source, path, size):
+            return
+        self._check(disk_space.used_bytes(source))
+        with self._written(path) as part:
+            _copy(source, part)
+            os.truncate(part, size)
+
+    def image(self, path: str, size: int, disk_format: str, download: Callable[[str], typing.Any]) -> None:
+        """Make a file with what is in an image.
+
+        :param download: writes the image, checked, to a path
+        :raises ImageUnacceptable: it is larger than the volume
+        :raises InsufficientStorage: there is no room for it
+        """
+        self._check(0)
+        with self._written(path) as part:
+            fetched = part.removesuffix(PART) + '.image' + PART
+            try:
+                download(fetched)
+                self._check(disk_space.used_bytes(fetched))
+                if disk_format in RAW_FORMATS:
+                    _copy(fetched, part)
+                else:
+                    self._convert.convert(fetched, disk_format, part, 'raw')
+            finally:
+                files.remove(fetched)
+            if os.path.getsize(part) > size:
+                raise exception.ImageUnacceptable(image_id='of the volume', reason='its disk is larger than the volume')
+            os.truncate(part, size)
+
+    def prepare_copy(self, path: str, size: int, source: str) -> str:
+        """An empty file that somebody else writes a copy into; ``finish_copy`` makes it the one at ``path``.
+
+        :raises InsufficientStorage: there is no room for the copy
+        """
+        self._check(disk_space.used_bytes(source))
+        self._make_directories()
+        part = path + PART
+        files.remove(part)
+        with open(part, 'xb') as file:
+            file.truncate(size)
+        files.give_to_guest(part)
+        return part
+
+    def finish_copy(self, path: str) -> None:
+        """What ``prepare_copy`` began is complete; nothing when it was before."""
+        if not os.path.exists(path):
+            os.replace(path + PART, path)
+
+    @contextlib.contextmanager
+    def _written(self, path: str) -> typing.Iterator[str]:
+        """A path to write to, which takes the place of ``path`` when all is well and on the disk."""
+        self._make_directories()
+        part = path + PART
+        files.remove(part)
+        try:
+            yield part
+            files.give_to_guest(part)
+            with open(part, 'rb') as file:
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException as error:
+            files.remove(part)
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise exception.InsufficientStorage() from error
+            raise
+
+    def _check(self, adding: int) -> None:
+        self._make_directories()
+        self._reserve.check(self.directory, adding)
+
+    def _make_directories(self) -> None:
+        for name in ('', SNAPSHOTS, TRASH):
+            path = os.path.join(self.directory, name)
+            if not os.path.isdir(path):
+                os.makedirs(path, exist_ok=True)
+                os.chmod(path, DIRECTORY_MODE)
+
+    # ---- changing, removing
+
+    def extend(self, path: str, size: int) -> None:
+        """Make a file ``size`` bytes large, when it is smaller. One that a guest has is QEMU's, who does it then."""
+        with contextlib.suppress(PermissionError):
+            if os.path.getsize(path) < size:
+                os.truncate(path, size)
+
+    def discard(self, path: str) -> None:
+        """Take a file away at once; ``empty_trash`` gives its room back."""
+        self._make_directories()
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
+        files.remove(path + PART)
+
+    def empty_trash(self) -> None:
+        trash = os.path.join(self.directory, TRASH)
+        for name in os.listdir(trash) if os.path.isdir(trash) else ():
+            files.remove(os.path.join(trash, name))
+
+    # ---- looking
+
+    def size(self, path: str) -> int | None:
+        """Bytes of a file; None: it is not there."""
+        try:
+            return os.path.getsize(path)
+        except FileNotFoundError:
+            return None
+
+    def keep_only(self, volume_ids: set[str], snapshot_ids: set[str]) -> list[str]:
+        """Remove what has no row, and what a crash left half-written; the names of what had no row."""
+        found = []
+        for folder, known in (('', volume_ids), (SNAPSHOTS, snapshot_ids)):
+            directory = os.path.join(self.directory, folder)
+            for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+                path = os.path.join(directory, name)
+                if name.endswith(PART):
+                    files.remove(path)
+                elif UUID.match(name) and name not in known:
+                    self.discard(path)
+                    found.append(name)
+        self.empty_trash()
+        return found
+
+
+def _copy(source: str, target: str) -> None:
+    """
+    :raises InsufficientStorage: the file system is full
+    """
+    done = subprocess.run([shutil.which('cp') or '/bin/cp', '--sparse=always', '--reflink=auto', '--', source, target],
+                          stdin=subprocess.DEVNULL, capture_output=True, env={'LC_ALL': 'C', 'PATH': os.defpath})
+    if done.returncode:
+        if b'No space left' in done.stderr or b'quota' in done.stderr:
+            raise exception.InsufficientStorage()
+        raise exception.InvalidVolume(reason='what it is made of cannot be read.')

@@ -1,0 +1,47 @@
+"""Tells the hosts of servers what they must do for a volume that a guest has."""
+from __future__ import annotations
+
+import logging
+import typing
+
+from nova import exception
+from nova import objects
+from nova.db.servers import instances
+
+if typing.TYPE_CHECKING:
+    from nova import context as nova_context
+
+LOG = logging.getLogger(__name__)
+
+
+class Guests:
+    """:param cells: nova.db.cells.cells.Cells"""
+
+    def __init__(self, cells: typing.Any) -> None:
+        self._cells = cells
+
+    def extended(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str) -> None:
+        """A volume is larger: the guest is to see it."""
+        cell, server, host = self._find(instance_uuid)
+        if host is not None:
+            cell.rpc.compute.external_instance_event(ctx, server=host, instance=server, events=[
+                {'name': 'volume-extended', 'tag': volume_id, 'status': 'completed'}])
+
+    def copy(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str, snapshot_id: str,
+             path: str) -> None:
+        """Have a volume copied to a file as it is at one moment, while the guest goes on; a conductor hears the end.
+
+        :raises InvalidVolume: the server has no host
+        """
+        cell, server, host = self._find(instance_uuid)
+        if host is None:
+            raise exception.InvalidVolume(reason='its server has no host at the moment.')
+        cell.rpc.compute.create_volume_snapshot(ctx, server=host, instance=server, volume_id=volume_id, create_info={
+            'snapshot_id': snapshot_id, 'type': 'raw', 'new_file': path})
+
+    def _find(self, uuid: str) -> tuple[typing.Any, typing.Any, str | None]:
+        """(cell, server, its host)."""
+        for cell, row in self._cells.read(lambda conn: instances.get_many(conn, [uuid]).get(uuid))[0]:
+            if row is not None and row['host']:
+                return cell, objects.Instance.from_row(row), row['host']
+        return None, None, None

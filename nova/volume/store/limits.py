@@ -1,0 +1,79 @@
+"""What a project may have of volumes."""
+from __future__ import annotations
+
+import typing
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
+
+from nova import exception
+from nova.db.projects import quotas
+from nova.db.projects import storage_quotas
+from nova.db.volumes import volumes as db
+
+MAX_SIZE = 65536                                  # GiB of one volume
+_TOO_MANY = {'volumes': exception.VolumeLimitExceeded, 'snapshots': exception.SnapshotLimitExceeded}
+
+
+class Limits:
+    """
+    :param conf: uses [volume]
+    :param database: the API database
+    """
+
+    def __init__(self, conf: ConfigOpts, database: typing.Any) -> None:
+        self._conf, self._db = conf, database
+
+    def of(self, conn: Connection, project_id: typing.Any) -> typing.Any:
+        """{resource: limit} of storage_quotas.VOLUMES: what a project may have; -1: no limit."""
+        limits = storage_quotas.of_project(conn, self._conf, project_id)
+        return {name: limits[name] for name in storage_quotas.VOLUMES}
+
+    def defaults(self, conn: Connection) -> dict[str, int]:
+        """The same of a project that has none of its own."""
+        limits = storage_quotas.defaults(conn, self._conf)
+        return {name: limits[name] for name in storage_quotas.VOLUMES}
+
+    def set(self, project_id: str, limits: dict[str, int], below_usage: bool = True) -> dict[str, int]:
+        """Give a project limits of its own; all of them then.
+
+        :param below_usage: whether a limit may be less than the project has
+        :raises BadRequest: it may not, and is
+        """
+        def write(conn: Connection) -> typing.Any:
+            quotas.lock(conn, project_id)
+            used = db.used(conn, project_id)
+            for name, limit in limits.items():
+                if not below_usage and 0 <= limit < used.get(name, 0):
+                    raise exception.BadRequest(f'Quota limit {limit} for {name} is less than the {used[name]} that are '
+                                               'used.')
+            quotas.set_limits(conn, project_id, limits)
+            return self.of(conn, project_id)
+        return self._db.run(write)
+
+    def delete(self, project_id: str) -> None:
+        """Let a project have the defaults again."""
+        self._db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
+
+    def use(self, conn: Connection, project_id: typing.Any, noun: str | None, adding: int, size: int = 0) -> None:
+        """Refuse what would exceed the quota of a project.
+
+        :param noun: 'volumes' or 'snapshots', of which there is to be one more; None: of neither
+        :param adding: GiB
+        :param size: GiB of one volume
+        :raises VolumeLimitExceeded, SnapshotLimitExceeded, VolumeSizeExceedsLimit, VolumeSizeExceedsAvailableQuota:
+        """
+        db.lock_project(conn, project_id)
+        used, limits = db.used(conn, project_id), self.of(conn, project_id)
+        if 0 <= limits['per_volume_gigabytes'] < size:
+            raise exception.VolumeSizeExceedsLimit(size=size, limit=limits['per_volume_gigabytes'])
+        for name, more, error in ((noun, 1, _TOO_MANY.get(noun or '')),
+                                  ('gigabytes', adding, exception.VolumeSizeExceedsAvailableQuota)):
+            if name and error and 0 <= limits[name] < used[name] + more:
+                raise error(resource=name, requested=more, used=used[name], limit=limits[name])
+
+
+def check_size(size: int | None) -> None:
+    """:raises InvalidInput: no volume is so large"""
+    if size is None or not 0 < size <= MAX_SIZE:
+        raise exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")

@@ -1,0 +1,61 @@
+"""Rows as a caller may see them: those of its own project, all of them for an administrator."""
+from __future__ import annotations
+
+import typing
+
+from sqlalchemy import Connection
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+
+if typing.TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeAttachmentsRow
+
+
+def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, lock: bool = False) -> typing.Any:
+    """:raises VolumeNotFound: there is none, or it is another project's"""
+    found = db.get(conn, volumes, str(volume_id)[:64], ctx.sees, lock)
+    if found is None:
+        raise exception.VolumeNotFound(volume_id=str(volume_id)[:64])
+    return found
+
+
+def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: str, lock: bool = False) -> typing.Any:
+    """:raises VolumeSnapshotNotFound: there is none, or it is another project's"""
+    found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees, lock)
+    if found is None:
+        raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
+    return found
+
+
+def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id: str,
+               lock: bool = False) -> VolumeAttachmentsRow:
+    """The row of an attachment; ``lock`` locks its volume.
+
+    :raises VolumeAttachmentNotFound: there is none, or it is another project's
+    """
+    found = db.get(conn, volume_attachments, str(attachment_id)[:64], ctx.sees)
+    if found is not None and lock:
+        volume(conn, ctx, found['volume_id'], lock=True)
+        found = db.get(conn, volume_attachments, str(attachment_id)[:64], nova_context.ALL_PROJECTS)
+    if found is None:
+        raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
+    return typing.cast('VolumeAttachmentsRow', found)
+
+
+def with_attachments(conn: Connection, rows: typing.Any) -> list[dict[str, typing.Any]]:
+    """Volumes of rows, with their attachments."""
+    held: dict[str, list[typing.Any]] = {}
+    for each in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
+        held.setdefault(each['volume_id'], []).append(each)
+    return [{**row, 'migration_status': None,
+             'attachments': [_held(each) for each in held.get(row['id'], ())]} for row in rows]
+
+
+def _held(row: typing.Any) -> dict[str, typing.Any]:
+    return {'id': row['id'], 'instance_uuid': row['instance_uuid'], 'device': row['device'],
+            'host': (row['connector'] or {}).get('host'), 'attached_at': row['attached_at'], 'status': row['status']}
