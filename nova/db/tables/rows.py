@@ -450,19 +450,3 @@ class VolumeAttachmentsRow(TypedDict):
     connector: Any
     created_at: datetime.datetime
     attached_at: datetime.datetime | None
-
-
-class VolumeSnapshotsRow(TypedDict):
-    id: str
-    volume_id: str
-    project_id: str
-    user_id: str | None
-    name: str | None
-    description: str | None
-    size: int
-    status: str
-    bootable: bool
-    metadata: Any
-    image_metadata: Any
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
