@@ -37,6 +37,11 @@ NETWORK = (
     Grant(API, 'message_keys', READ, tuple(column.name for column in message_keys.PUBLIC)),
     *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
     *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # locks are updates
+    *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),       # which host has them; whose ports go
+    *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_shares',
+                                            'network_limits')),
+    Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
+    Grant(API, 'network_hosts', WRITE),
     *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (
         'security_groups', 'default_security_groups', 'security_group_rules')),      # a project's first group
     Grant(API, 'quota_locks', ('SELECT', 'INSERT', 'UPDATE')),

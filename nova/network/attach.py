@@ -60,7 +60,7 @@ class Attachments:
             return self._vif_of(conn, port)
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
         port = {**new_port(project_id, network['id'], binding), 'id': request['port_id']}
-        claim(conn, self._network.conf, network, subnets, port['id'], request['fixed_ip'])
+        claim(conn, self._network.conf, network, subnets, port, request['fixed_ip'])
         networks.insert(conn, t.ports, [port])
         security_groups.bind(conn, [(port['id'], group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, port)
@@ -97,7 +97,7 @@ class Attachments:
         port_id = on_network[0]['id']
         held = networks.addresses_of(conn, [port_id]).get(port_id, ())
         if known.issuperset(entry['ip_address'] for entry in held):
-            claim(conn, self._network.conf, *usable[network_id], port_id, None)
+            claim(conn, self._network.conf, *_of_version_4(usable[network_id]), on_network[0], None)
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str, host: str) -> None:
         def remove(conn: Connection) -> None:
@@ -117,17 +117,23 @@ def new_port(project_id: str, network_id: str, binding: dict[str, str]) -> dict[
             **binding}
 
 
-def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow], port_id: str,
+def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[NetworksRow, list[SubnetsRow]]:
+    """The network with the subnets whose addresses a running server can get one more of: it has those of its MAC."""
+    network, subnets = found
+    return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
+
+
+def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow], port: Any,
           address: Any) -> list[dict[str, str]]:
-    """Addresses for a new port: the requested one, or any; [{'subnet_id', 'ip_address'}].
+    """Addresses for a port (its id and MAC): the requested one, or any; [{'subnet_id', 'ip_address'}].
 
     :raises NetworkRequestInvalid: no guest can have the address
     :raises FixedIpInUse, NoMoreFixedIps:
     """
     wanted = [{'ip_address': address}] if address else []
     try:
-        return ipam.claim(conn, network['id'], subnets, port_id, wanted,
-                          ipam.quarantine(conf.network.dhcp_lease_time))
+        return ipam.claim(conn, network['id'], subnets, port['id'], wanted,
+                          ipam.quarantine(conf.network.dhcp_lease_time), port['mac_address'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 

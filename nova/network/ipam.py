@@ -27,36 +27,77 @@ if TYPE_CHECKING:
 WINDOW = 256            # addresses looked at in one statement
 
 
-def parse_cidr(text: str, strict: bool = True) -> ipaddress.IPv4Network:
-    """An IPv4 network, or InvalidInput: no room for a guest, not an address, host bits set while ``strict``."""
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+SLAAC = ('slaac', 'dhcpv6-stateless')       # modes in which a guest makes its address of its MAC
+_LOW = (1 << 64) - 1                        # the part of an IPv6 address that subnets here leave to hosts
+_HALF = 1 << 63
+
+
+def number_of(address: Address) -> int:
+    """What the table knows an address by within its subnet: 64 bits with a sign, in the order of the addresses."""
+    return int(address) if address.version == 4 else (int(address) & _LOW) - _HALF
+
+
+def address_of(cidr: str, number: int) -> str:
+    """The address of a subnet's range with such a number."""
+    network = ipaddress.ip_network(cidr)
+    if network.version == 4:
+        return str(ipaddress.ip_address(number))
+    return str(ipaddress.IPv6Address((int(network.network_address) & ~_LOW) | (number + _HALF)))
+
+
+def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,)) -> Any:
+    """A network, or InvalidInput: no room for a guest, not an address, host bits set while ``strict``.
+
+    :param versions: of IP that are possible there
+    """
     try:
         network = ipaddress.ip_network(text, strict)
     except ValueError as error:
         raise exception.InvalidInput(reason=f"'{text}' is not a valid network: {error}")
-    if network.version != 4:
-        raise exception.InvalidInput(reason='Only IPv4 subnets are supported by this network service.')
-    if network.prefixlen > 30 or network.prefixlen < 8:
-        raise exception.InvalidInput(reason=f"'{text}': the prefix length must be between 8 and 30.")
+    if network.version not in versions:
+        raise exception.InvalidInput(reason='Networks in the routing table of the hosts have IPv4 subnets alone.')
+    low, high = (8, 30) if network.version == 4 else (64, 126)
+    if not low <= network.prefixlen <= high:
+        raise exception.InvalidInput(reason=f"'{text}': the prefix length must be between {low} and {high}.")
     if network.is_multicast or network.is_loopback or network.is_link_local or network.is_unspecified:
         raise exception.InvalidInput(reason=f"'{text}' cannot hold guests.")
     return network
 
 
-def default_pools(network: ipaddress.IPv4Network, gateway: ipaddress.IPv4Address | None) -> list[dict[str, str]]:
+def default_pools(network: Any, gateway: Address | None) -> list[dict[str, str]]:
     """[{'start', 'end'}]: every host address but the gateway's."""
-    first, last = int(network.network_address) + 1, int(network.broadcast_address) - 1
+    first, last = int(network.network_address) + 1, int(network.broadcast_address) - (network.version == 4)
     if gateway is None or not first <= int(gateway) <= last:
         spans = [(first, last)]
     else:
         spans = [(first, int(gateway) - 1), (int(gateway) + 1, last)]
-    return [{'start': str(ipaddress.ip_address(low)), 'end': str(ipaddress.ip_address(high))}
+    return [{'start': str(_address(low, network)), 'end': str(_address(high, network))}
             for low, high in spans if low <= high]
 
 
+def _address(number: int, network: Network) -> Address:
+    return type(network.network_address)(number)
+
+
 def spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
-    """[(first, last)] of a subnet's pools, as integers."""
-    return [(int(ipaddress.ip_address(pool['start'])), int(ipaddress.ip_address(pool['end'])))
+    """[(first, last)] of a subnet's pools, as numbers of the table."""
+    return [(number_of(ipaddress.ip_address(pool['start'])), number_of(ipaddress.ip_address(pool['end'])))
             for pool in subnet['allocation_pools']]
+
+
+def from_mac(cidr: str, mac: str) -> str:
+    """The address that a guest with this MAC makes for itself in a /64 (RFC 4291, appendix A)."""
+    octets = bytearray(bytes.fromhex(mac.replace(':', '')))
+    octets[0] ^= 2
+    ident = int.from_bytes(bytes(octets[:3]) + b'\xff\xfe' + bytes(octets[3:]), 'big')
+    return address_of(cidr, ident - _HALF)
+
+
+def makes_its_own(subnet: SubnetsRow) -> bool:
+    """Whether guests make their addresses of their MACs there."""
+    return subnet['ipv6_address_mode'] in SLAAC
 
 
 def quarantine(lease_time: int) -> datetime.datetime:
@@ -102,8 +143,10 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
     return chosen
 
 
-def check_fixed(subnets: list[SubnetsRow], address: str) -> SubnetsRow:
+def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False) -> SubnetsRow:
     """The subnet of a network that a requested address belongs to.
+
+    :param gateways: True: the gateway's may be asked for
 
     :raises InvalidInput: not an address, or none of a guest there
     """
@@ -114,22 +157,23 @@ def check_fixed(subnets: list[SubnetsRow], address: str) -> SubnetsRow:
     for subnet in subnets:
         network = ipaddress.ip_network(subnet['cidr'])
         if ip.version == network.version and ip in network:
-            if ip in (network.network_address, network.broadcast_address):
+            if ip == network.network_address or ip.version == 4 and ip == network.broadcast_address:
                 raise exception.InvalidInput(reason=f"IP address {address} is not a valid IP for the subnet.")
-            if subnet['gateway_ip'] == str(ip):
+            if subnet['gateway_ip'] == str(ip) and not gateways:
                 raise exception.FixedIpInUse(address=address)
             return subnet
     raise exception.InvalidInput(reason=f'IP address {address} is not in a subnet of the network.')
 
 
-def check_free(conn: Connection, subnets: list[SubnetsRow], address: str) -> tuple[SubnetsRow, None]:
+def check_free(conn: Connection, subnets: list[SubnetsRow], address: str,
+               gateways: bool = False) -> tuple[SubnetsRow, None]:
     """(subnet, row or None) of a requested address.
 
     :raises InvalidInput: it is none of a guest there
     :raises FixedIpInUse:
     """
-    subnet = check_fixed(subnets, address)
-    number = int(ipaddress.ip_address(address))
+    subnet = check_fixed(subnets, address, gateways)
+    number = number_of(ipaddress.ip_address(address))
     known = networks.numbers(conn, subnet['id'], number, number, 1)
     if known and known[0].port_id is not None:
         raise exception.FixedIpInUse(address=address)
@@ -137,31 +181,33 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str) -> tup
 
 
 def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
-          rested_before: datetime.datetime) -> list[dict[str, str]]:
+          rested_before: datetime.datetime, mac: str | None = None, gateways: bool = False) -> list[dict[str, str]]:
     """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
 
-    :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of the first
-            subnet
-                   that has one
+    :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of each version of IP, of
+                   the first subnet that has one, and those that the guest makes of its MAC
+    :param mac: of the port
+    :param gateways: True: it is a router's, which has the gateway's address
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
     rows, given = [], []
-    for request in wanted or [{}]:
-        candidates = subnets
+    for request, candidates in _requests(subnets, wanted, mac):
         if request.get('subnet_id'):
-            candidates = [subnet for subnet in subnets if subnet['id'] == request['subnet_id']]
+            candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]
             if not candidates:
                 raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
+            if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
+                request = {**request, 'ip_address': from_mac(candidates[0]['cidr'], mac)}
         if request.get('ip_address'):
-            subnet, rests = check_free(conn, candidates, request['ip_address'])
-            number = int(ipaddress.ip_address(request['ip_address']))
-            if any(row['number'] == number for row in rows):
+            subnet, rests = check_free(conn, candidates, request['ip_address'], gateways)
+            number = number_of(ipaddress.ip_address(request['ip_address']))
+            if any((row['subnet_id'], row['number']) == (subnet['id'], number) for row in rows):
                 raise exception.FixedIpInUse(address=request['ip_address'])
         elif not candidates:
             continue
         else:
             subnet, number, rests = _any_of(conn, network_id, candidates, rows, rested_before)
-        address = str(ipaddress.ip_address(number))
+        address = address_of(subnet['cidr'], number)
         given.append({'subnet_id': subnet['id'], 'ip_address': address})
         if not rests:
             rows.append({'subnet_id': subnet['id'], 'number': number, 'address': address, 'port_id': port_id,
@@ -172,10 +218,25 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     return given
 
 
+def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
+              mac: str | None) -> list[tuple[dict[str, str], list[SubnetsRow]]]:
+    """[(request, the subnets that may serve it)]"""
+    if wanted:
+        return [(request, subnets) for request in wanted]
+    own = [subnet for subnet in subnets if mac and makes_its_own(subnet)]
+    others = [subnet for subnet in subnets if subnet not in own]
+    found: list[tuple[dict[str, str], list[SubnetsRow]]] = []
+    for version in (4, 6):
+        of_version = [subnet for subnet in others if subnet['ip_version'] == version]
+        if of_version:
+            found.append(({}, of_version))
+    return found + [({'subnet_id': subnet['id']}, [subnet]) for subnet in own]
+
+
 def _any_of(conn: Connection, network_id: str, subnets: list[SubnetsRow], rows: list[Any],
             rested_before: datetime.datetime) -> tuple[SubnetsRow, int, bool]:
-    taken = {row['number'] for row in rows}
     for subnet in subnets:
+        taken = {row['number'] for row in rows if row['subnet_id'] == subnet['id']}
         for number, rests in take(conn, subnet, len(taken) + 1, rested_before):
             if number not in taken:
                 return subnet, number, rests

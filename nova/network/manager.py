@@ -229,7 +229,7 @@ class NetworkManager:
                 network, subnets = selection.usable_network(usable, request['network_id'], project_id)
                 port = attach.new_port(project_id, network['id'],
                                        {**binding, 'position': position, 'tag': request.get('tag')})
-                fixed[port['id']] = attach.claim(conn, self.conf, network, subnets, port['id'],
+                fixed[port['id']] = attach.claim(conn, self.conf, network, subnets, port,
                                                  request.get('fixed_ip'))
                 made.append(port)
             rows.append(port)

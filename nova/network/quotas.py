@@ -5,17 +5,22 @@ from oslo_config.cfg import ConfigOpts
 from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.networks import limits
 from nova.db.networks import networks
 from nova.db.projects import quotas
 from nova.db.tables import network as t
 
 COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
-           'security_group_rule': t.security_group_rules}
+           'security_group_rule': t.security_group_rules, 'router': t.routers,
+           'floatingip': t.floating_ips, 'rbac_policy': t.shares}
 
 
-def limit(conf: ConfigOpts, name: str | None) -> int:
-    """What [network] quota allows a project; -1: no limit."""
-    return conf.network.quota.get(name, -1)
+def limit(conf: ConfigOpts, name: str | None, own: dict[str, int] | None = None) -> int:
+    """What a project may have; -1: no limit.
+
+    :param own: {name: limit} that was set for the project; the rest is what [network] quota says
+    """
+    return (own or {}).get(name or '', conf.network.quota.get(name, -1))
 
 
 def used(conn: Connection, name: str, project_id: str) -> int:
@@ -30,10 +35,10 @@ def check(conn: Connection, conf: ConfigOpts, name: str, project_id: str, adding
 
     :raises QuotaExceeded:
     """
-    allowed = limit(conf, name)
+    quotas.lock(conn, project_id)
+    allowed = limit(conf, name, limits.of(conn, project_id))
     if allowed < 0:
         return
-    quotas.lock(conn, project_id)
     count = used(conn, name, project_id)
     if count + adding > allowed:
         raise exception.QuotaExceeded(resource=name + 's', requested=adding, used=count, limit=allowed)

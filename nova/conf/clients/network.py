@@ -42,13 +42,17 @@ OPTIONS = [
                             'the gateway of the default network.'),
     cfg.ListOpt('project_ranges', default=[], item_type=_range,
                 help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
-                     'own. Empty: administrators make them, since a network is a part of the routing table of '
-                     'every host.'),
+                     'own in the routing table of the hosts. Empty: networks of projects are apart from it and '
+                     'from each other, with any addresses, and administrators alone make others.'),
+    cfg.DictOpt('physical_networks', default={},
+                help='Where networks to the outside leave the hosts, as NAME:BRIDGE. The bridge is one that the '
+                     'operator made, with a card of the host. A network to the outside that names none is on a '
+                     'bridge of the host itself, which is its gateway.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=cfg.types.Port(),
                 help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
                      'The port of the compute API belongs here when programs in guests use it.'),
     cfg.Opt('quota', type=cfg.types.Dict(cfg.types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
-                     'security_group_rule': 100},
+                     'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10},
             help='What one project may make through the network API. -1: no limit.'),
 ]

@@ -8,11 +8,14 @@ import sqlalchemy as sa
 
 from nova import exception
 from nova.db.networks import networks
+from nova.db.networks import tags
 
 MAX_LIMIT = 1000
 MAX_VALUES = 500            # values of one filter
 PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
-TAG_FILTERS = {'tags': False, 'tags-any': False, 'not-tags': True, 'not-tags-any': True}
+# name: whether all tags are meant, and whether resources without them
+TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (True, True),
+               'not-tags-any': (False, True)}
 TRUE, FALSE = ('true', '1'), ('false', '0')
 
 
@@ -65,7 +68,8 @@ class Listing:
             present = column.in_([value for value in values if value])
             return present if all(values) else sa.or_(present, column.is_(None), column == '')
         if name in TAG_FILTERS:
-            return sa.true() if TAG_FILTERS[name] else sa.false()
+            wanted = [tag for value in values for tag in value.split(',') if tag][:MAX_VALUES]
+            return tags.having(self.table.c.id, wanted, *TAG_FILTERS[name]) if wanted else sa.true()
         if name in self.constants:
             known = self.constants[name]
             equal = any(str(known).lower() == value.lower() or (known is True and value in TRUE)

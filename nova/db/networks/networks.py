@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow, NetworksRow
 
 
+EVERYBODY, SHARED, EXTERNAL = '*', 'access_as_shared', 'access_as_external'        # of a share
+FLAT, OVERLAY = 'flat', 'vxlan'             # types of networks
+SEGMENTS = range(1, 1 << 24)                # numbers of overlay networks (RFC 7348)
+
+
 def stamped(values: dict[str, Any]) -> dict[str, Any]:
     """The values with the creation columns."""
     now = utils.utcnow()
@@ -67,7 +72,19 @@ def visible(context: nova_context.RequestContext) -> Any:
     project_id = context.sees
     if not nova_context.one_project(project_id):
         return sa.true()
-    return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared)
+    return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared, t.networks.c.external,
+                  t.networks.c.id.in_(_shared_with(project_id)))
+
+
+def _shared_with(project: Any, action: str = SHARED) -> sa.Select[Any]:
+    """Ids of the networks that others share with a project."""
+    return sa.select(t.shares.c.network_id).where(t.shares.c.target_project.in_([project, EVERYBODY]),
+                                                  t.shares.c.action == action)
+
+
+def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> bool:
+    """Whether another project's network is shared with this one by a rule of its own."""
+    return conn.execute(_shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
 
 
 def visible_subnets(context: nova_context.RequestContext) -> Any:
@@ -89,9 +106,48 @@ def seen(conn: sa.Connection, table: sa.Table, condition: Any, ident: str) -> di
     return None if row is None else dict(row)
 
 
-def ranges(conn: sa.Connection) -> Sequence[str]:
-    """The ranges (CIDR) of all subnets."""
-    return conn.execute(sa.select(t.subnets.c.cidr)).scalars().all()
+def host_ranges(conn: sa.Connection) -> Sequence[str]:
+    """The ranges (CIDR) of all subnets that are in the hosts' own routing table; locked until the transaction ends."""
+    flat = sa.select(t.networks.c.id).where(t.networks.c.network_type == FLAT)
+    conn.execute(flat.order_by(t.networks.c.id).with_for_update()).all()
+    return conn.execute(sa.select(t.subnets.c.cidr).where(t.subnets.c.network_id.in_(flat))).scalars().all()
+
+
+def ranges_of(conn: sa.Connection, network_id: str) -> Sequence[str]:
+    """The ranges (CIDR) of a network's subnets."""
+    return conn.execute(sa.select(t.subnets.c.cidr).where(t.subnets.c.network_id == network_id)).scalars().all()
+
+
+def on_physical(values: list[str]) -> Any:
+    """Condition on networks that are on one of these physical networks, or bridges of the hosts."""
+    c = t.networks.c
+    return sa.or_(c.physical_network.in_(values),
+                  sa.and_(c.physical_network.is_(None), c.network_type == FLAT, c.bridge.in_(values)))
+
+
+def with_number(values: list[str]) -> Any:
+    """Condition on overlay networks with one of these numbers."""
+    numbers = [int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 10]
+    return t.networks.c.id.in_(sa.select(t.segments.c.network_id).where(t.segments.c.number.in_(numbers)))
+
+
+def add_segment(conn: sa.Connection, network_id: str, number: int) -> None:
+    """Give an overlay network its number; another one's is refused by the key."""
+    conn.execute(sa.insert(t.segments), [{'number': number, 'network_id': network_id}])
+
+
+def segments_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
+    """{network id: number} of overlay networks."""
+    return {row['network_id']: row['number'] for row in many(conn, t.segments, network_ids, 'network_id')}
+
+
+def remove_network(conn: sa.Connection, ident: str) -> None:
+    """Remove a network, its subnets and what points at it."""
+    for subnet in many(conn, t.subnets, [ident], 'network_id'):
+        remove_subnet(conn, subnet['id'])
+    for table in (t.segments, t.shares):
+        conn.execute(sa.delete(table).where(table.c.network_id == ident))
+    delete(conn, t.networks, ident)
 
 
 def remove_subnet(conn: sa.Connection, ident: str) -> None:
@@ -112,7 +168,9 @@ def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
     return both.order_by(t.networks.c.id, t.subnets.c.created_at, t.subnets.c.id), locked
 
 
-_USABLE = _with_subnets(sa.or_(t.networks.c.project_id == sa.bindparam('of_project'), t.networks.c.shared))
+_USABLE = _with_subnets(sa.or_(
+    t.networks.c.project_id == sa.bindparam('of_project'), t.networks.c.shared,
+    t.networks.c.id.in_(_shared_with(sa.bindparam('of_project', type_=sa.String)))))
 _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True)))
 
 
@@ -139,6 +197,9 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
         entry = found.setdefault(network['id'], (network, []))
         if subnet['id'] is not None:
             entry[1].append(subnet)
+    for network, _subnets in found.values() if named else ():
+        if not network['shared'] and network['project_id'] != project_id:
+            network['shared'] = is_shared_with(conn, network['id'], str(project_id))
     return found
 
 

@@ -12,6 +12,7 @@ from nova import exception
 from nova import utils
 from nova.db import statements
 from nova.db.networks import networks
+from nova.db.networks import routers
 from nova.db.networks import security_groups
 from nova.db.placement import categories
 from nova.db.tables import network as t
@@ -156,6 +157,7 @@ def _given_back(conn: sa.Connection, rows: Sequence[Any]) -> int:
 def remove(conn: sa.Connection, idents: list[str]) -> None:
     """Delete ports and what belongs to them."""
     networks.release(conn, idents)
+    routers.forget_ports(conn, idents)
     security_groups.unbind(conn, idents)
     conn.execute(sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
 
@@ -172,6 +174,16 @@ def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -
     c = t.ports.c
     return list(conn.execute(sa.select(c.device_id).where(c.device_id.in_(list(device_ids)))
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
+
+
+# what the service itself puts on ports
+DHCP, GATEWAY, INTERFACE, FLOATING = (f'network:{name}' for name in (
+    'dhcp', 'router_gateway', 'router_interface', 'floatingip'))
+
+
+def in_network(conn: sa.Connection, network_id: str) -> list[PortsRow]:
+    """The ports of a network."""
+    return networks.many(conn, t.ports, [network_id], 'network_id')
 
 
 def count(conn: sa.Connection, **values: Any) -> int | None:

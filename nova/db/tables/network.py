@@ -31,7 +31,55 @@ networks = table(
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
     sa.Column('bridge', sa.String(15), nullable=False, unique=True),
     sa.Column('mtu', sa.Integer, nullable=False),
+    # flat: in the hosts' own routing table; vxlan: between hosts, addresses of its own
+    sa.Column('network_type', sa.String(16), nullable=False, default='flat', server_default='flat'),
+    sa.Column('physical_network', _text),                            # of an external network: which wire of the hosts
+    sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
+    sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     *_described(),
+)
+
+# The number of an overlay network in the frames between hosts. The key arbitrates.
+segments = table(
+    'network_segments',
+    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('network_id', _id, nullable=False, unique=True),
+)
+
+# Who else may use a network, or a network to the outside: '*' for all projects.
+shares = table(
+    'network_shares',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('network_id', _id, nullable=False),
+    sa.Column('action', sa.String(32), nullable=False),              # access_as_shared, access_as_external
+    sa.Column('target_project', _text, nullable=False),
+    *_described(),
+    sa.UniqueConstraint('network_id', 'action', 'target_project', name='uq_network_shares'),
+    sa.Index('ix_network_shares_target', 'target_project'),
+)
+
+tags = table(
+    'network_tags',
+    sa.Column('resource_id', _id, primary_key=True),
+    sa.Column('tag', sa.String(255), primary_key=True),
+)
+
+# What a project may make, where it is not what the configuration says.
+limits = table(
+    'network_limits',
+    sa.Column('project_id', _text, primary_key=True),
+    sa.Column('resource', sa.String(64), primary_key=True),
+    sa.Column('hard_limit', sa.Integer, nullable=False),
+)
+
+# A host of the networks between hosts: where its frames are sent to, and when it was last heard of.
+hosts = table(
+    'network_hosts',
+    sa.Column('host', _text, primary_key=True),
+    sa.Column('address', sa.String(39), nullable=False),
+    sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # routers may be there
+    sa.Column('seen_at', types.DateTime, nullable=False),
 )
 
 subnets = table(
@@ -40,7 +88,9 @@ subnets = table(
     sa.Column('project_id', _text, nullable=False, default=''),
     sa.Column('network_id', _id, nullable=False, index=True),
     sa.Column('name', _text, nullable=False, default='', index=True),
-    sa.Column('cidr', sa.String(43), nullable=False, unique=True),
+    sa.Column('cidr', sa.String(43), nullable=False),
+    sa.Column('ipv6_ra_mode', sa.String(20)),                        # slaac, dhcpv6-stateful, dhcpv6-stateless
+    sa.Column('ipv6_address_mode', sa.String(20)),
     sa.Column('ip_version', sa.Integer, nullable=False, default=4),
     sa.Column('gateway_ip', sa.String(39)),
     sa.Column('enable_dhcp', sa.Boolean, nullable=False, default=True),
@@ -70,14 +120,68 @@ ports = table(
     sa.Column('made_for_server', sa.Boolean, nullable=False, default=False),
     # the request that attached it to a server that ran already: what it began is finished, or taken back, once
     sa.Column('attached_by', _text),
+    sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
+    sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
+    sa.Column('extra_dhcp_opts', types.SharedList),                  # [{'opt_name', 'opt_value', 'ip_version'}]
+    sa.Column('dns_name', sa.String(63), nullable=False, default='', server_default=''),
     *_described(),
+)
+
+routers = table(
+    'routers',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('name', _text, nullable=False, default='', index=True),
+    sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
+    sa.Column('external_network_id', _id, index=True),               # its gateway is a port of its own in it
+    sa.Column('enable_snat', sa.Boolean, nullable=False, default=True),
+    sa.Column('routes', types.Json, nullable=False),                 # [{'destination', 'nexthop'}]
+    sa.Column('host', _text, nullable=False, default=''),            # which host has its namespace
+    *_described(),
+)
+
+# A row an interface: two requests put a subnet on one router once.
+router_interfaces = table(
+    'router_interfaces',
+    sa.Column('router_id', _id, primary_key=True),
+    sa.Column('subnet_id', _id, primary_key=True, index=True),
+    sa.Column('port_id', _id, nullable=False, index=True),
+)
+
+floating_ips = table(
+    'floating_ips',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('floating_network_id', _id, nullable=False, index=True),
+    sa.Column('floating_ip_address', sa.String(39), nullable=False, index=True),
+    sa.Column('floating_port_id', _id, nullable=False, unique=True), # the port that holds the address outside
+    sa.Column('port_id', _id, index=True),
+    sa.Column('fixed_ip_address', sa.String(39)),
+    sa.Column('router_id', _id, index=True),
+    sa.Column('status', sa.String(16), nullable=False, default='DOWN'),
+    *_described(),
+    sa.UniqueConstraint('port_id', 'fixed_ip_address', name='uq_floating_ips_fixed'),
+)
+
+port_forwardings = table(
+    'port_forwardings',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default=''),
+    sa.Column('floating_ip_id', _id, nullable=False),
+    sa.Column('protocol', sa.String(8), nullable=False),             # tcp, udp
+    sa.Column('external_port', sa.Integer, nullable=False),
+    sa.Column('internal_port_id', _id, nullable=False, index=True),
+    sa.Column('internal_ip_address', sa.String(39), nullable=False),
+    sa.Column('internal_port', sa.Integer, nullable=False),
+    *_described(),
+    sa.UniqueConstraint('floating_ip_id', 'protocol', 'external_port', name='uq_port_forwardings'),
 )
 
 # An address in use, or resting after its use (port_id NULL). The key arbitrates between requests.
 addresses = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
-    sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),     # the address as an integer
+    sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),     # ipam.number_of(address)
     sa.Column('address', sa.String(39), nullable=False, index=True),
     sa.Column('port_id', _id, index=True),
     sa.Column('released_at', types.DateTime),

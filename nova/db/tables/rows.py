@@ -123,6 +123,22 @@ class FlavorsRow(TypedDict):
     extra_specs: Any
 
 
+class FloatingIpsRow(TypedDict):
+    id: str
+    project_id: str
+    floating_network_id: str
+    floating_ip_address: str
+    floating_port_id: str
+    port_id: str | None
+    fixed_ip_address: str | None
+    router_id: str | None
+    status: str
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class HostMaintenanceServersRow(TypedDict):
     maintenance_id: int
     instance_uuid: str
@@ -325,6 +341,13 @@ class MigrationsRow(TypedDict):
     held_numa_topology: str | None
 
 
+class NetworkHostsRow(TypedDict):
+    host: str
+    address: str
+    gateway: bool
+    seen_at: datetime.datetime
+
+
 class NetworksRow(TypedDict):
     id: str
     project_id: str
@@ -334,6 +357,10 @@ class NetworksRow(TypedDict):
     admin_state_up: bool
     bridge: str
     mtu: int
+    network_type: str
+    physical_network: str | None
+    external: bool
+    port_security_enabled: bool
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
@@ -376,10 +403,20 @@ class PortsRow(TypedDict):
     tag: str | None
     made_for_server: bool
     attached_by: str | None
+    port_security_enabled: bool
+    allowed_address_pairs: Any
+    extra_dhcp_opts: Any
+    dns_name: str
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
     revision: int
+
+
+class RouterInterfacesRow(TypedDict):
+    router_id: str
+    subnet_id: str
+    port_id: str
 
 
 class SecurityGroupRulesRow(TypedDict):
@@ -428,6 +465,8 @@ class SubnetsRow(TypedDict):
     network_id: str
     name: str
     cidr: str
+    ipv6_ra_mode: str | None
+    ipv6_address_mode: str | None
     ip_version: int
     gateway_ip: str | None
     enable_dhcp: bool

@@ -9,10 +9,13 @@ from nova import exception
 from nova.db.audit import log
 from nova.network.face import documents
 from nova.network.face import faults
+from nova.network.face import floating_ips
 from nova.network.face import groups
 from nova.network.face import networks
 from nova.network.face import operations
 from nova.network.face import ports
+from nova.network.face import routers
+from nova.network.face import sharing
 from nova.web import application
 from nova.web import params
 from nova.web.mapper import Methods
@@ -21,7 +24,8 @@ from nova.web.request import Response
 from nova.web.routes import Route
 
 RESOURCES = {resource.path: resource for resource in
-             (networks.NETWORKS, networks.SUBNETS, ports.PORTS, groups.GROUPS, groups.RULES)}
+             (networks.NETWORKS, networks.SUBNETS, ports.PORTS, groups.GROUPS, groups.RULES,
+              routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES)}
 ROUTES = (*documents.routes(RESOURCES),
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
 

@@ -66,16 +66,52 @@ def integer(low, high):
 
 def address(value):
     try:
-        return str(ipaddress.IPv4Address(text(39)(value)))
+        if '%' in text(39)(value):
+            raise ValueError('a zone')
+        return str(ipaddress.ip_address(value))
     except ValueError:
-        return _invalid('an IPv4 address is expected.')
+        return _invalid('an IP address is expected.')
 
 
 def network(value):
     try:
-        return str(ipaddress.IPv4Network(text(43)(value)))
+        if '%' in text(43)(value):
+            raise ValueError('a zone')
+        return str(ipaddress.ip_network(value))
     except ValueError:
-        return _invalid('an IPv4 network such as 10.0.0.0/24 is expected.')
+        return _invalid('a network such as 10.0.0.0/24 is expected.')
+
+
+def prefix(value):
+    """An address, or a range of them."""
+    return network(value) if isinstance(value, str) and '/' in value else address(value)
+
+
+def host_name(value):
+    """A label of a DNS name, or nothing."""
+    value = text(63)(value).lower()
+    if value and not re.fullmatch('[a-z0-9]([a-z0-9-]*[a-z0-9])?', value):
+        _invalid('a label of a DNS name is expected.')
+    return value
+
+
+# options whose values are what a guest boots, or where it looks for things
+DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
+                'mtu', 'router')
+
+
+def dhcp_option(value):
+    if not (value in DHCP_OPTIONS or isinstance(value, str) and re.fullmatch('[1-9][0-9]{0,2}', value)
+            and int(value) < 255):
+        _invalid(f'one of {", ".join(DHCP_OPTIONS)} or the number of an option is expected.')
+    return value
+
+
+def dhcp_value(value):
+    value = text(255)(value)
+    if not re.fullmatch('[ -~]+', value) or '"' in value:
+        _invalid('printable ASCII without quotation marks is expected.')
+    return value
 
 
 def mac(value):

@@ -1,15 +1,33 @@
 """The documents of no resource: versions, extensions, quotas, and empty collections."""
 import collections.abc
 import typing
+import uuid
 
 from nova import exception
+from nova.db.networks import hosts as db_hosts
+from nova.db.networks import limits as db_limits
+from nova.db.networks import networks as db_networks
+from nova.db.tables import network as t
+from nova.network import ipam
+from nova.network.face import operations
 from nova.network.face import pages
 from nova.network.face import quotas
 from nova.web.request import Request
 from nova.web.routes import Route
 
 EXTENSIONS = (
+    ('agent', 'agent'), ('allowed-address-pairs', 'Allowed Address Pairs'),
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
+    ('expose-port-forwarding-in-fip', 'Expose Port Forwarding in FIP'),
+    ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'External Network'),
+    ('extraroute', 'Extra Route'), ('extraroute-atomic', 'Atomically add/remove extra routes'),
+    ('extra_dhcp_opt', 'Extra DHCP options'),
+    ('fip-port-details', 'Floating IP Port Details'),
+    ('floating-ip-port-forwarding', 'Floating IP Port Forwarding'),
+    ('network-ip-availability', 'Network IP Availability'),
+    ('rbac-policies', 'RBAC Policies'), ('revision-if-match', 'If-Match on revision_number'),
+    ('router', 'Router'), ('router_availability_zone', 'Router Availability Zone'),
+    ('standard-attr-tag', 'Tags'),
     ('filter-validation', 'Filter parameters validation'), ('net-mtu', 'Network MTU'),
     ('net-mtu-writable', 'Network MTU (writable)'),
     ('network_availability_zone', 'Network Availability Zone'),
@@ -22,8 +40,8 @@ EXTENSIONS = (
                                                                'Resource timestamps'),
 )
 # collections that clients ask for and that are empty here
-EMPTY = ('floatingips', 'routers', 'agents', 'subnetpools', 'address-scopes', 'address-groups', 'trunks',
-         'rbac-policies', 'segments', 'service_providers', 'flavors', 'service-types', 'local-ips',
+EMPTY = ('subnetpools', 'address-scopes', 'address-groups', 'trunks',
+         'segments', 'service_providers', 'flavors', 'service-types', 'local-ips',
          'ndp-proxies',
          'metering/metering-labels', 'qos/policies', 'qos/rule-types', 'log/logs')
 
@@ -45,6 +63,59 @@ def zones():
     return [{'name': 'nova', 'resource': 'network', 'state': 'available'}]
 
 
+# ---- hosts and addresses ---------------------------------------------------------
+
+def list_agents(req: Request) -> dict:
+    """The hosts of networks, as agents."""
+    if not req.context.is_admin:
+        raise exception.PolicyDenied(rule='get_agent')
+    with req.face.api_db.reader() as conn:
+        return {'agents': pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])}
+
+
+def show_agent(req: Request, id: str) -> dict:
+    for agent in list_agents(req)['agents']:
+        if agent['id'] == id:
+            return {'agent': agent}
+    raise exception.NotFound()
+
+
+def _agent(req: Request, row: dict) -> dict:
+    return {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
+            'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network', 'admin_state_up': True,
+            'alive': db_hosts.alive(row, req.face.conf.service_down_time), 'availability_zone': 'nova',
+            'configurations': {'tunnel_address': row['address']}, 'description': None,
+            'heartbeat_timestamp': row['seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
+
+
+def list_availability(req: Request) -> dict:
+    """How many addresses the networks have, and how many of them are taken."""
+    with req.face.api_db.reader() as conn:
+        wanted = {value for name, value in req.query if name == 'network_id'}
+        rows = db_networks.page(conn, t.networks, db_networks.visible(req.context), [('id', 'asc')], None, None)
+        found = [_availability(conn, row) for row in rows if not wanted or row['id'] in wanted]
+    return {'network_ip_availabilities': found}
+
+
+def show_availability(req: Request, id: str) -> dict:
+    for each in list_availability(req)['network_ip_availabilities']:
+        if each['network_id'] == id:
+            return {'network_ip_availability': each}
+    raise exception.NetworkNotFound(network_id=id)
+
+
+def _availability(conn: typing.Any, row: dict) -> dict:
+    subnets = []
+    for subnet in db_networks.many(conn, t.subnets, [row['id']], 'network_id'):
+        total = sum(last - first + 1 for first, last in ipam.spans(subnet))
+        subnets.append({'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
+                        'ip_version': subnet['ip_version'], 'total_ips': total,
+                        'used_ips': db_networks.used_addresses(conn, subnet['id'])})
+    return {'network_id': row['id'], 'network_name': row['name'], 'project_id': row['project_id'],
+            'tenant_id': row['project_id'], 'subnet_ip_availability': subnets,
+            **{name: sum(subnet[name] for subnet in subnets) for name in ('total_ips', 'used_ips')}}
+
+
 # ---- handlers ------------------------------------------------------------------
 
 def list_extensions(req: Request) -> dict:
@@ -63,13 +134,34 @@ def list_zones(req: Request) -> dict:
 
 
 def list_quotas(req: Request) -> dict:
-    return {'quotas': []}
+    if not req.context.is_admin:
+        raise exception.PolicyDenied(rule='get_quotas')
+    with req.face.api_db.reader() as conn:
+        return {'quotas': [{**quotas.limits(req.face.conf, own), 'project_id': project, 'tenant_id': project}
+                           for project, own in db_limits.every(conn).items()]}
 
 
 def show_quotas(req: Request, project: str) -> dict:
     if project in ('tenant', 'project'):
         return {project: {f'{project}_id': req.context.project_id}}
-    return show_defaults(req, project)
+    _check_project(req, project)
+    with req.face.api_db.reader() as conn:
+        return {'quota': quotas.of_project(conn, req.face.conf, project)}
+
+
+def update_quotas(req: Request, project: str) -> dict:
+    if not req.context.is_admin:
+        raise exception.PolicyDenied(rule='update_quota')
+    body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
+    wanted = quotas.parse(body)
+    req.face.api_db.run(lambda conn: db_limits.replace(conn, project[:255], wanted))
+    return show_quotas(req, project)
+
+
+def reset_quotas(req: Request, project: str) -> None:
+    if not req.context.is_admin:
+        raise exception.PolicyDenied(rule='delete_quota')
+    req.face.api_db.run(lambda conn: db_limits.forget(conn, project[:255]))
 
 
 def show_defaults(req: Request, project: str) -> dict:
@@ -107,6 +199,11 @@ def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
                               for path, resource in resources.items()]}
     for path, handler in (('', index), ('extensions', list_extensions), ('extensions/{alias}', show_extension),
                           ('availability_zones', list_zones), *((name, _empty(name)) for name in EMPTY),
+                          ('agents', list_agents), ('agents/{id}', show_agent),
+                          ('network-ip-availabilities', list_availability),
+                          ('network-ip-availabilities/{id}', show_availability),
                           ('quotas', list_quotas), ('quotas/{project}', show_quotas),
                           ('quotas/{project}/default', show_defaults), ('quotas/{project}/details', show_details)):
         yield Route('GET', f'/{path}', handler, any_scope=not path or path.partition('/')[0] in UNSCOPED)
+    yield Route('PUT', '/quotas/{project}', update_quotas, 'update_quota', body=operations.Wrapped('quota'))
+    yield Route('DELETE', '/quotas/{project}', reset_quotas, 'delete_quota', status=204)

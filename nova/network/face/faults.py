@@ -52,6 +52,81 @@ class SecurityGroupCannotUpdateDefault(exception.Conflict):
     template = 'Updating default security group not allowed.'
 
 
+class GatewayIpInUse(exception.Conflict):
+    template = 'Current gateway ip %(ip_address)s already in use by a router on subnet %(subnet_id)s. Unable to update.'
+
+
+class RouterNotFound(exception.NotFound):
+    template = 'Router %(router_id)s could not be found'
+
+
+class RouterInUse(exception.Conflict):
+    template = 'Router %(router_id)s still has ports'
+
+
+class RouterInterfaceNotFound(exception.NotFound):
+    template = 'Router %(router_id)s has no such interface: %(what)s'
+
+
+class RouterInterfaceInUse(exception.Conflict):
+    template = 'Subnet %(subnet_id)s is needed on router %(router_id)s: %(by)s'
+
+
+class RouterExternalGatewayInUseByFloatingIp(exception.Conflict):
+    template = 'The gateway of router %(router_id)s to %(net_id)s is needed by floating IPs.'
+
+
+class FloatingIPNotFound(exception.NotFound):
+    template = 'Floating IP %(floatingip_id)s could not be found'
+
+
+class FloatingIPPortAlreadyAssociated(exception.Conflict):
+    template = 'Fixed IP %(address)s of port %(port_id)s has a floating IP of this network already.'
+
+
+class ExternalGatewayForFloatingIPNotFound(exception.NotFound):
+    template = 'No router joins subnet %(subnet_id)s of port %(port_id)s with the external network %(network_id)s.'
+
+
+class PortForwardingNotFound(exception.NotFound):
+    template = 'Port Forwarding %(id)s could not be found.'
+
+
+class FloatingIpInUse(exception.Conflict):
+    template = 'Floating IP %(floatingip_id)s is in use: %(by)s'
+
+
+class RbacPolicyNotFound(exception.NotFound):
+    template = 'RBAC policy of type network with ID %(policy_id)s not found'
+
+
+class RbacPolicyInUse(exception.Conflict):
+    template = 'RBAC policy on object %(object_id)s cannot be removed because other objects depend on it.'
+
+
+class RbacPolicyExists(exception.Conflict):
+    template = 'An RBAC policy already exists with those values.'
+
+
+class TagNotFound(exception.NotFound):
+    template = 'Tag %(tag)s could not be found.'
+
+
+class ServicePortInUse(exception.Conflict):
+    template = 'Port %(port_id)s cannot be changed directly via the port API: %(reason)s.'
+
+
+class PortSecurityPortHasSecurityGroup(exception.Conflict):
+    template = 'A port without port security has no security groups and no pairs of addresses.'
+
+
+class StaleRevision(exception.NovaException):
+    """The resource is not what a request says that it changes."""
+
+    code = 412
+    template = 'Constrained to %(expected)s, but current revision is %(current)s'
+
+
 class OverQuota(exception.Conflict):
     template = "Quota exceeded for resources: ['%(resource)s']."
 

@@ -1,6 +1,11 @@
-"""Networks and subnets. A network here is a part of the hosts' own routing table, where a project must not take
-addresses that it does not own: projects make them in [network] project_ranges, administrators everywhere."""
+"""Networks and subnets.
+
+A flat network is a part of the hosts' own routing table, where a project must not take addresses that it does not own:
+projects make them in [network] project_ranges, administrators everywhere. An overlay network has a routing table of
+its own wherever it is routed, and any addresses. A network to the outside is where routers have their gateways.
+"""
 import ipaddress
+import random
 import uuid
 
 from nova import exception
@@ -15,69 +20,116 @@ from nova.network.face import quotas
 from nova.network.face import resource
 
 NETWORK_CONSTANTS = {
-    'status': 'ACTIVE', 'router:external': False, 'port_security_enabled': True,
-    'availability_zone_hints': [],
+    'status': 'ACTIVE', 'availability_zone_hints': [],
     'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
     'vlan_transparent': None,
     'qos_policy_id': None, 'l2_adjacency': True, 'dns_domain': ''}
-PROVIDER = {'provider:network_type': 'flat', 'provider:segmentation_id': None}
-SUBNET_CONSTANTS = {'ipv6_ra_mode': None, 'ipv6_address_mode': None, 'subnetpool_id': None,
-                    'service_types': [],
+SUBNET_CONSTANTS = {'subnetpool_id': None, 'service_types': [],
                     'segment_id': None, 'dns_publish_fixed_ip': False, 'router:external': False}
+IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
+VXLAN_BYTES = 50            # of a frame that carries another one (RFC 7348)
 
 
-def _allow(face, context, rule):
-    """:raises PolicyDenied: the caller's project makes no networks of its own here"""
-    if not context.is_admin and not face.conf.network.project_ranges:
+def _allow(face, context, network, rule):
+    """:raises PolicyDenied: the caller's project makes no such networks here"""
+    if not context.is_admin and network['network_type'] == db.FLAT and not face.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
 
 
 # ---- networks --------------------------------------------------------------------
 
 def network_views(conn, context, rows):
-    subnets = {}
-    for row in sorted(db.many(conn, t.subnets, [row['id'] for row in rows], 'network_id'),
-                      key=lambda row: row['created_at']):
+    subnets, idents = {}, [row['id'] for row in rows]
+    for row in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda row: row['created_at']):
         subnets.setdefault(row['network_id'], []).append(row['id'])
+    shared = {row['network_id'] for row in db.many(conn, t.shares, idents, 'network_id')
+              if row['target_project'] in (context.project_id, db.EVERYBODY)}
+    numbers = db.segments_of(conn, idents) if context.is_admin else {}
     return [{
         **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
-        'mtu': row['mtu'],
-        'shared': row['shared'], 'is_default': row['is_default'], 'subnets': subnets.get(row['id'], []),
-        **NETWORK_CONSTANTS,
-        **({**PROVIDER, 'provider:physical_network': row['bridge']} if context.is_admin else {}),
+        'mtu': row['mtu'], 'shared': row['shared'] or row['id'] in shared, 'is_default': row['is_default'],
+        'subnets': subnets.get(row['id'], []), 'router:external': row['external'],
+        'port_security_enabled': row['port_security_enabled'], **NETWORK_CONSTANTS,
+        **(_provider(row, numbers.get(row['id'])) if context.is_admin else {}),
     } for row in rows]
 
 
+def _provider(row, number):
+    physical = row['physical_network'] or (row['bridge'] if row['network_type'] == db.FLAT else None)
+    return {'provider:network_type': row['network_type'], 'provider:physical_network': physical,
+            'provider:segmentation_id': number}
+
+
 def create_network(conn, face, context, values):
-    _allow(face, context, 'create_network')
     project = a.owner(context, values)
-    quotas.check(conn, face.conf, 'network', project)
-    ident = str(uuid.uuid4())
-    db.insert(conn, t.networks, [{
+    kind = values['provider:network_type'] or (
+        db.FLAT if values['router:external'] or face.conf.network.project_ranges else db.OVERLAY)
+    ident, physical = str(uuid.uuid4()), values['provider:physical_network']
+    row = {
         'id': ident, 'project_id': project, 'name': values['name'],
-        'description': values['description'] or '',
-        'shared': values['shared'], 'is_default': False, 'admin_state_up': values['admin_state_up'],
-        'bridge': 'br' + ident.replace('-', '')[:12], 'mtu': values['mtu'] or face.conf.network.mtu}])
+        'description': values['description'] or '', 'shared': values['shared'], 'is_default': values['is_default'],
+        'admin_state_up': values['admin_state_up'], 'bridge': 'br' + ident.replace('-', '')[:12],
+        'mtu': values['mtu'] or face.conf.network.mtu - (VXLAN_BYTES if kind == db.OVERLAY else 0),
+        'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
+        'port_security_enabled': values['port_security_enabled']}
+    _check_kind(face, row, values['provider:segmentation_id'])
+    _allow(face, context, row, 'create_network')
+    quotas.check(conn, face.conf, 'network', project)
+    db.insert(conn, t.networks, [row])
+    if kind == db.OVERLAY:
+        db.add_segment(conn, ident, values['provider:segmentation_id'] or _free_number(conn))
     return ident
 
 
+def _check_kind(face, row, number):
+    """What a network may be."""
+    if row['is_default']:
+        raise exception.InvalidInput(reason='The default network is the one of the configuration.')
+    if row['external'] and row['network_type'] != db.FLAT:
+        raise exception.InvalidInput(reason='A network to the outside is flat.')
+    if number is not None and row['network_type'] != db.OVERLAY:
+        raise exception.InvalidInput(reason='Only a network of type vxlan has a segmentation_id.')
+    if row['physical_network'] is not None:
+        if not row['external']:
+            raise exception.InvalidInput(reason='Only a network to the outside is on a physical network.')
+        if row['physical_network'] not in face.conf.network.physical_networks:
+            raise exception.InvalidInput(reason=f"physical_network '{row['physical_network'][:60]}' is none of "
+                                                '[network] physical_networks.')
+
+
+def _free_number(conn):
+    """A number that no network has; two that choose the same one at a time are told apart by the key."""
+    while True:
+        number = random.choice(db.SEGMENTS)
+        if not db.many(conn, t.segments, [number], 'number'):
+            return number
+
+
 def update_network(conn, face, context, row, values):
-    _allow(face, context, 'update_network')
-    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared')
+    _allow(face, context, row, 'update_network')
+    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
+                                              'port_security_enabled')
               if values.get(name) is not None}
     if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
         raise faults.InvalidSharedSetting(network_id=row['id'])
+    if values.get('router:external') not in (None, row['external']):
+        if db_ports.count(conn, network_id=row['id']) or row['network_type'] != db.FLAT:
+            raise exception.NetworkInUse(network_id=row['id'])
+        stored['external'] = values['router:external']
     db.update(conn, t.networks, row['id'], stored)
 
 
 def delete_network(conn, face, context, row):
-    _allow(face, context, 'delete_network')
-    if db_ports.count(conn, network_id=row['id']):
+    _allow(face, context, row, 'delete_network')
+    own = [port['id'] for port in db_ports.in_network(conn, row['id']) if port['device_owner'] == db_ports.DHCP]
+    if db_ports.count(conn, network_id=row['id']) > len(own):
         raise exception.NetworkInUse(network_id=row['id'])
-    for subnet in db.many(conn, t.subnets, [row['id']], 'network_id'):
-        db.remove_subnet(conn, subnet['id'])
-    db.delete(conn, t.networks, row['id'])
+    if own:
+        db_ports.remove(conn, own)
+    db.remove_network(conn, row['id'])
 
+
+_N = t.networks.c
 
 NETWORKS = resource.Resource(
     singular='network', plural='networks', table=t.networks,
@@ -86,21 +138,23 @@ NETWORKS = resource.Resource(
         'admin_state_up': a.Attribute(a.boolean, True),
         'shared': a.Attribute(a.boolean, False, admin=True),
         'mtu': a.Attribute(a.maybe(a.integer(576, 65535))),
-        'router:external': a.Attribute(a.one_of(False), False),
-        'port_security_enabled': a.Attribute(a.one_of(True), True),
-        'availability_zone_hints': a.Attribute(a.items(a.text()), ()),
-        'provider:network_type': a.Attribute(a.one_of('flat'), admin=True, put=False),
+        'router:external': a.Attribute(a.boolean, False, admin=True),
+        'port_security_enabled': a.Attribute(a.boolean, True),
+        'availability_zone_hints': a.Attribute(a.items(a.one_of('nova')), ()),
+        'provider:network_type': a.Attribute(a.one_of(db.FLAT, db.OVERLAY), admin=True, put=False),
+        'provider:physical_network': a.Attribute(a.maybe(a.text()), admin=True, put=False),
+        'provider:segmentation_id': a.Attribute(a.maybe(a.integer(1, db.SEGMENTS[-1])), admin=True, put=False),
         'qos_policy_id': a.Attribute(a.one_of(None)),
-        'is_default': a.Attribute(a.one_of(False), False),
+        'is_default': a.Attribute(a.boolean, False),
         'dns_domain': a.Attribute(a.one_of(''), ''),
     },
     listing=listing.Listing(t.networks, {
-        'id': t.networks.c.id, 'name': t.networks.c.name, 'project_id': t.networks.c.project_id,
-        'tenant_id': t.networks.c.project_id, 'shared': t.networks.c.shared, 'mtu': t.networks.c.mtu,
-        'admin_state_up': t.networks.c.admin_state_up, 'is_default': t.networks.c.is_default,
-        'description': t.networks.c.description, 'created_at': t.networks.c.created_at,
-        'provider:physical_network': t.networks.c.bridge,
-    }, {**NETWORK_CONSTANTS, **PROVIDER}),
+        'id': _N.id, 'name': _N.name, 'project_id': _N.project_id,
+        'tenant_id': _N.project_id, 'shared': _N.shared, 'mtu': _N.mtu,
+        'admin_state_up': _N.admin_state_up, 'is_default': _N.is_default,
+        'description': _N.description, 'created_at': _N.created_at, 'router:external': _N.external,
+        'provider:network_type': _N.network_type, 'port_security_enabled': _N.port_security_enabled,
+    }, NETWORK_CONSTANTS, {'provider:physical_network': db.on_physical, 'provider:segmentation_id': db.with_number}),
     visible=db.visible, writable=resource.owner, views=network_views, create=create_network,
     update=update_network,
     delete=delete_network, missing=lambda ident: exception.NetworkNotFound(network_id=ident))
@@ -113,83 +167,145 @@ def subnet_views(conn, context, rows):
         **resource.times(row), 'name': row['name'], 'network_id': row['network_id'], 'cidr': row['cidr'],
         'ip_version': row['ip_version'], 'gateway_ip': row['gateway_ip'], 'enable_dhcp': row['enable_dhcp'],
         'allocation_pools': row['allocation_pools'], 'dns_nameservers': row['dns_nameservers'],
-        'host_routes': row['host_routes'], **SUBNET_CONSTANTS,
+        'host_routes': row['host_routes'], 'ipv6_ra_mode': row['ipv6_ra_mode'],
+        'ipv6_address_mode': row['ipv6_address_mode'], **SUBNET_CONSTANTS,
     } for row in rows]
 
 
 def create_subnet(conn, face, context, values):
-    _allow(face, context, 'create_subnet')
-    if values['ip_version'] != 4:
-        raise exception.InvalidInput(reason='Only IPv4 subnets are supported by this network service.')
     network = db.lock(conn, t.networks, values['network_id'])
     if network is None or not (resource.owner(context, network) or network['shared']):
         raise exception.NetworkNotFound(network_id=values['network_id'])
+    _allow(face, context, network, 'create_subnet')
     if not resource.owner(context, network):
         raise exception.PolicyDenied(rule='create_subnet')
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
-    cidr = ipam.parse_cidr(values['cidr'], strict=False)
-    _check_range(face, context, cidr)
-    _check_overlap(conn, cidr)
+    overlay = network['network_type'] == db.OVERLAY
+    cidr = ipam.parse_cidr(values['cidr'], strict=False, versions=(4, 6) if overlay else (4,))
+    if values['ip_version'] != cidr.version:
+        raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} is not that of {cidr}.")
+    if not overlay:
+        _check_range(face, context, network, cidr)
+    _check_overlap(db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn), cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
     row = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'],
            'name': values['name'], 'description': values['description'] or '', 'cidr': str(cidr),
-           'ip_version': 4,
+           'ip_version': cidr.version,
            'gateway_ip': gateway, 'enable_dhcp': values['enable_dhcp'],
-           'dns_nameservers': values['dns_nameservers'] or [], 'host_routes': values['host_routes'] or []}
-    _check_gateway(cidr, row)
+           'dns_nameservers': values['dns_nameservers'] or [], 'host_routes': values['host_routes'] or [],
+           **_modes(cidr, values)}
+    _check_gateway(cidr, row, overlay)
+    _check_versions(cidr, row)
     row['allocation_pools'] = _pools(cidr, row, values['allocation_pools'])
     db.insert(conn, t.subnets, [row])
+    if overlay:
+        _serve_dhcp(conn, face, network, row)
     return row['id']
 
 
 def update_subnet(conn, face, context, row, values):
-    _allow(face, context, 'update_subnet')
+    network = db.get(conn, t.networks, row['network_id'])
+    _allow(face, context, network, 'update_subnet')
     names = ('name', 'description', 'gateway_ip', 'enable_dhcp', 'dns_nameservers', 'host_routes')
     stored = {name: values[name] for name in names if name in values}
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
-    _check_gateway(cidr, fresh)
+    overlay = network['network_type'] == db.OVERLAY
+    _check_gateway(cidr, fresh, overlay)
+    _check_versions(cidr, fresh)
     if 'allocation_pools' in values or 'gateway_ip' in stored:
         stored['allocation_pools'] = _pools(cidr, fresh, values.get('allocation_pools') or (
             row['allocation_pools'] if row['allocation_pools'] != ipam.default_pools(
                 cidr, row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])) else None))
-    if fresh['gateway_ip'] and fresh['gateway_ip'] != row['gateway_ip'] and db.used_addresses(
-            conn, row['id'], fresh['gateway_ip']):
-        raise exception.FixedIpInUse(address=fresh['gateway_ip'])
+    if fresh['gateway_ip'] != row['gateway_ip']:
+        if db.many(conn, t.router_interfaces, [row['id']], 'subnet_id'):
+            raise faults.GatewayIpInUse(ip_address=row['gateway_ip'], subnet_id=row['id'])
+        if fresh['gateway_ip'] and db.used_addresses(conn, row['id'], fresh['gateway_ip']):
+            raise exception.FixedIpInUse(address=fresh['gateway_ip'])
     db.update(conn, t.subnets, row['id'], stored)
+    if overlay and fresh['enable_dhcp'] != row['enable_dhcp']:
+        _serve_dhcp(conn, face, network, {**fresh, **stored})
 
 
 def delete_subnet(conn, face, context, row):
-    _allow(face, context, 'delete_subnet')
+    network = db.get(conn, t.networks, row['network_id'])
+    _allow(face, context, network, 'delete_subnet')
     db.lock(conn, t.subnets, row['id'])
+    _serve_dhcp(conn, face, network, {**row, 'enable_dhcp': False})
     if db.used_addresses(conn, row['id']):
         raise faults.SubnetInUse(subnet_id=row['id'])
     db.remove_subnet(conn, row['id'])
 
 
-def _check_range(face, context, cidr):
+def _serve_dhcp(conn, face, network, subnet):
+    """An address of the subnet for who answers DHCP and DNS there, on each host the same; or none any more."""
+    port = next((port for port in db_ports.in_network(conn, network['id'])
+                 if port['device_owner'] == db_ports.DHCP), None)
+    if not subnet['enable_dhcp']:
+        if port is not None:
+            held = db.addresses_of(conn, [port['id']]).get(port['id'], [])
+            db.release_some(conn, port['id'], [entry['ip_address'] for entry in held
+                                               if entry['subnet_id'] == subnet['id']])
+            if all(entry['subnet_id'] == subnet['id'] for entry in held):
+                db_ports.remove(conn, [port['id']])
+        return
+    if port is None:
+        port = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'], 'name': '',
+                'description': '', 'mac_address': ipam.new_mac(), 'admin_state_up': True, 'status': 'ACTIVE',
+                'device_id': 'dhcp-' + network['id'], 'device_owner': db_ports.DHCP, 'host': '', 'position': 0,
+                'tag': None, 'made_for_server': False}
+        db.insert(conn, t.ports, [port])
+    ipam.claim(conn, network['id'], [subnet], port['id'], [{'subnet_id': subnet['id']}],
+               ipam.quarantine(face.conf.network.dhcp_lease_time), port['mac_address'])
+
+
+def _modes(cidr, values):
+    """How guests get their IPv6 addresses."""
+    ra, address = values['ipv6_ra_mode'], values['ipv6_address_mode']
+    if cidr.version == 4 and (ra or address):
+        raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode are for IPv6 subnets.')
+    if ra != address:
+        raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode are the same: this service advertises '
+                                            'what it serves.')
+    if address in ipam.SLAAC and cidr.prefixlen != 64:
+        raise exception.InvalidInput(reason=f'{address} needs a prefix length of 64.')
+    if address and not values['enable_dhcp']:
+        raise exception.InvalidInput(reason='ipv6_address_mode is served with enable_dhcp alone.')
+    return {'ipv6_ra_mode': ra, 'ipv6_address_mode': address}
+
+
+def _check_versions(cidr, row):
+    """Name servers, routes and pools are of the subnet's version of IP."""
+    told = [*row['dns_nameservers'], *(each for route in row['host_routes'] for each in
+                                       (route['nexthop'], route['destination'].partition('/')[0]))]
+    if any(ipaddress.ip_address(each).version != cidr.version for each in told):
+        raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} are of IPv{cidr.version}.')
+
+
+def _check_range(face, context, network, cidr):
     ranges = face.conf.network.project_ranges
     if not context.is_admin and not any(cidr.subnet_of(ipaddress.ip_network(each)) for each in ranges):
         raise exception.InvalidInput(reason=f'Subnets of projects lie in {", ".join(ranges)}.')
 
 
-def _check_overlap(conn, cidr):
-    for other in db.ranges(conn):
-        if cidr.overlaps(ipaddress.ip_network(other)):
+def _check_overlap(others, cidr):
+    for other in map(ipaddress.ip_network, others):
+        if other.version == cidr.version and cidr.overlaps(other):
             raise exception.InvalidInput(
                 reason=f'Requested subnet with cidr: {cidr} overlaps with another subnet.')
 
 
-def _check_gateway(cidr, row):
+def _check_gateway(cidr, row, overlay):
     gateway = row['gateway_ip']
     if gateway is None:
-        if row['enable_dhcp']:
+        if row['enable_dhcp'] and not overlay:
             raise exception.InvalidInput(
                 reason="DHCP is served from the gateway: a subnet without one needs enable_dhcp false.")
         return
     address = ipaddress.ip_address(gateway)
-    if address not in cidr or address in (cidr.network_address, cidr.broadcast_address):
+    if address not in cidr or address == cidr.network_address or cidr.version == 4 and (
+            address == cidr.broadcast_address):
         raise exception.InvalidInput(reason=f'Gateway is not valid on subnet {cidr}.')
 
 
@@ -197,10 +313,12 @@ def _pools(cidr, row, pools):
     gateway = row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])
     if not pools:
         return ipam.default_pools(cidr, gateway)
-    spans = sorted((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools)
+    spans = sorted(((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools),
+                   key=lambda span: (span[0].version, span))
     previous = cidr.network_address
     for start, end in spans:
-        if start > end or start <= previous or end >= cidr.broadcast_address:
+        if {start.version, end.version} != {cidr.version} or start > end or start <= previous or (
+                end > cidr.broadcast_address or cidr.version == 4 and end == cidr.broadcast_address):
             raise exception.InvalidInput(
                 reason=f'The allocation pools must lie in {cidr}, in order and without overlap.')
         if gateway and start <= gateway <= end:
@@ -223,6 +341,8 @@ SUBNETS = resource.Resource(
         'dns_nameservers': a.Attribute(a.maybe(a.items(a.address, 10))),
         'host_routes': a.Attribute(a.maybe(a.items(a.record(destination_=a.network, nexthop_=a.address),
                                                    20))),
+        'ipv6_ra_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
+        'ipv6_address_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
         'subnetpool_id': a.Attribute(a.one_of(None), put=False),
         'use_default_subnetpool': a.Attribute(a.one_of(False), False, put=False),
         'service_types': a.Attribute(a.items(a.text(), 0), ()),
@@ -232,7 +352,8 @@ SUBNETS = resource.Resource(
         'tenant_id': t.subnets.c.project_id, 'network_id': t.subnets.c.network_id, 'cidr': t.subnets.c.cidr,
         'ip_version': t.subnets.c.ip_version, 'gateway_ip': t.subnets.c.gateway_ip,
         'enable_dhcp': t.subnets.c.enable_dhcp, 'description': t.subnets.c.description,
-        'created_at': t.subnets.c.created_at,
+        'created_at': t.subnets.c.created_at, 'ipv6_ra_mode': t.subnets.c.ipv6_ra_mode,
+        'ipv6_address_mode': t.subnets.c.ipv6_address_mode,
     }, SUBNET_CONSTANTS),
     visible=db.visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet,
     update=update_subnet,

@@ -7,8 +7,10 @@ import typing
 from nova import exception
 from nova.db.audit import log
 from nova.db.networks import networks as db
+from nova.db.networks import tags as db_tags
 from nova.network import ipam
 from nova.network.face import attributes
+from nova.network.face import faults
 from nova.network.face import pages
 from nova.network.face.resource import Resource
 from nova.web.request import Request
@@ -17,25 +19,52 @@ from nova.web.routes import Route
 LOG = logging.getLogger(__name__)
 
 MAX_ID = 255                # characters of an id that are looked up
+MAX_BULK = 100              # resources that one request makes
+MAX_TAGS = 50               # of one resource
 
 
 class Wrapped:
     """A body: the resource's name, and below it what is given of the resource.
 
     :param name: of the resource
+    :param many: name of the list under which several may stand, each of them an object; None: one alone
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, many: str | None = None) -> None:
+        self.name, self.many = name, many
 
     def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> dict:
         """What stands below the name.
 
         :raises BadRequest: no object does
         """
+        several = document.get(self.many) if self.many and self.name not in document else None
+        if isinstance(several, list) and several and all(isinstance(each, dict) for each in several):
+            if len(several) > MAX_BULK:
+                raise exception.BadRequest(f'At most {MAX_BULK} {self.many} are made by one request.')
+            return {self.many: several}
         if not isinstance(document.get(self.name), dict):
             raise exception.BadRequest(f"Unable to find '{self.name}' in request body")
         return document[self.name]
+
+
+class Anything:
+    """A body that the handler looks at."""
+
+    def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> dict:
+        if not isinstance(document, dict):
+            raise exception.BadRequest('An object is expected.')
+        return document
+
+
+def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list[dict]) -> list[dict]:
+    """What the API shows of rows, with their tags."""
+    views = resource.views(conn, context, rows)
+    if resource.tagged and rows:
+        known = db_tags.of(conn, [row['id'] for row in rows])
+        for view in views:
+            view['tags'] = known.get(view['id'], [])
+    return views
 
 
 def index(resource: Resource, req: Request) -> dict:
@@ -44,7 +73,7 @@ def index(resource: Resource, req: Request) -> dict:
             resource.prepare(conn, req.context)
     with req.face.api_db.reader() as conn:
         rows, limit = resource.listing.page(conn, req.query, resource.visible(req.context))
-        views = resource.views(conn, req.context, rows)
+        views = _views(conn, req.context, resource, rows)
     document = {resource.plural: pages.fields(req.query, views)}
     if len(rows) == limit:
         document[resource.plural + '_links'] = pages.next_link(req.url, req.query, rows[-1])
@@ -53,20 +82,33 @@ def index(resource: Resource, req: Request) -> dict:
 
 def show(resource: Resource, req: Request, id: str) -> dict:
     with req.face.api_db.reader() as conn:
-        view = resource.views(conn, req.context, [_get(conn, req.context, resource, id)])
+        view = _views(conn, req.context, resource, [_get(conn, req.context, resource, id)])
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 
 def create(resource: Resource, req: Request) -> dict:
-    def make(conn: typing.Any) -> dict:
-        values = attributes.parse(resource.attributes, req.context, req.body, creating=True)
-        ident = resource.create(conn, req.face, req.context, values)
-        log.about(ident)
-        return resource.views(conn, req.context, [db.get(conn, resource.table, ident)])[0]
+    several = req.body.get(resource.plural) if resource.plural not in resource.attributes else None
 
-    view = req.face.api_db.run(ipam.arbitrated(make))
+    def make(conn: typing.Any) -> list[dict]:
+        found = []
+        for each in several or [req.body]:                  # all of them are made, or none
+            wanted = _tags_of(each) if resource.tagged else None
+            values = attributes.parse(resource.attributes, req.context, each, creating=True)
+            ident = resource.create(conn, req.face, req.context, values)
+            if wanted:
+                db_tags.replace(conn, ident, wanted)
+            log.about(ident)
+            found.append(ident)
+        return _views(conn, req.context, resource, [db.get(conn, resource.table, ident) for ident in found])
+
+    views = req.face.api_db.run(ipam.arbitrated(make))
     _refresh(resource, req)
-    return {resource.singular: view}
+    return {resource.plural: views} if several else {resource.singular: views[0]}
+
+
+def _tags_of(body: dict) -> list[str] | None:
+    """The tags that a new resource gets, taken out of its attributes."""
+    return _check_tags(body.pop('tags')) if 'tags' in body else None
 
 
 def update(resource: Resource, req: Request, id: str) -> dict:
@@ -74,9 +116,10 @@ def update(resource: Resource, req: Request, id: str) -> dict:
         row = _get(conn, req.context, resource, id)
         if not resource.writable(req.context, row):
             raise exception.PolicyDenied(rule=f'update_{resource.singular}')
+        _check_revision(req, row)
         values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
         resource.update(conn, req.face, req.context, row, values)
-        return resource.views(conn, req.context, [db.get(conn, resource.table, id)])[0]
+        return _views(conn, req.context, resource, [db.get(conn, resource.table, id)])[0]
 
     view = req.face.api_db.run(ipam.arbitrated(change))
     _refresh(resource, req)
@@ -88,10 +131,90 @@ def delete(resource: Resource, req: Request, id: str) -> None:
         row = _get(conn, req.context, resource, id)
         if not resource.writable(req.context, row):
             raise exception.PolicyDenied(rule=f'delete_{resource.singular}')
+        _check_revision(req, row)
         resource.delete(conn, req.face, req.context, row)
+        if resource.tagged:
+            db_tags.replace(conn, row['id'], [])
 
     req.face.api_db.run(drop)
     _refresh(resource, req)
+
+
+def act(resource: Resource, function: typing.Callable, reads: bool, req: Request, id: str,
+        **parts: str) -> dict | None:
+    """One of the resource's own operations."""
+    def work(conn: typing.Any) -> dict | None:
+        row = _get(conn, req.context, resource, id)
+        if reads:
+            return function(conn, req.face, req.context, row, None, **parts)
+        if not resource.writable(req.context, row):
+            raise exception.PolicyDenied(rule=f'update_{resource.singular}')
+        return function(conn, req.face, req.context, row, req.body, **parts)
+
+    if reads:
+        with req.face.api_db.reader() as conn:
+            return work(conn)
+    found = req.face.api_db.run(ipam.arbitrated(work))
+    _refresh(resource, req)
+    if found is None and req.method != 'DELETE':
+        return show(resource, req, id)
+    return found
+
+
+# ---- tags ------------------------------------------------------------------------
+
+def _check_tags(values: typing.Any) -> list[str]:
+    return attributes.items(_check_tag, MAX_TAGS)(values)
+
+
+def _check_tag(value: typing.Any) -> str:
+    tag = attributes.text(255)(value)
+    if not tag or ',' in tag:
+        raise exception.InvalidInput(reason='a tag is a text without a comma.')
+    return tag
+
+
+def tags(resource: Resource, req: Request, id: str) -> dict:
+    """GET, PUT or DELETE of all tags."""
+    def work(conn: typing.Any) -> dict:
+        row = _get(conn, req.context, resource, id)
+        if req.method == 'GET':
+            return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
+        if not resource.writable(req.context, row):
+            raise exception.PolicyDenied(rule=f'update_{resource.singular}_tags')
+        wanted = _check_tags(req.body.get('tags')) if req.method == 'PUT' else []
+        db_tags.replace(conn, row['id'], wanted)
+        return {'tags': sorted(set(wanted))}
+    found = req.face.api_db.run(work)
+    return None if req.method == 'DELETE' else found
+
+
+def tag(resource: Resource, req: Request, id: str, tag: str) -> None:
+    """GET, PUT or DELETE of one tag."""
+    def work(conn: typing.Any) -> None:
+        row = _get(conn, req.context, resource, id)
+        known = db_tags.of(conn, [row['id']]).get(row['id'], [])
+        if req.method != 'PUT' and tag not in known:
+            raise faults.TagNotFound(tag=tag[:60])
+        if req.method == 'GET':
+            return
+        if not resource.writable(req.context, row):
+            raise exception.PolicyDenied(rule=f'update_{resource.singular}_tags')
+        db_tags.replace(conn, row['id'], _check_tags([*known, tag]) if req.method == 'PUT' else
+                        [each for each in known if each != tag])
+    req.face.api_db.run(work)
+
+
+def _check_revision(req: Request, row: dict) -> None:
+    """A request may say which revision it changes (If-Match: revision_number=N)."""
+    given = req.header('If-Match', None)
+    if given is None:
+        return
+    name, _, number = given.partition('=')
+    if name.strip() != 'revision_number' or not number.strip().isdigit():
+        raise exception.BadRequest('If-Match is revision_number=N here.')
+    if int(number) != row['revision']:
+        raise faults.StaleRevision(expected=number.strip(), current=row['revision'])
 
 
 def _refresh(resource: Resource, req: Request) -> None:
@@ -117,11 +240,23 @@ def routes(resource: Resource) -> collections.abc.Iterator[Route]:
     one, body = f'/{resource.path}/{{id}}', Wrapped(resource.singular)
 
     def route(method: str, path: str, handler: typing.Any, name: str, status: int = 200,
-              body: Wrapped | None = None) -> Route:
+              body: typing.Any = None) -> Route:
         return Route(method, path, functools.partial(handler, resource), f'{name}_{resource.singular}', status=status,
                      body=body)
     yield route('GET', f'/{resource.path}', index, 'list')
-    yield route('POST', f'/{resource.path}', create, 'create', 201, body)
+    yield route('POST', f'/{resource.path}', create, 'create', 201, Wrapped(resource.singular, resource.plural))
     yield route('GET', one, show, 'show')
     yield route('PUT', one, update, 'update', body=body)
     yield route('DELETE', one, delete, 'delete', 204)
+    for method, path, function in resource.actions:
+        status = {'POST': 201, 'DELETE': 204}.get(method, 200)
+        yield Route(method, f'{one}/{path}', functools.partial(act, resource, function, method == 'GET'),
+                    f'{path.partition("/")[0].replace("-", "_")}_{resource.singular}', status=status,
+                    body=Anything() if method in ('POST', 'PUT') else None)
+    if resource.tagged:
+        yield route('GET', one + '/tags', tags, 'show_tags')
+        yield route('PUT', one + '/tags', tags, 'update_tags', body=Anything())
+        yield route('DELETE', one + '/tags', tags, 'delete_tags', 204)
+        yield route('GET', one + '/tags/{tag}', tag, 'show_tag', 204)
+        yield route('PUT', one + '/tags/{tag}', tag, 'update_tag', 201)
+        yield route('DELETE', one + '/tags/{tag}', tag, 'delete_tag', 204)

@@ -14,8 +14,7 @@ from nova.network.face import faults
 from nova.network.face import quotas
 from nova.network.face import resource
 
-CONSTANTS = {'allowed_address_pairs': [], 'extra_dhcp_opts': [], 'port_security_enabled': True,
-             'binding:vnic_type': 'normal', 'qos_policy_id': None, 'dns_name': '', 'dns_domain': '',
+CONSTANTS = {'binding:vnic_type': 'normal', 'qos_policy_id': None, 'dns_domain': '',
              'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
              'resource_request': None, 'numa_affinity_policy': None}
 
@@ -29,7 +28,9 @@ def views(conn, context, rows):
                 'mac_address': row['mac_address'], 'admin_state_up': row['admin_state_up'],
                 'status': row['status'], 'device_id': row['device_id'], 'device_owner': row['device_owner'],
                 'fixed_ips': fixed.get(row['id'], []), 'security_groups': groups.get(row['id'], []),
-                **CONSTANTS}
+                'port_security_enabled': row['port_security_enabled'], 'dns_name': row['dns_name'],
+                'allowed_address_pairs': list(row['allowed_address_pairs'] or ()),
+                'extra_dhcp_opts': list(row['extra_dhcp_opts'] or ()), **CONSTANTS}
         if context.is_admin:
             bound = 'bridge' if row['host'] else 'unbound'
             view.update({'binding:host_id': row['host'], 'binding:vif_type': bound, 'binding:profile': {},
@@ -45,18 +46,20 @@ def create(conn, face, context, values):
     if found is None or not (found[0]['shared'] or found[0]['project_id'] == project or context.is_admin):
         raise exception.NetworkNotFound(network_id=values['network_id'])
     network, subnets = found
+    security = _security(conn, context, network, values)
     mac = values['mac_address']
     if mac:
         _check_mac(conn, context, network, mac)
-    ident = str(uuid.uuid4())
+    ident, mac = str(uuid.uuid4()), mac or ipam.new_mac()
     wanted = values['fixed_ips']
     if subnets and wanted != []:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
-                   ipam.quarantine(face.conf.network.dhcp_lease_time))
-    groups = _groups(conn, project, values['security_groups'])
+                   ipam.quarantine(face.conf.network.dhcp_lease_time), mac)
+    groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],
-        'description': values['description'] or '', 'mac_address': mac or ipam.new_mac(),
+        'description': values['description'] or '', 'mac_address': mac, **security, 'dns_name': values['dns_name'],
+        'extra_dhcp_opts': values['extra_dhcp_opts'],
         'admin_state_up': values['admin_state_up'], 'status': 'DOWN', 'device_id': values['device_id'],
         'device_owner': values['device_owner'], 'host': values['binding:host_id'] or '', 'position': 0,
         'tag': None,
@@ -66,7 +69,9 @@ def create(conn, face, context, values):
 
 
 def update(conn, face, context, row, values):
-    names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner')
+    names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner', 'dns_name', 'extra_dhcp_opts')
+    if row['device_owner'].startswith('network:') and values.keys() - {'name', 'description'}:
+        raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
     stored = {name: values[name] for name in names
               if values.get(name) is not None}
     if values.get('binding:host_id') is not None:
@@ -79,6 +84,10 @@ def update(conn, face, context, row, values):
         stored['mac_address'] = values['mac_address']
     if values.get('fixed_ips') is not None:
         _change_addresses(conn, face, row, values['fixed_ips'])
+    if values.keys() & {'port_security_enabled', 'allowed_address_pairs'}:
+        stored.update(_security(conn, context, db_networks.get(conn, t.networks, row['network_id']), {
+            'security_groups': db_groups.of_ports(conn, [row['id']]).get(row['id']), **row,
+            **values}))
     if 'security_groups' in values:
         groups = _groups(conn, row['project_id'], values['security_groups'] or [])
         db_groups.unbind(conn, [row['id']])
@@ -88,6 +97,8 @@ def update(conn, face, context, row, values):
 
 def delete(conn, face, context, row):
     row = db_networks.lock(conn, t.ports, row['id']) or row
+    if row['device_owner'].startswith('network:'):
+        raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
     if row['device_id']:
         # a server's filters go with its device, not before
         raise exception.PortInUse(port_id=row['id'])
@@ -99,6 +110,23 @@ def _check_mac(conn, context, network, mac):
         raise exception.PolicyDenied(rule='create_port:mac_address')
     if db.count(conn, mac_address=mac):
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
+
+
+def _security(conn, context, network, values):
+    """The columns of what a port may do besides its own addresses."""
+    enabled = values['port_security_enabled']
+    if enabled is None:
+        enabled = network['port_security_enabled']
+    pairs = values['allowed_address_pairs'] or []
+    if (not enabled or pairs) and network['network_type'] != db_networks.OVERLAY:
+        raise exception.InvalidInput(reason='Ports without port security, and pairs of addresses, are for networks of '
+                                            'type vxlan: guests of others share the routing table of the hosts.')
+    if not resource.owner(context, network) and (not enabled and network['port_security_enabled'] or pairs):
+        raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
+    if not enabled and (pairs or values['security_groups']):
+        raise faults.PortSecurityPortHasSecurityGroup()
+    return {'port_security_enabled': enabled, 'allowed_address_pairs': [
+        {'mac_address': None, **pair} for pair in pairs] or None}
 
 
 def _change_addresses(conn, face, row, wanted):
@@ -118,7 +146,7 @@ def _change_addresses(conn, face, row, wanted):
         db_networks.release_some(conn, row['id'], gone)
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
-                   ipam.quarantine(face.conf.network.dhcp_lease_time))
+                   ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'])
 
 
 def _groups(conn, project, wanted):
@@ -147,11 +175,12 @@ PORTS = resource.Resource(
         'binding:host_id': a.Attribute(a.maybe(a.text()), admin=True),
         'binding:vnic_type': a.Attribute(a.one_of('normal'), 'normal'),
         'binding:profile': a.Attribute(a.one_of(None, {}), None, admin=True),
-        'port_security_enabled': a.Attribute(a.one_of(True), True),
-        'allowed_address_pairs': a.Attribute(a.items(a.text(), 0), []),
-        'extra_dhcp_opts': a.Attribute(a.items(a.text(), 0), []),
+        'port_security_enabled': a.Attribute(a.maybe(a.boolean)),
+        'allowed_address_pairs': a.Attribute(a.maybe(a.items(a.record(ip_address_=a.prefix, mac_address=a.mac), 10))),
+        'extra_dhcp_opts': a.Attribute(a.maybe(a.items(a.record(
+            opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.integer(4, 6)), 20))),
         'qos_policy_id': a.Attribute(a.one_of(None)),
-        'dns_name': a.Attribute(a.one_of(''), ''),
+        'dns_name': a.Attribute(a.host_name, ''),
     },
     listing=listing.Listing(t.ports, {
         'id': t.ports.c.id, 'name': t.ports.c.name, 'project_id': t.ports.c.project_id,
@@ -161,6 +190,7 @@ PORTS = resource.Resource(
         'mac_address': t.ports.c.mac_address,
         'admin_state_up': t.ports.c.admin_state_up, 'description': t.ports.c.description,
         'binding:host_id': t.ports.c.host, 'created_at': t.ports.c.created_at,
+        'dns_name': t.ports.c.dns_name, 'port_security_enabled': t.ports.c.port_security_enabled,
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,

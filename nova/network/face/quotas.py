@@ -1,15 +1,21 @@
 """How many networks, ports, groups and rules a project may have."""
 from nova import exception
+from nova.db.networks import limits as db_limits
 from nova.network import quotas
+from nova.network.face import attributes
 from nova.network.face import faults
 
 # known to clients, not offered by this service
-ABSENT = ('floatingip', 'router', 'rbac_policy', 'subnetpool')
+ABSENT = ('subnetpool',)
+_number = attributes.integer(-1, 2 ** 31 - 1)
 
 
-def limits(conf):
-    """{resource: limit}; -1: no limit."""
-    return {**{name: quotas.limit(conf, name) for name in quotas.COUNTED}, **dict.fromkeys(ABSENT, 0)}
+def limits(conf, own=None):
+    """{resource: limit}; -1: no limit.
+
+    :param own: {resource: limit} that was set for a project
+    """
+    return {**{name: quotas.limit(conf, name, own) for name in quotas.COUNTED}, **dict.fromkeys(ABSENT, 0)}
 
 
 def check(conn, conf, name, project_id, adding=1):
@@ -26,4 +32,20 @@ def check(conn, conf, name, project_id, adding=1):
 def details(conn, conf, project_id):
     return {name: {'limit': limit, 'reserved': 0,
                    'used': quotas.used(conn, name, project_id) if name in quotas.COUNTED else 0}
-            for name, limit in limits(conf).items()}
+            for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
+
+
+def of_project(conn, conf, project_id):
+    """{resource: limit} of a project."""
+    return limits(conf, db_limits.of(conn, project_id))
+
+
+def parse(body):
+    """{resource: limit} that a request sets.
+
+    :raises BadRequest, InvalidInput: a resource that this service does not count, or no number
+    """
+    unknown = sorted(str(name)[:60] for name in body if name not in quotas.COUNTED)
+    if unknown:
+        raise exception.BadRequest(f"Unrecognized attribute(s) {', '.join(map(repr, unknown[:10]))}")
+    return {name: _number(value) for name, value in body.items()}

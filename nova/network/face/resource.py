@@ -13,6 +13,8 @@ class Resource:
     new id
     missing   function(id) -> the error when there is no such row
     prepare   function(conn, context): called in a transaction before a list
+    tagged    whether it has tags
+    actions   (method, path below one, function(conn, face, context, row, body, **parts) -> document or None)
     """
 
     singular: str
@@ -28,6 +30,8 @@ class Resource:
     delete: typing.Callable
     missing: typing.Callable
     prepare: typing.Callable | None = None
+    actions: tuple = ()
+    tagged: bool = True
 
     @property
     def path(self):

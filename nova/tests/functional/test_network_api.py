@@ -66,7 +66,8 @@ class Face(unit.Rig):
                                      network_endpoint_override=self.url + endpoint, region_name='r')
 
     def cli(self, *arguments, user='admin', check=True):
-        printing = ['-f', 'json'] if arguments[-2:] != ('-f', 'value') and 'delete' not in arguments else []
+        printing = ['-f', 'json'] if arguments[-2:] != ('-f', 'value') and not (
+            {'delete', 'set', 'unset', 'add', 'remove'} & set(arguments)) else []
         code, printed = warm_client.client().run(
             ['--os-auth-type', 'admin_token', '--os-token', user, '--os-endpoint', self.url + '/v2.0', *arguments,
              *printing], {**os.environ, 'HOME': '/nonexistent'})
@@ -198,7 +199,8 @@ def test_projects_do_not_see_each_other(face):
 
 
 def test_what_only_administrators_may(face):
-    assert face('demo', 'POST', 'networks', {'network': {'name': 'x'}}).status_code == 403
+    for extra in ({'provider:network_type': 'flat'}, {'router:external': True}, {'shared': True}):
+        assert face('demo', 'POST', 'networks', {'network': {'name': 'x', **extra}}).status_code == 403
     assert face('demo', 'PUT', f'networks/{face.network_id}', {'network': {'name': 'x'}}).status_code == 403
     assert face('demo', 'DELETE', f'networks/{face.network_id}').status_code == 403
     base = {'network_id': face.network_id}
@@ -315,7 +317,8 @@ BAD_SUBNETS = [
 
 @pytest.mark.parametrize('extra', BAD_SUBNETS)
 def test_bad_subnets(face, extra):
-    network = face('admin', 'POST', 'networks', {'network': {'name': 'n'}}).json()['network']['id']
+    network = face('admin', 'POST', 'networks', {'network': {
+        'name': 'n', 'provider:network_type': 'flat'}}).json()['network']['id']
     body = {'network_id': network, 'cidr': '10.9.0.0/24', **extra}
     assert face('admin', 'POST', 'subnets', {'subnet': body}).status_code == 400
     assert face('admin', 'GET', f'networks/{network}').json()['network']['subnets'] == []

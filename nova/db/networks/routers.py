@@ -1,0 +1,102 @@
+"""Routers, their interfaces, floating addresses and port forwardings."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import statements
+from nova.db.networks import networks
+from nova.db.tables import network as t
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import FloatingIpsRow, RouterInterfacesRow, SubnetsRow
+
+
+def interfaces(conn: sa.Connection, router_ids: Any) -> list[RouterInterfacesRow]:
+    """Rows of the interfaces of routers."""
+    return networks.many(conn, t.router_interfaces, router_ids, 'router_id')
+
+
+def add_interface(conn: sa.Connection, router_id: str, subnet_id: str, port_id: str) -> None:
+    """Put a subnet on a router; one that is there already is refused by the key."""
+    conn.execute(sa.insert(t.router_interfaces), [
+        {'router_id': router_id, 'subnet_id': subnet_id, 'port_id': port_id}])
+
+
+def remove_interface(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
+    c = t.router_interfaces.c
+    conn.execute(sa.delete(t.router_interfaces).where(c.router_id == router_id, c.subnet_id == subnet_id))
+
+
+def subnets_on(conn: sa.Connection, router_id: str) -> list[SubnetsRow]:
+    """The subnets that are on a router by its interfaces."""
+    return networks.many(conn, t.subnets, [row['subnet_id'] for row in interfaces(conn, [router_id])])
+
+
+def towards(conn: sa.Connection, subnet_id: str, external_network_id: str) -> str | None:
+    """The router that joins a subnet with a network to the outside, or None."""
+    return conn.execute(sa.select(t.routers.c.id).join(
+        t.router_interfaces, t.router_interfaces.c.router_id == t.routers.c.id).where(
+            t.router_interfaces.c.subnet_id == subnet_id,
+            t.routers.c.external_network_id == external_network_id).limit(1)).scalar()
+
+
+def floating_through(conn: sa.Connection, router_id: str) -> list[FloatingIpsRow]:
+    """The floating addresses that a router translates."""
+    return networks.many(conn, t.floating_ips, [router_id], 'router_id')
+
+
+def floating_of(conn: sa.Connection, port_ids: Any) -> dict[tuple[str, str], str]:
+    """{(port id, fixed address): floating address} of these ports."""
+    return {(row['port_id'], row['fixed_ip_address']): row['floating_ip_address']
+            for row in networks.many(conn, t.floating_ips, port_ids, 'port_id')}
+
+
+def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
+    """Ports go: their floating addresses are free for others, what is forwarded to them is not any more."""
+    c, now = t.floating_ips.c, utils.utcnow()
+    conn.execute(sa.update(t.floating_ips).where(c.port_id.in_(port_ids)).values(
+        port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=now, revision=c.revision + 1))
+    conn.execute(sa.delete(t.port_forwardings).where(t.port_forwardings.c.internal_port_id.in_(port_ids)))
+
+
+def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any]]:
+    """Rows of what these floating addresses forward, by external port."""
+    found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')
+    return sorted(found, key=lambda row: (row['protocol'], row['external_port']))
+
+
+def remove_floating(conn: sa.Connection, ident: str) -> None:
+    """Remove a floating address and what it forwards; its port is for the caller to remove."""
+    conn.execute(sa.delete(t.port_forwardings).where(t.port_forwardings.c.floating_ip_id == ident))
+    networks.delete(conn, t.floating_ips, ident)
+
+
+def unplaced(conn: sa.Connection) -> list[str]:
+    """Ids of the routers that are on no host."""
+    return list(conn.execute(sa.select(t.routers.c.id).where(t.routers.c.host == '')).scalars())
+
+
+def on_hosts(conn: sa.Connection) -> dict[str, int]:
+    """{host: how many routers it has}"""
+    c = t.routers.c
+    return {host: number for host, number in conn.execute(
+        sa.select(c.host, sa.func.count()).where(c.host != '').group_by(c.host))}
+
+
+def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
+    """Put a router, and its ports, on a host; False when another service has moved it meanwhile."""
+    c, p, now = t.routers.c, t.ports.c, utils.utcnow()
+    moved = conn.execute(sa.update(t.routers).where(c.id == ident, c.host == was).values(
+        host=host, updated_at=now)).rowcount
+    if moved:
+        conn.execute(sa.update(t.ports).where(p.device_id == ident, p.device_owner.like('network:router_%')).values(
+            host=host, status='ACTIVE' if host else 'DOWN', updated_at=now, revision=p.revision + 1))
+    return bool(moved)
+
+
+def of_host(conn: sa.Connection, host: str) -> list[Any]:
+    """Rows of the routers that are on a host."""
+    return statements.rows(conn, t.routers, ('id',), host=host)

@@ -1,0 +1,32 @@
+"""Tags of networks, subnets, ports, routers and the like."""
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova.db.networks import networks
+from nova.db.tables import network as t
+
+
+def of(conn: sa.Connection, resource_ids: Any) -> dict[str, list[str]]:
+    """{resource id: [tag]}, sorted."""
+    found: dict[str, list[str]] = {}
+    for row in networks.many(conn, t.tags, resource_ids, 'resource_id'):
+        found.setdefault(row['resource_id'], []).append(row['tag'])
+    return {ident: sorted(tags) for ident, tags in found.items()}
+
+
+def replace(conn: sa.Connection, resource_id: str, wanted: list[str]) -> None:
+    """Give a resource these tags and no others."""
+    conn.execute(sa.delete(t.tags).where(t.tags.c.resource_id == resource_id))
+    if wanted:
+        conn.execute(sa.insert(t.tags), [{'resource_id': resource_id, 'tag': tag} for tag in sorted(set(wanted))])
+
+
+def having(column: Any, values: list[str], every: bool, without: bool) -> Any:
+    """Condition on rows whose id column is that of a resource with all (any) of these tags, or without."""
+    def tagged(tag: str) -> Any:
+        return column.in_(sa.select(t.tags.c.resource_id).where(t.tags.c.tag == tag))
+    joined = (sa.and_ if every else sa.or_)(*map(tagged, values))
+    return sa.not_(joined) if without else joined

@@ -1,0 +1,291 @@
+"""Routers: which subnets they join, and by which address they reach the outside."""
+import ipaddress
+import uuid
+
+from nova import exception
+from nova.db.networks import listing
+from nova.db.networks import networks as db_networks
+from nova.db.networks import ports as db_ports
+from nova.db.networks import routers as db
+from nova.db.tables import network as t
+from nova.network import ipam
+from nova.network.face import attributes as a
+from nova.network.face import faults
+from nova.network.face import quotas
+from nova.network.face import resource
+
+MAX_ROUTES = 30
+CONSTANTS = {'status': 'ACTIVE', 'distributed': False, 'ha': False, 'availability_zone_hints': [],
+             'availability_zones': ['nova'], 'flavor_id': None}
+_ROUTE = a.record(destination_=a.network, nexthop_=a.address)
+_GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_ips=a.items(
+    a.record(subnet_id=a.ident, ip_address=a.address), 4))
+
+
+def views(conn, context, rows):
+    gateways = {}
+    for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
+        if port['device_owner'] == db_ports.GATEWAY:
+            gateways[port['device_id']] = port['id']
+    fixed = db_networks.addresses_of(conn, gateways.values())
+    return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
+             'routes': row['routes'], **CONSTANTS, 'external_gateway_info': row['external_network_id'] and {
+                 'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
+                 'external_fixed_ips': fixed.get(gateways.get(row['id']), [])}} for row in rows]
+
+
+def create(conn, face, context, values):
+    project = a.owner(context, values)
+    quotas.check(conn, face.conf, 'router', project)
+    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
+           'description': values['description'] or '', 'admin_state_up': values['admin_state_up'],
+           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': ''}
+    db_networks.insert(conn, t.routers, [row])
+    if values['external_gateway_info']:
+        _set_gateway(conn, face, context, row, values['external_gateway_info'])
+    return row['id']
+
+
+def update(conn, face, context, row, values):
+    row = db_networks.lock(conn, t.routers, row['id'])
+    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
+    if 'external_gateway_info' in values:
+        _set_gateway(conn, face, context, row, values['external_gateway_info'] or None)
+    if values.get('routes') is not None:
+        stored['routes'] = values['routes']
+        _check_routes(conn, row, values['routes'])
+    db_networks.update(conn, t.routers, row['id'], stored)
+
+
+def delete(conn, face, context, row):
+    db_networks.lock(conn, t.routers, row['id'])
+    if db.interfaces(conn, [row['id']]):
+        raise faults.RouterInUse(router_id=row['id'])
+    _set_gateway(conn, face, context, row, None)
+    db_networks.delete(conn, t.routers, row['id'])
+
+
+# ---- the gateway ---------------------------------------------------------------
+
+def _set_gateway(conn, face, context, row, info):
+    """Give a router this way to the outside, or none."""
+    if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
+        db_networks.update(conn, t.routers, row['id'], {'enable_snat': info.get('enable_snat', True)})
+        return
+    if row['external_network_id'] and db.floating_through(conn, row['id']) and (
+            not info or info['network_id'] != row['external_network_id']):
+        raise faults.RouterExternalGatewayInUseByFloatingIp(router_id=row['id'], net_id=row['external_network_id'])
+    old = [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')
+           if port['device_owner'] == db_ports.GATEWAY]
+    if old:
+        db_ports.remove(conn, old)
+    if info:
+        _add_gateway_port(conn, face, context, row, info)
+    db_networks.update(conn, t.routers, row['id'], {
+        'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
+
+
+def _add_gateway_port(conn, face, context, row, info):
+    network, subnets = external(conn, info['network_id'])
+    on_router = [ipaddress.ip_network(subnet['cidr']) for subnet in db.subnets_on(conn, row['id'])]
+    for subnet in subnets:
+        _check_apart(ipaddress.ip_network(subnet['cidr']), on_router)
+    port = service_port(network, db_ports.GATEWAY, row['id'], row['host'])
+    ipam.claim(conn, network['id'], subnets, port['id'], info.get('external_fixed_ips') or [],
+               ipam.quarantine(face.conf.network.dhcp_lease_time))
+    db_networks.insert(conn, t.ports, [port])
+
+
+def external(conn, ident):
+    """(network, subnets) of a network to the outside, its subnets locked.
+
+    :raises NetworkNotFound: there is no such network
+    :raises BadRequest: it is none to the outside, or has no subnet
+    """
+    found = db_networks.usable(conn, db_networks.nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
+    if found is None:
+        raise exception.NetworkNotFound(network_id=ident)
+    if not found[0]['external'] or not found[1]:
+        raise exception.BadRequest(f'Network {ident} is no network to the outside that has a subnet.')
+    return found
+
+
+def service_port(network, owner, device_id, host='', project_id='', mac=None):
+    """The row of a port that the service itself uses."""
+    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
+            'description': '', 'mac_address': mac or ipam.new_mac(), 'admin_state_up': True,
+            'status': 'ACTIVE' if host else 'DOWN', 'device_id': device_id, 'device_owner': owner, 'host': host,
+            'position': 0, 'tag': None, 'made_for_server': False}
+
+
+# ---- interfaces -----------------------------------------------------------------
+
+def add_interface(conn, face, context, row, body):
+    row, given = db_networks.lock(conn, t.routers, row['id']), _named(body)
+    if given.keys() == {'port_id'}:
+        port, subnet = _of_port(conn, context, row, given['port_id'])
+    else:
+        port, subnet = None, _subnet(conn, context, given['subnet_id'])
+    network = db_networks.get(conn, t.networks, subnet['network_id'])
+    if network['network_type'] != db_networks.OVERLAY:
+        raise exception.BadRequest(f"Network {network['id']} is routed by the hosts themselves: no router joins it.")
+    others = db.subnets_on(conn, row['id'])
+    if subnet['id'] in {other['id'] for other in others}:
+        raise exception.BadRequest(f"Router {row['id']} has an interface to subnet {subnet['id']} already.")
+    if row['external_network_id']:
+        others += db_networks.many(conn, t.subnets, [row['external_network_id']], 'network_id')
+    _check_apart(ipaddress.ip_network(subnet['cidr']), [ipaddress.ip_network(other['cidr']) for other in others])
+    if port is None:
+        if not subnet['gateway_ip']:
+            raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway address, which the router would have.")
+        quotas.check(conn, face.conf, 'port', row['project_id'])
+        port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
+        ipam.claim(conn, network['id'], [subnet], port['id'],
+                   [{'subnet_id': subnet['id'], 'ip_address': subnet['gateway_ip']}],
+                   ipam.quarantine(face.conf.network.dhcp_lease_time), gateways=True)
+        db_networks.insert(conn, t.ports, [port])
+    else:
+        db_networks.update(conn, t.ports, port['id'], {
+            'device_id': row['id'], 'device_owner': db_ports.INTERFACE, 'host': row['host'], 'status': 'ACTIVE'})
+    db.add_interface(conn, row['id'], subnet['id'], port['id'])
+    return _interface(row, port['id'], subnet)
+
+
+def remove_interface(conn, face, context, row, body):
+    row, given = db_networks.lock(conn, t.routers, row['id']), _named(body, both=True)
+    found = [each for each in db.interfaces(conn, [row['id']])
+             if all(each[name] == value for name, value in given.items())]
+    if not found:
+        raise faults.RouterInterfaceNotFound(router_id=row['id'], what=', '.join(given.values()))
+    subnet = db_networks.get(conn, t.subnets, found[0]['subnet_id'])
+    _check_unneeded(conn, row, subnet)
+    db.remove_interface(conn, row['id'], subnet['id'])
+    db_ports.remove(conn, [found[0]['port_id']])
+    return _interface(row, found[0]['port_id'], subnet)
+
+
+def _named(body, both=False):
+    """The subnet_id or port_id of a request."""
+    given = {name: a.ident(body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
+    if body.keys() - {'subnet_id', 'port_id', 'tenant_id', 'project_id'} or not given or len(given) > 1 and not both:
+        raise exception.BadRequest('Either subnet_id or port_id must be specified.')
+    return given
+
+
+def _subnet(conn, context, ident):
+    row = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
+    if row is None:
+        raise exception.SubnetNotFound(subnet_id=ident)
+    db_networks.lock(conn, t.subnets, ident)
+    return row
+
+
+def _of_port(conn, context, router, ident):
+    """(port, subnet) of a port of its own that the caller puts on the router."""
+    port = db_networks.lock(conn, t.ports, ident)
+    if port is None or not resource.owner(context, port):
+        raise exception.PortNotFound(port_id=ident)
+    if port['device_id']:
+        raise exception.PortInUse(port_id=ident)
+    fixed = db_networks.addresses_of(conn, [ident]).get(ident, [])
+    if len(fixed) != 1:
+        raise exception.BadRequest(f'Port {ident} has not exactly one address.')
+    return port, db_networks.get(conn, t.subnets, fixed[0]['subnet_id'])
+
+
+def _interface(row, port_id, subnet):
+    return {'id': row['id'], 'tenant_id': row['project_id'], 'project_id': row['project_id'], 'port_id': port_id,
+            'network_id': subnet['network_id'], 'subnet_id': subnet['id'], 'subnet_ids': [subnet['id']]}
+
+
+def _check_apart(cidr, others):
+    for other in others:
+        if cidr.version == other.version and cidr.overlaps(other):
+            raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is on the router already.')
+
+
+def _check_unneeded(conn, row, subnet):
+    """A subnet may leave: no floating address and no route needs it."""
+    ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
+    ports |= {each['internal_port_id'] for each in db.forwardings(
+        conn, [floating['id'] for floating in db.floating_through(conn, row['id'])])}
+    for held in db_networks.addresses_of(conn, ports - {None}).values():
+        if any(entry['subnet_id'] == subnet['id'] for entry in held):
+            raise faults.RouterInterfaceInUse(subnet_id=subnet['id'], router_id=row['id'], by='a floating IP.')
+    cidr = ipaddress.ip_network(subnet['cidr'])
+    if any(ipaddress.ip_address(route['nexthop']) in cidr for route in row['routes']):
+        raise faults.RouterInterfaceInUse(subnet_id=subnet['id'], router_id=row['id'], by='a route.')
+
+
+# ---- routes -----------------------------------------------------------------------
+
+def add_routes(conn, face, context, row, body):
+    return _change_routes(conn, row, body, lambda routes, given: [
+        *routes, *(route for route in given if route not in routes)])
+
+
+def remove_routes(conn, face, context, row, body):
+    return _change_routes(conn, row, body, lambda routes, given: [route for route in routes if route not in given])
+
+
+def _change_routes(conn, row, body, change):
+    row = db_networks.lock(conn, t.routers, row['id'])
+    if not isinstance(body.get('router'), dict) or body['router'].keys() != {'routes'}:
+        raise exception.BadRequest("A router with its routes is expected.")
+    routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(body['router']['routes']))
+    _check_routes(conn, row, routes)
+    db_networks.update(conn, t.routers, row['id'], {'routes': routes})
+    return None
+
+
+def _check_routes(conn, row, routes):
+    """Each goes by an address that the router reaches at once, and is not its own."""
+    if len(routes) > MAX_ROUTES:
+        raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
+    subnets = db.subnets_on(conn, row['id'])
+    if row['external_network_id']:
+        subnets += db_networks.many(conn, t.subnets, [row['external_network_id']], 'network_id')
+    ranges = [ipaddress.ip_network(subnet['cidr']) for subnet in subnets]
+    ports = [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')]
+    own = {entry['ip_address'] for held in db_networks.addresses_of(conn, ports).values() for entry in held}
+    seen = set()
+    for route in routes:
+        hop, destination = ipaddress.ip_address(route['nexthop']), ipaddress.ip_network(route['destination'])
+        if hop.version != destination.version or not any(hop in each for each in ranges):
+            raise exception.BadRequest(f'Invalid format for routes: {hop} is in no subnet of the router.')
+        if str(hop) in own:
+            raise exception.BadRequest(f'Invalid format for routes: {hop} is the router itself.')
+        if (str(destination), str(hop)) in seen:
+            raise exception.BadRequest(f'Invalid format for routes: {destination} by {hop} is there twice.')
+        seen.add((str(destination), str(hop)))
+
+
+def l3_agents(conn, face, context, row):
+    """Which host has the router, as the list of its agents."""
+    return {'agents': [] if not row['host'] or not context.is_admin else [
+        {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
+         'agent_type': 'L3 agent', 'alive': True, 'admin_state_up': True}]}
+
+
+ROUTERS = resource.Resource(
+    singular='router', plural='routers', table=t.routers,
+    attributes={
+        **a.DESCRIBED,
+        'admin_state_up': a.Attribute(a.boolean, True),
+        'external_gateway_info': a.Attribute(a.maybe(lambda value: _GATEWAY(value) if value else None)),
+        'routes': a.Attribute(a.maybe(a.items(_ROUTE, MAX_ROUTES)), post=False),
+        'distributed': a.Attribute(a.one_of(False, None), False, admin=True),
+        'ha': a.Attribute(a.one_of(False, None), False, admin=True),
+        'availability_zone_hints': a.Attribute(a.items(a.one_of('nova')), ()),
+        'flavor_id': a.Attribute(a.one_of(None)),
+    },
+    listing=listing.Listing(t.routers, {
+        'id': t.routers.c.id, 'name': t.routers.c.name, 'project_id': t.routers.c.project_id,
+        'tenant_id': t.routers.c.project_id, 'admin_state_up': t.routers.c.admin_state_up,
+        'description': t.routers.c.description, 'created_at': t.routers.c.created_at,
+    }, CONSTANTS),
+    visible=db_networks.own(t.routers), writable=resource.owner, views=views, create=create, update=update,
+    delete=delete, missing=lambda ident: faults.RouterNotFound(router_id=ident),
+    actions=(('PUT', 'add_router_interface', add_interface), ('PUT', 'remove_router_interface', remove_interface),
+             ('PUT', 'add_extraroutes', add_routes), ('PUT', 'remove_extraroutes', remove_routes),
+             ('GET', 'l3-agents', l3_agents)))

@@ -1,0 +1,304 @@
+"""Networks, routers and floating addresses of projects over HTTP, with the unmodified client and by hand."""
+import concurrent.futures
+import uuid
+
+import pytest
+
+from nova.db.networks import networks as db_networks
+from nova.db.tables import network as t
+from nova.tests.functional import test_network_api
+from nova.tests.unit import test_network_manager as unit
+
+
+@pytest.fixture
+def face(tmp_path):
+    rig = test_network_api.Face(tmp_path)
+    yield rig
+    rig.close()
+
+
+def ok(answer, code=201):
+    assert answer.status_code == code, answer.text
+    return next(iter(answer.json().values())) if answer.text else None
+
+
+def outside(face):
+    """A network to the outside with 5 addresses for others than its gateway."""
+    network = ok(face('admin', 'POST', 'networks', {'network': {'name': 'public', 'router:external': True}}))
+    ok(face('admin', 'POST', 'subnets', {'subnet': {'network_id': network['id'], 'cidr': '172.24.4.0/29',
+                                                    'ip_version': 4, 'enable_dhcp': False}}))
+    return network['id']
+
+
+def inside(face, user='demo', cidr='10.0.0.0/24', **more):
+    """(network id, subnet id) of a network of a project."""
+    network = ok(face(user, 'POST', 'networks', {'network': {'name': 'net'}}))
+    subnet = ok(face(user, 'POST', 'subnets', {'subnet': {'network_id': network['id'], 'cidr': cidr, 'ip_version': 4,
+                                                          **more}}))
+    return network['id'], subnet['id']
+
+
+def router(face, external=None, user='demo'):
+    return ok(face(user, 'POST', 'routers', {'router': {
+        'name': 'r', **({'external_gateway_info': {'network_id': external}} if external else {})}}))['id']
+
+
+def put(face, path, body, code=200, user='demo'):
+    return ok(face(user, 'PUT', path, body), code)
+
+
+def test_openstack_client(face):
+    """The few commands of the documentation, by an ordinary user without an operator's preparation."""
+    def demo(*words, **more):
+        return face.cli(*words, user='demo', **more)
+
+    face.cli('network', 'create', 'public', '--external')
+    face.cli('subnet', 'create', 'public', '--network', 'public', '--subnet-range', '172.24.4.0/24', '--no-dhcp')
+    demo('network', 'create', 'blue')
+    demo('subnet', 'create', 'blue', '--network', 'blue', '--subnet-range', '192.168.1.0/24')
+    demo('router', 'create', 'r')
+    demo('router', 'set', 'r', '--external-gateway', 'public')
+    demo('router', 'add', 'subnet', 'r', 'blue')
+    shown = demo('router', 'show', 'r')
+    assert shown['external_gateway_info']['enable_snat'] is True
+    assert shown['interfaces_info'][0]['ip_address'] == '192.168.1.1'
+    port = demo('port', 'create', 'p', '--network', 'blue')
+    floating = demo('floating', 'ip', 'create', 'public')
+    assert floating['floating_ip_address'].startswith('172.24.4.') and floating['status'] == 'DOWN'
+    demo('floating', 'ip', 'set', '--port', 'p', floating['id'])
+    shown = demo('floating', 'ip', 'show', floating['floating_ip_address'])
+    assert (shown['port_id'], shown['status']) == (port['id'], 'ACTIVE')
+    assert [row['Fixed IP Address'] for row in demo('floating', 'ip', 'list')] == [port['fixed_ips'][0]['ip_address']]
+    demo('floating', 'ip', 'unset', '--port', floating['id'])
+    forwarding = demo('floating', 'ip', 'port', 'forwarding', 'create', '--internal-ip-address',
+                      port['fixed_ips'][0]['ip_address'], '--port', 'p', '--internal-protocol-port', '22',
+                      '--external-protocol-port', '2222', '--protocol', 'tcp', floating['id'])
+    assert demo('floating', 'ip', 'port', 'forwarding', 'list', floating['id'])[0]['External Port'] == 2222
+    demo('floating', 'ip', 'port', 'forwarding', 'delete', floating['id'], forwarding['id'])
+    demo('floating', 'ip', 'delete', floating['id'])
+    demo('router', 'set', 'r', '--route', 'destination=10.9.0.0/16,gateway=192.168.1.77')
+    assert demo('router', 'show', 'r')['routes'] == [{'destination': '10.9.0.0/16', 'nexthop': '192.168.1.77'}]
+    assert demo('router', 'remove', 'subnet', 'r', 'blue', check=False)[0] == 1     # a route needs it
+    demo('router', 'unset', 'r', '--route', 'destination=10.9.0.0/16,gateway=192.168.1.77')
+    demo('router', 'remove', 'subnet', 'r', 'blue')
+    demo('router', 'unset', 'r', '--external-gateway')
+    demo('router', 'delete', 'r')
+    demo('port', 'delete', 'p')
+    demo('network', 'set', '--tag', 'red', 'blue')
+    assert [row['Name'] for row in demo('network', 'list', '--tags', 'red')] == ['blue']
+    demo('network', 'delete', 'blue')
+    assert demo('router', 'list') == [] == demo('port', 'list')
+    assert face.cli('network', 'agent', 'list') == []
+    assert face.cli('ip', 'availability', 'show', 'private')['total_ips'] == 253
+
+
+def test_projects_have_the_same_addresses(face):
+    """Each in its own networks; within one network and on one router they must differ."""
+    first, subnet = inside(face)
+    second, other = inside(face, 'other')
+    ports = [ok(face(user, 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [
+        {'ip_address': '10.0.0.9'}]}})) for user, network in (('demo', first), ('other', second))]
+    assert [port['fixed_ips'][0]['ip_address'] for port in ports] == ['10.0.0.9'] * 2
+    same = {'subnet': {'network_id': first, 'cidr': '10.0.0.128/25', 'ip_version': 4}}
+    assert face('demo', 'POST', 'subnets', same).status_code == 400
+    joined = router(face)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    again, _subnet = inside(face)
+    overlapping = face('demo', 'GET', f'subnets?network_id={again}').json()['subnets'][0]['id']
+    for body, code in (({'subnet_id': overlapping}, 400), ({'subnet_id': subnet}, 400), ({'subnet_id': other}, 404),
+                       ({'port_id': ports[1]['id']}, 404), ({}, 400), ({'subnet_id': subnet, 'port_id': 'x'}, 400)):
+        assert face('demo', 'PUT', f'routers/{joined}/add_router_interface', body).status_code == code, body
+
+
+def test_a_network_of_the_host_cannot_be_routed_by_a_router(face):
+    subnet = face('demo', 'GET', 'subnets?name=private').json()['subnets'][0]['id']
+    answer = face('demo', 'PUT', f'routers/{router(face)}/add_router_interface', {'subnet_id': subnet})
+    assert answer.status_code == 400 and 'routed by the hosts' in answer.json()['NeutronError']['message']
+
+
+def test_what_needs_a_router_keeps_it(face):
+    external, (network, subnet) = outside(face), inside(face)
+    joined = router(face, external)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
+    floating = ok(face('demo', 'POST', 'floatingips', {'floatingip': {
+        'floating_network_id': external, 'port_id': port['id']}}))
+    assert floating['router_id'] == joined
+    for method, path, body, code in (
+            ('PUT', f'routers/{joined}/remove_router_interface', {'subnet_id': subnet}, 409),
+            ('PUT', f'routers/{joined}', {'router': {'external_gateway_info': {}}}, 409),
+            ('DELETE', f'routers/{joined}', None, 409), ('DELETE', f'subnets/{subnet}', None, 409),
+            ('DELETE', f'networks/{network}', None, 409),
+            ('PUT', f'subnets/{subnet}', {'subnet': {'gateway_ip': None}}, 409)):
+        assert face('demo', method, path, body).status_code == code, (method, path)
+    interface, = [each for each in face('demo', 'GET', f'ports?device_id={joined}').json()['ports']
+                  if each['device_owner'] == 'network:router_interface']
+    assert face('demo', 'DELETE', f"ports/{interface['id']}").status_code == 409
+    second = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
+    taken = face('demo', 'PUT', f"floatingips/{second['id']}", {'floatingip': {'port_id': port['id']}})
+    assert taken.status_code == 409
+    assert face('demo', 'DELETE', f"ports/{port['id']}").status_code == 204
+    shown = face('demo', 'GET', f"floatingips/{floating['id']}").json()['floatingip']
+    assert (shown['port_id'], shown['router_id'], shown['status']) == (None, None, 'DOWN')
+    for each in (floating, second):
+        assert face('demo', 'DELETE', f"floatingips/{each['id']}").status_code == 204
+    put(face, f'routers/{joined}/remove_router_interface', {'subnet_id': subnet})
+    assert face('demo', 'DELETE', f'routers/{joined}').status_code == 204
+    assert face('demo', 'DELETE', f'networks/{network}').status_code == 204
+    with face.db.reader() as conn:
+        assert db_networks.used_addresses(conn, face('admin', 'GET', 'subnets?cidr=172.24.4.0/29').json()['subnets'][0][
+            'id']) == 0
+
+
+def test_floating_addresses_of_others(face):
+    external, (network, _subnet) = outside(face), inside(face)
+    mine = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
+    unrouted = face('demo', 'PUT', f"floatingips/{mine['id']}", {'floatingip': {'port_id': port['id']}})
+    assert unrouted.status_code == 404 and 'joins' in unrouted.json()['NeutronError']['message']
+    theirs = ok(face('other', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
+    assert face('other', 'PUT', f"floatingips/{theirs['id']}", {'floatingip': {'port_id': port['id']}}
+                ).status_code == 404
+    assert face('other', 'DELETE', f"floatingips/{mine['id']}").status_code == 404
+    for body, code in (({'floating_network_id': network}, 400), ({'floating_network_id': str(uuid.uuid4())}, 404),
+                       ({'floating_network_id': external, 'floating_ip_address': '172.24.4.6'}, 403)):
+        assert face('demo', 'POST', 'floatingips', {'floatingip': body}).status_code == code, body
+    assert face('demo', 'POST', 'ports', {'port': {'network_id': external}}).status_code == 404
+
+
+def test_port_forwardings(face):
+    external, (network, subnet) = outside(face), inside(face)
+    joined = router(face, external)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
+    floating = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
+    path = f"floatingips/{floating['id']}/port_forwardings"
+    body = {'protocol': 'tcp', 'external_port': 80, 'internal_port': 8080, 'internal_port_id': port['id']}
+    made = ok(face('demo', 'POST', path, {'port_forwarding': body}))
+    assert face('demo', 'POST', path, {'port_forwarding': body}).status_code == 400
+    assert face('other', 'POST', path, {'port_forwarding': body}).status_code == 404
+    changed = put(face, f"{path}/{made['id']}", {'port_forwarding': {'external_port': 81}})
+    assert (changed['external_port'], changed['internal_port']) == (81, 8080)
+    whole = face('demo', 'PUT', f"floatingips/{floating['id']}", {'floatingip': {'port_id': port['id']}})
+    assert whole.status_code == 409
+    assert face('demo', 'DELETE', f"{path}/{made['id']}").status_code == 204
+    assert face('demo', 'GET', f"{path}/{made['id']}").status_code == 404
+    assert face('demo', 'GET', path).json() == {'port_forwardings': []}
+
+
+def test_several_at_once_are_made_all_or_not_at_all(face):
+    network, _subnet = inside(face, cidr='10.0.0.0/29')
+    body = {'ports': [{'network_id': network, 'name': f'p{number}'} for number in range(4)]}
+    made = ok(face('demo', 'POST', 'ports', body))
+    assert [port['name'] for port in made] == ['p0', 'p1', 'p2', 'p3']
+    assert face('demo', 'POST', 'ports', body).status_code == 409          # one of five addresses is DHCP's
+    assert len(face('demo', 'GET', f'ports?network_id={network}&device_owner=').json()['ports']) == 4
+
+
+def test_shares(face):
+    network, _subnet = inside(face)
+    body = {'rbac_policy': {'object_type': 'network', 'object_id': network, 'action': 'access_as_shared',
+                            'target_tenant': 'p2'}}
+    assert face('other', 'GET', f'networks/{network}').status_code == 404
+    assert face('other', 'POST', 'rbac-policies', body).status_code == 404
+    rule = ok(face('demo', 'POST', 'rbac-policies', body))
+    assert face('demo', 'POST', 'rbac-policies', body).status_code == 409
+    assert face('other', 'GET', f'networks/{network}').json()['network']['shared'] is True
+    port = ok(face('other', 'POST', 'ports', {'port': {'network_id': network}}))
+    vif, = face.allocate(unit.make_instance('p2'), requested=[{'network_id': network}])
+    assert vif['network']['id'] == network
+    assert face('demo', 'DELETE', f"rbac-policies/{rule['id']}").status_code == 409
+    face.manager.deallocate_for_instance(face.context, instance_uuid=face('admin', 'GET', f"ports/{vif['id']}").json()[
+        'port']['device_id'], host=None)
+    assert face('other', 'DELETE', f"ports/{port['id']}").status_code == 204
+    assert face('demo', 'DELETE', f"rbac-policies/{rule['id']}").status_code == 204
+    assert face('other', 'POST', 'ports', {'port': {'network_id': network}}).status_code == 404
+    everybody = {'rbac_policy': {**body['rbac_policy'], 'target_tenant': '*'}}
+    assert face('demo', 'POST', 'rbac-policies', everybody).status_code == 403
+
+
+def test_ipv6(face):
+    network, _subnet = inside(face)
+    subnet = ok(face('demo', 'POST', 'subnets', {'subnet': {
+        'network_id': network, 'cidr': 'fd00:1::/64', 'ip_version': 6, 'ipv6_ra_mode': 'slaac',
+        'ipv6_address_mode': 'slaac'}}))
+    assert subnet['gateway_ip'] == 'fd00:1::1'
+    port = ok(face('admin', 'POST', 'ports', {'port': {'network_id': network, 'mac_address': 'fa:16:3e:01:02:03',
+                                                       'project_id': 'p1'}}))
+    assert [entry['ip_address'] for entry in port['fixed_ips']][-1] == 'fd00:1::f816:3eff:fe01:203'
+    assert len(port['fixed_ips']) == 2
+    managed = ok(face('demo', 'POST', 'subnets', {'subnet': {
+        'network_id': network, 'cidr': 'fd00:2::/120', 'ip_version': 6, 'ipv6_ra_mode': 'dhcpv6-stateful',
+        'ipv6_address_mode': 'dhcpv6-stateful'}}))
+    assert managed['allocation_pools'] == [{'start': 'fd00:2::2', 'end': 'fd00:2::ff'}]
+    for extra in ({'cidr': 'fd00:3::/48'}, {'cidr': 'fd00:3::/127'}, {'cidr': 'fd00:1::/80'}, {'ip_version': 4},
+                  {'cidr': 'fe80::/64'}, {'ipv6_ra_mode': 'slaac'}, {'dns_nameservers': ['10.0.0.1']},
+                  {'allocation_pools': [{'start': '10.0.0.1', 'end': '10.0.0.2'}]}, {'gateway_ip': '10.0.0.1'}):
+        answer = face('demo', 'POST', 'subnets', {'subnet': {
+            'network_id': network, 'cidr': 'fd00:3::/64', 'ip_version': 6, **extra}})
+        assert answer.status_code == 400, (extra, answer.text)
+
+
+@pytest.mark.parametrize('body', [
+    {'external_gateway_info': {'network_id': 'nowhere'}}, {'external_gateway_info': 'x'}, {'routes': []},
+    {'distributed': True}, {'ha': True}, {'name': 'x' * 300}, {'external_gateway_info': {'enable_snat': True}},
+])
+def test_bad_routers(face, body):
+    assert face('demo', 'POST', 'routers', {'router': body}).status_code in (400, 403, 404)
+    assert face('demo', 'GET', 'routers').json()['routers'] == []
+
+
+def test_bad_routes(face):
+    _network, subnet = inside(face)
+    joined = router(face)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    for routes in ([{'destination': '10.9.0.0/16', 'nexthop': '10.7.0.1'}],
+                   [{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.1'}],
+                   [{'destination': '10.9.0.0/16', 'nexthop': 'fd00::1'}],
+                   [{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.7'}] * 2,
+                   [{'destination': f'10.{number}.0.0/16', 'nexthop': '10.0.0.7'} for number in range(31)]):
+        assert face('demo', 'PUT', f'routers/{joined}', {'router': {'routes': routes}}).status_code == 400
+    routes = {'router': {'routes': [{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.7'}]}}
+    assert put(face, f'routers/{joined}/add_extraroutes', routes)['routes'] == routes['router']['routes']
+    assert put(face, f'routers/{joined}/remove_extraroutes', routes)['routes'] == []
+
+
+def test_quotas(face):
+    assert face('demo', 'PUT', 'quotas/p1', {'quota': {'router': 1}}).status_code == 403
+    assert put(face, 'quotas/p1', {'quota': {'router': 1}}, user='admin')['router'] == 1
+    assert face('admin', 'PUT', 'quotas/p1', {'quota': {'subnetpool': 1}}).status_code == 400
+    router(face)
+    assert face('demo', 'POST', 'routers', {'router': {}}).json()['NeutronError']['type'] == 'OverQuota'
+    assert face('demo', 'GET', 'quotas/p1/details').json()['quota']['router'] == {
+        'limit': 1, 'used': 1, 'reserved': 0}
+    assert [each['project_id'] for each in face('admin', 'GET', 'quotas').json()['quotas']] == ['p1']
+    assert face('admin', 'DELETE', 'quotas/p1').status_code == 204
+    router(face)
+
+
+def test_a_revision_is_held_against_the_request(face):
+    ident = router(face)
+    path = f'{face.url}/v2.0/routers/{ident}'
+    revision = face('demo', 'GET', f'routers/{ident}').json()['router']['revision_number']
+    for given, code in ((f'revision_number={revision + 1}', 412), ('x', 400), (f'revision_number={revision}', 200)):
+        answer = test_network_api.requests.put(path, json={'router': {'name': 'n'}}, timeout=10, headers={
+            'X-Auth-Token': 'demo', 'If-Match': given})
+        assert answer.status_code == code, answer.text
+
+
+def test_an_address_is_given_once(face):
+    """Twelve ports of one network at a time; then the routers' and floating addresses of one outside."""
+    external, (network, subnet) = outside(face), inside(face)
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        made = [ok(answer) for answer in pool.map(
+            lambda _number: face('demo', 'POST', 'ports', {'port': {'network_id': network}}), range(24))]
+        assert len({port['fixed_ips'][0]['ip_address'] for port in made}) == 24
+        answers = list(pool.map(lambda _number: face('demo', 'POST', 'floatingips', {'floatingip': {
+            'floating_network_id': external}}), range(8)))
+        assert sorted(answer.status_code for answer in answers) == [201] * 5 + [409] * 3
+        codes = list(pool.map(lambda ident: face(
+            'demo', 'PUT', f'routers/{ident}/add_router_interface', {'subnet_id': subnet}).status_code,
+            [router(face)] * 6))
+        assert sorted(codes) == [200] + [400] * 5
+    with face.db.reader() as conn:
+        assert len(db_networks.many(conn, t.router_interfaces, [subnet], 'subnet_id')) == 1
