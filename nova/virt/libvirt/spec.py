@@ -5,7 +5,6 @@ from nova import exception
 from nova.hardware import cpu_topology
 from nova.hardware import guest_options
 from nova.objects import numa
-from nova.virt.libvirt import graphics
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 
