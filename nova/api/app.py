@@ -45,6 +45,7 @@ _JSON_TYPES = ('application/json', '')
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # what a project's id looks like in Keystone
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
+OPENAPI = 'openapi.json'              # at the root, and below each version
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 
@@ -116,7 +117,7 @@ def public(environ):
         parts = parts[1:]
     elif _prefix_of_script(environ) is None:
         return parts[0] != GROUPS
-    return parts in ([], [''], ['.json']) or parts[0] in ('versions', 'versions.json') and len(parts) <= 2
+    return parts in ([], [''], ['.json'], [OPENAPI]) or parts[0] in ('versions', 'versions.json') and len(parts) <= 2
 
 
 def all_routes():
@@ -174,6 +175,9 @@ class ComputeApi(application.Api):
             if prefix is None:
                 return version_choices.answer(req, segments)
         req.relaxed, req.base_path = _PREFIXES[prefix], '/' + prefix
+        if segments == [OPENAPI]:
+            req.segments = segments
+            return self._find(self._root, req, segments)
         if segments and not self.mapper.knows(segments[0]) and (
                 not segments[0].endswith('.json') or not self.mapper.knows(segments[0][:-5])):
             self._take_project(req, segments)

@@ -28,9 +28,12 @@ def _document(minor):
 
 
 def show(req):
-    """The OpenAPI document of a microversion, the newest unless one is asked for."""
-    body, tag = _document(versions.parse(req.query.one('microversion', 'latest')))
-    headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'), ('Vary', 'Accept-Encoding')]
+    """The OpenAPI document of the microversion in the query; without one that of the request below a version, else the
+    newest."""
+    asked = req.query.one('microversion', None if req.segments else 'latest')     # none at the root
+    body, tag = _document(req.version if asked is None else versions.parse(asked))
+    headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'),
+               ('Vary', f'Accept-Encoding, {versions.VARY}')]
     known = {each.strip() for each in req.environ.get('HTTP_IF_NONE_MATCH', '').split(',')}
     if known & {tag, '*'}:
         return Response(b'', 304, headers)

@@ -110,9 +110,15 @@ def test_it_is_served_to_anybody(api):
     assert _get(api).json['info']['version'] == '2.104' == _get(api, '?microversion=latest').json['info']['version']
 
 
-def test_it_is_not_served_where_servers_are(api):
-    assert api.client(project=None).get('/openapi.json').status == 401
-    assert api.client().get('/openapi.json').status == 404
+def test_it_is_served_below_a_version_as_well(api):
+    """At the microversion of the request, as everything else there."""
+    client = api.client(project=None)
+    assert client.get('/openapi.json').json['info']['version'] == '2.1'
+    for version in ('2.53', '2.104'):
+        answer = client.request('GET', '/openapi.json', headers={'OpenStack-API-Version': f'compute {version}'})
+        assert answer.status == 200 and answer.json['info']['version'] == version
+    assert client.get('/openapi.json?microversion=2.60').json['info']['version'] == '2.60'
+    assert 'OpenStack-API-Version' in answer.headers['vary']
 
 
 def test_it_is_sent_once_while_it_is_the_same(api):

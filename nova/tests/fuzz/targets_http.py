@@ -83,9 +83,9 @@ def _strictly(data: bytes) -> tuple[list, int, bool]:
     """(requests seen, bytes taken, whether another request may follow) of what has been gathered for one request."""
     seen: list = []
     facts = _Facts(seen)
-    conn = types.SimpleNamespace(rfile=io.BytesIO(data), wfile=_Answers(), streams=False, most=None, drained=False,
-                                 remote_addr='127.0.0.1', remote_port=1, address='127.0.0.1', server=facts,
-                                 local_address='127.0.0.1', ssl_env=None)
+    conn = types.SimpleNamespace(rfile=io.BytesIO(data), wfile=_Answers(), streams=False, upgrade=None, most=None,
+                                 drained=False, remote_addr='127.0.0.1', remote_port=1, address='127.0.0.1',
+                                 server=facts, local_address='127.0.0.1', ssl_env=None)
     request = framing.Request(facts, conn)
     try:
         request.parse_request()
