@@ -9,6 +9,11 @@ OPTIONS = [
                     '[glance] section names.'),
     cfg.StrOpt('directory',
                help='Directory of the embedded store. Default: images below the state path.'),
+    cfg.StrOpt('certificates_directory', default='', max_length=4096,
+               help="Directory of a compute host with the certificates that images may be signed with, each <id>.pem; "
+                    "the id is what the image's img_signature_certificate_uuid and a server's "
+                    'trusted_image_certificates name. Empty: this host verifies no images, and gets no servers of '
+                    'signed ones.'),
     cfg.IntOpt('max_size', default=256, min=1, max=65536,
                help='GiB of one uploaded image, at most: one upload must not fill the disk.'),
     cfg.IntOpt('free_disk_reserve', default=1024, min=0, max=16777216,

@@ -88,7 +88,7 @@ def test_devices_in_the_guest(rig, spawn):
 
 
 def test_uefi_variables_of_its_own(rig, spawn):
-    instance = spawn({}, dict(UEFI), kernel=True)
+    instance = spawn({}, dict(UEFI), kernel=True, memory_mb=256)
     assert 'efivars' in said(rig, instance, 'ls /sys/firmware/efi')
     variables = rig.instances / instance.uuid / 'disk.nvram'
     assert variables.stat().st_size > 100000
@@ -102,7 +102,7 @@ def test_uefi_variables_of_its_own(rig, spawn):
 
 
 def test_secure_boot_starts_no_kernel_that_nobody_has_signed_for_it(rig, spawn):
-    instance = spawn({'os:secure_boot': 'required'}, dict(UEFI), kernel=True, booted=False)
+    instance = spawn({'os:secure_boot': 'required'}, dict(UEFI), kernel=True, memory_mb=256, booted=False)
     root = dumped(instance)
     assert 'q35' in root.find('os/type').get('machine') and root.find("os/loader[@secure='yes']") is not None
     base.wait_for(lambda: b'Access Denied' in rig.console(instance) or b'Security Violation' in rig.console(instance),

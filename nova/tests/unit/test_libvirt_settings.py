@@ -1,4 +1,4 @@
-"""Each guest option that the driver does is in the XML of the domain, which libvirt's schema takes.
+"""Each row of the table of guest options that the driver does is in the XML of the domain, which the schema takes.
 
 PROOFS has a case for each such row; test_every_row_of_the_driver_has_a_proof fails when one has none.
 """

@@ -9,11 +9,13 @@ from nova import exception
 from nova import states
 from nova.hardware import cpus
 from nova.hardware import fit
+from nova.hardware import guest_option_rows
 from nova.hardware import host as hardware_host
 from nova.objects import numa
 from nova.runtime import disk_space
 from nova.runtime import metrics
 from nova.virt import driver
+from nova.virt import image_signatures
 from nova.virt import traits
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
@@ -56,7 +58,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.storage = storage.Storage(
             directory, images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB))
+            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            image_signatures.Verifier(conf.image.certificates_directory).verify)
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.virt_type = self.topology = None
         self._placing = threading.Lock()
@@ -157,7 +160,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         return [*super().cpu_flags(node), *traits.local_flags()]
 
     def guest_traits(self):
-        return sorted(self._guest_traits)
+        verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if self.conf.image.certificates_directory else []
+        return sorted([*self._guest_traits, *verifying])
 
     def _topology(self, facts):
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""

@@ -42,11 +42,12 @@ class ImageCache:
     :param qemu_img: a QemuImg
     :param inspect: called with (path, disk format) after a download; raises when the image must not be used
     :param max_age: seconds after which an unused image is removed
+    :param verify: called with (image, path) each time before a file is used; raises when its signature is not good
     """
 
-    def __init__(self, directory, images, qemu_img, inspect, max_age):
+    def __init__(self, directory, images, qemu_img, inspect, max_age, verify=None):
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
-        self._inspect, self._max_age = inspect, max_age
+        self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
     def fetch(self, context, image):
         """The Base of an image, downloaded when it is not here yet.
@@ -64,17 +65,22 @@ class ImageCache:
         path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
         with files.lock(path + '.lock'):
             if not os.path.exists(path):
-                self._download(context, image_id, disk_format, path)
+                self._download(context, image, path)
+            elif self._verify:           # who asks may trust other certificates than who had it downloaded
+                self._verify(image, path)
             protect(path)
             os.utime(path)               # last use: what remove_unused goes by
         return Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
 
-    def _download(self, context, image_id, disk_format, path):
+    def _download(self, context, image, path):
+        image_id, disk_format = image['id'], image['disk_format']
         part = path + '.part'
         files.remove(part)               # of a download that a crash ended
         try:
             self._images.download(context, image_id, part)
             os.chmod(part, MODE)
+            if self._verify:
+                self._verify(image, part)
             self._check(image_id, disk_format, part)
             protect(part)
             os.replace(part, path)

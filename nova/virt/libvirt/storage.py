@@ -82,14 +82,15 @@ class Storage:
     :param images_type: 'qcow2' or 'raw': form of the root disks
     :param max_age: seconds; see ImageCache
     :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
+    :param verify: see ImageCache
     """
 
     def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
-                 reserve=disk_space.Reserve()):
+                 reserve=disk_space.Reserve(), verify=None):
         self.directory, self._reserve = directory, reserve
         self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
         self._base = os.path.join(directory, BASE)
-        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age)
+        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self.disk_cache = 'writeback'
 
     def prepare(self):

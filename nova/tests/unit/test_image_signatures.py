@@ -1,0 +1,146 @@
+"""Signed images: what is verified with real keys, and what is refused."""
+import base64
+import datetime
+import types
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import dsa
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.asymmetric import rsa
+import pytest
+
+from nova import exception
+from nova.virt import image_signatures
+from nova.virt.libvirt import imagecache
+
+DATA = b'the data of an image' * 1000
+NOW = datetime.datetime.now(datetime.UTC)
+DAY = datetime.timedelta(days=1)
+
+
+def certificate(directory, ident, key, issuer=None, issuer_key=None, authority=False, until=NOW + DAY):
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, ident)])
+    made = (x509.CertificateBuilder().subject_name(name).issuer_name(issuer.subject if issuer else name)
+            .public_key(key.public_key()).serial_number(x509.random_serial_number())
+            .not_valid_before(NOW - 2 * DAY).not_valid_after(until)
+            .add_extension(x509.BasicConstraints(authority, None), critical=True)
+            .sign(issuer_key or key, hashes.SHA256()))
+    (directory / f'{ident}.pem').write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    return made
+
+
+@pytest.fixture(scope='module')
+def keys(tmp_path_factory):
+    """Keys of all kinds, with a directory of certificates: an authority, what it has issued, and strangers."""
+    directory = tmp_path_factory.mktemp('certificates')
+    made = types.SimpleNamespace(
+        directory=directory, authority=ec.generate_private_key(ec.SECP384R1()),
+        rsa=rsa.generate_private_key(65537, 2048), dsa=dsa.generate_private_key(2048),
+        ec=ec.generate_private_key(ec.SECP384R1()), stranger=ec.generate_private_key(ec.SECP384R1()))
+    issuer = certificate(directory, 'authority', made.authority, authority=True)
+    for name in ('rsa', 'dsa', 'ec'):
+        certificate(directory, name, getattr(made, name), issuer, made.authority)
+    certificate(directory, 'stranger', made.stranger)
+    certificate(directory, 'no-authority', made.authority)
+    certificate(directory, 'old', made.ec, until=NOW - DAY)
+    return made
+
+
+def image(key, ident, key_type, method='SHA-256', data=DATA, trusted=None, **properties):
+    algorithm = image_signatures.HASHES[method]()
+    if isinstance(key, rsa.RSAPrivateKey):
+        signed = key.sign(data, padding.PSS(padding.MGF1(algorithm), padding.PSS.MAX_LENGTH), algorithm)
+    elif isinstance(key, dsa.DSAPrivateKey):
+        signed = key.sign(data, algorithm)
+    else:
+        signed = key.sign(data, ec.ECDSA(algorithm))
+    return {'id': 'an-image', 'disk_format': 'raw', 'trusted_certs': trusted, 'properties': {
+        'img_signature': base64.b64encode(signed).decode(), 'img_signature_hash_method': method,
+        'img_signature_key_type': key_type, 'img_signature_certificate_uuid': ident, **properties}}
+
+
+@pytest.fixture
+def verify(keys, tmp_path):
+    file = tmp_path / 'data'
+    file.write_bytes(DATA)
+    return lambda given: image_signatures.Verifier(str(keys.directory)).verify(given, str(file))
+
+
+@pytest.mark.parametrize('name, key_type, method', [
+    ('rsa', 'RSA-PSS', 'SHA-256'), ('rsa', 'RSA-PSS', 'SHA-512'), ('dsa', 'DSA', 'SHA-224'),
+    ('ec', 'ECC_SECP384R1', 'SHA-384')])
+def test_good(keys, verify, name, key_type, method):
+    verify(image(getattr(keys, name), name, key_type, method))
+
+
+def test_without_a_signature_nothing_is_verified(verify):
+    verify({'id': 'x', 'properties': {}})
+
+
+@pytest.mark.parametrize('trusted', [['ec'], ['authority'], ['stranger', 'authority']])
+def test_trusted(keys, verify, trusted):
+    verify(image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=trusted))
+
+
+FORGED = {
+    'other data': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', data=DATA + b'!'), 'not that of its data'),
+    'another key': (lambda keys: image(keys.stranger, 'ec', 'ECC_SECP384R1'), 'not that of its data'),
+    'another type': (lambda keys: image(keys.ec, 'ec', 'RSA-PSS'), 'key_type'),
+    'no type': (lambda keys: image(keys.ec, 'ec', 'none'), 'key_type'),
+    'another method': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', img_signature_hash_method='MD5'),
+                       'hash_method'),
+    'not base64': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', img_signature='?'), 'base64'),
+    'unknown certificate': (lambda keys: image(keys.ec, 'nobody', 'ECC_SECP384R1'), 'no certificate nobody'),
+    'a path': (lambda keys: image(keys.ec, '../certificates0/ec', 'ECC_SECP384R1'), 'not valid'),
+    'expired': (lambda keys: image(keys.ec, 'old', 'ECC_SECP384R1'), 'not valid at this time'),
+    'half signed': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', img_signature=''), 'it lacks img_signature'),
+    'not trusted': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['stranger']), 'vouches'),
+    'issued by no authority': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['no-authority']), 'vouches'),
+    'unsigned, and trust is asked for': (lambda keys: {'id': 'x', 'properties': {}, 'trusted_certs': ['ec']},
+                                         'not signed'),
+}
+
+
+@pytest.mark.parametrize('case', FORGED)
+def test_forged(keys, verify, case):
+    made, sentence = FORGED[case]
+    with pytest.raises(exception.ImageUnacceptable, match=sentence):
+        verify(made(keys))
+
+
+def test_a_host_without_certificates_uses_no_signed_image(keys, tmp_path):
+    with pytest.raises(exception.ImageUnacceptable, match='no certificates'):
+        image_signatures.Verifier('').verify(image(keys.ec, 'ec', 'ECC_SECP384R1'), str(tmp_path))
+
+
+class Source:
+    def __init__(self, data):
+        self.data, self.downloads = data, 0
+
+    def download(self, _context, _image_id, path):
+        self.downloads += 1
+        with open(path, 'wb') as file:
+            file.write(self.data)
+
+
+class Tool:
+    def info(self, _path, _format):
+        return {}
+
+
+def test_the_cache_keeps_no_forged_image_and_verifies_again_for_the_next_server(keys, tmp_path):
+    source = Source(DATA)
+    cache = imagecache.ImageCache(str(tmp_path), source, Tool(), None, 60,
+                                  image_signatures.Verifier(str(keys.directory)).verify)
+    with pytest.raises(exception.ImageUnacceptable):
+        cache.fetch(None, image(keys.ec, 'ec', 'ECC_SECP384R1', data=b'other'))
+    assert [path for path in tmp_path.iterdir() if path.suffix != '.lock'] == []
+    cache.fetch(None, image(keys.ec, 'ec', 'ECC_SECP384R1'))
+    assert source.downloads == 2
+    with pytest.raises(exception.ImageUnacceptable, match='vouches'):
+        cache.fetch(None, image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['stranger']))
+    cache.fetch(None, image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['authority']))
+    assert source.downloads == 2

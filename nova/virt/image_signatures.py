@@ -1,0 +1,137 @@
+"""Signatures of images: the data of an image that has one is verified before a guest is made of it.
+
+An image has four properties: its signature (base64), how it was made (hash method, key type) and the id of the
+certificate (https://docs.openstack.org/glance/latest/user/signature.html). The certificates that count are files of a
+directory of the host, ``<id>.pem``: what lies there the operator has put there. A user who names certificates in
+``trusted_image_certificates`` gets a guest only if one of them is the signer's or has issued it.
+"""
+from __future__ import annotations
+
+import base64
+import datetime
+import os
+import re
+from typing import Any
+
+from cryptography import exceptions
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import dsa
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import utils
+
+from nova import exception
+
+SIGNATURE = 'img_signature'
+PROPERTIES = (SIGNATURE, 'img_signature_hash_method', 'img_signature_key_type', 'img_signature_certificate_uuid')
+CHUNK = 1024 * 1024
+MAX_CERTIFICATE = 64 * 1024              # bytes of a file
+_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,254}\Z')
+HASHES = {'SHA-224': hashes.SHA224, 'SHA-256': hashes.SHA256, 'SHA-384': hashes.SHA384, 'SHA-512': hashes.SHA512}
+CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT409K1': 'sect409k1',
+          'ECC_SECT409R1': 'sect409r1', 'ECC_SECT571K1': 'sect571k1', 'ECC_SECT571R1': 'sect571r1'}
+
+
+class Verifier:
+    """
+    :param directory: of the certificates; '': there are none, and no image can be verified
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def verify(self, image: dict[str, Any], path: str) -> None:
+        """Verify the data of an image that has a signature, or of which the user asks that it has one.
+
+        :param image: {'id', 'properties', and 'trusted_certs', ids of certificates, where the user names some}
+        :param path: the file with its data
+        :raises ImageUnacceptable: the signature is not that of the data, or nothing here vouches for who made it
+        """
+        properties, trusted = image.get('properties') or {}, image.get('trusted_certs')
+        if not trusted and not any(name in properties for name in PROPERTIES):
+            return
+        try:
+            self._verify(properties, trusted, path)
+        except _Refused as error:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason=str(error)) from error
+
+    def _verify(self, properties: dict[str, Any], trusted: list[str] | None, path: str) -> None:
+        if not self.directory:
+            raise _Refused('its signature cannot be verified: this host has no certificates')
+        missing = [name for name in PROPERTIES if not properties.get(name)]
+        if missing:
+            raise _Refused(f'it is not signed: it lacks {", ".join(missing)}')
+        signature, method, key_type, certificate_id = (str(properties[name]) for name in PROPERTIES)
+        if method not in HASHES:
+            raise _Refused(f'its img_signature_hash_method is none of {", ".join(HASHES)}')
+        try:
+            signed = base64.b64decode(signature, validate=True)
+        except ValueError as error:
+            raise _Refused('its img_signature is not base64') from error
+        certificate = self._certificate(certificate_id)
+        if trusted:
+            self._check_trusted(certificate, certificate_id, trusted)
+        digest = _digest(path, HASHES[method]())
+        try:
+            _check(certificate.public_key(), key_type, signed, digest, HASHES[method]())
+        except (exceptions.InvalidSignature, exceptions.UnsupportedAlgorithm, ValueError) as error:
+            raise _Refused('its signature is not that of its data') from error
+
+    def _certificate(self, ident: str) -> x509.Certificate:
+        """A certificate of the directory that is valid now."""
+        if not _ID.match(ident):
+            raise _Refused('the id of its certificate is not valid')
+        try:
+            with open(os.path.join(self.directory, f'{ident}.pem'), 'rb') as file:
+                found = x509.load_pem_x509_certificate(file.read(MAX_CERTIFICATE))
+        except (OSError, ValueError) as error:
+            raise _Refused(f'this host has no certificate {ident}') from error
+        now = datetime.datetime.now(datetime.UTC)
+        if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
+            raise _Refused(f'the certificate {ident} is not valid at this time')
+        return found
+
+    def _check_trusted(self, certificate: x509.Certificate, ident: str, trusted: list[str]) -> None:
+        """One of the trusted certificates is the signer's, or issued it. An intermediate one is named as well."""
+        if ident not in trusted and not any(_issued(self._certificate(each), certificate) for each in trusted):
+            raise _Refused(f'none of the trusted certificates vouches for its certificate {ident}')
+
+
+class _Refused(Exception):
+    """Why an image must not be used; a part of a sentence."""
+
+
+def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    """Whether the issuer is an authority that has signed the certificate."""
+    try:
+        if not issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return False
+        certificate.verify_directly_issued_by(issuer)
+    except (x509.ExtensionNotFound, ValueError, TypeError, exceptions.InvalidSignature):
+        return False
+    return True
+
+
+def _digest(path: str, method: hashes.HashAlgorithm) -> bytes:
+    digest = hashes.Hash(method)
+    with open(path, 'rb') as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.finalize()
+
+
+def _check(key: Any, key_type: str, signature: bytes, digest: bytes, method: hashes.HashAlgorithm) -> None:
+    """
+    :raises InvalidSignature: it is not that of the digest
+    """
+    prehashed: Any = utils.Prehashed(method)
+    if key_type == 'RSA-PSS' and isinstance(key, rsa.RSAPublicKey):
+        key.verify(signature, digest, padding.PSS(padding.MGF1(method), padding.PSS.AUTO), prehashed)
+    elif key_type == 'DSA' and isinstance(key, dsa.DSAPublicKey):
+        key.verify(signature, digest, prehashed)
+    elif key_type in CURVES and isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == CURVES[key_type]:
+        key.verify(signature, digest, ec.ECDSA(prehashed))
+    else:
+        raise _Refused("its img_signature_key_type is not that of its certificate's key")
