@@ -8,6 +8,7 @@ directory of the host, ``<id>.pem``: what lies there the operator has put there.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 import datetime
 import os
 import re
@@ -29,7 +30,8 @@ PROPERTIES = (SIGNATURE, 'img_signature_hash_method', 'img_signature_key_type', 
 CHUNK = 1024 * 1024
 MAX_CERTIFICATE = 64 * 1024              # bytes of a file
 _ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,254}\Z')
-HASHES = {'SHA-224': hashes.SHA224, 'SHA-256': hashes.SHA256, 'SHA-384': hashes.SHA384, 'SHA-512': hashes.SHA512}
+HASHES: dict[str, Callable[[], hashes.HashAlgorithm]] = {
+    'SHA-224': hashes.SHA224, 'SHA-256': hashes.SHA256, 'SHA-384': hashes.SHA384, 'SHA-512': hashes.SHA512}
 CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT409K1': 'sect409k1',
           'ECC_SECT409R1': 'sect409r1', 'ECC_SECT571K1': 'sect571k1', 'ECC_SECT571R1': 'sect571r1'}
 

@@ -1,0 +1,119 @@
+"""What the table of guest options refuses, on a whole cloud of fake hosts: by the API, the scheduler, or a host."""
+import re
+
+import pytest
+
+from nova.hardware import guest_option_rows as rows
+from nova.tests.functional import cloud as fixture
+from nova.tests.functional import test_pci_cloud
+
+
+@pytest.fixture(scope='module')
+def clients(tmp_path_factory):
+    with fixture.running(tmp_path_factory.mktemp('cloud'), ['host1', 'host2']) as made:
+        yield test_pci_cloud.Clients(made)
+
+
+def flavor(clients, specs):
+    """A flavor with these extra specs, set before 2.86, when they were not checked."""
+    name = f'f{len(clients.admin.get("/flavors").json()["flavors"])}'
+    clients.flavor(name)
+    if specs:
+        answer = clients.admin.post(f'/flavors/{name}/os-extra_specs', {'extra_specs': specs}, version='2.85')
+        assert answer.status_code == 200, answer.text
+    return name
+
+
+def image(clients, properties):
+    return clients.user.upload_image(**properties)
+
+
+# a value of each row that is refused, as a flavor or an image says it
+REFUSED = {
+    'emulation_architecture': ('prop', 'hw_emulation_architecture', 'aarch64'),
+    'mem_encryption_model': ('spec', 'hw:mem_encryption_model', 'amd-sev-snp'),
+    'pmem': ('spec', 'hw:pmem', '4GB'),
+    'firmware_stateless': ('prop', 'hw_firmware_stateless', 'true'),
+    'tpm_secret_security': ('spec', 'hw:tpm_secret_security', 'user'),
+    'ipxe_boot': ('prop', 'hw_ipxe_boot', 'true'),
+    'video_model': ('prop', 'hw_video_model', 'gop'),
+    'redirected_usb_ports': ('spec', 'hw:redirected_usb_ports', '2'),
+    'accel_device_profile': ('spec', 'accel:device_profile', 'gpu'),
+    'disk_bus': ('prop', 'hw_disk_bus', 'none'),
+    'ephemeral_encryption': ('spec', 'hw:ephemeral_encryption', 'true'),
+    'ephemeral_encryption_format': ('prop', 'hw_ephemeral_encryption_format', 'luks'),
+    'ephemeral_encryption_secret_uuid': ('prop', 'hw_ephemeral_encryption_secret_uuid', 'x'),
+    'counted': ('spec', 'resources:VCPU', '2'),
+    'resources': ('spec', 'resources:VGPU', '1'),
+    'vmware_hw_version': ('spec', 'vmware:hw_version', 'vmx-1'),
+    'vmware_storage_policy': ('spec', 'vmware:storage_policy', 'gold'),
+    'vmware_boot_retry': ('spec', 'vmware:boot_retry', '1'),
+    **{row.name: ('spec', row.spec, 'high' if row.name.endswith('level') else '1') for row in rows.ROWS
+       if row.spec and re.fullmatch('quota:(cpu|disk_io|memory|vif)_(limit|reservation|shares_level|shares_share)',
+                                    row.spec)},
+}
+
+
+def test_every_row_that_refuses_has_a_proof():
+    assert {row.name for row in rows.ROWS if row.refused} == set(REFUSED)
+
+
+@pytest.mark.parametrize('name', sorted(REFUSED))
+def test_what_nobody_does_is_a_bad_request(clients, name):
+    kind, key, value = REFUSED[name]
+    made = flavor(clients, {key: value} if kind == 'spec' else {})
+    answer = clients.asked(made, imageRef=image(clients, {key: value} if kind == 'prop' else {}))
+    assert answer.status_code == 400
+    message = answer.json()['badRequest']['message']
+    row = next(row for row in rows.ROWS if row.name == name)
+    assert key in message and any(why and why in message for why in row.refused.values())
+
+
+CONTRADICTIONS = {
+    'a wrong value': ({'hw:tpm_version': '3.0'}, {}, 'is not a value of'),
+    'an unknown key': ({'hw:tmp_version': '2.0'}, {}, 'none that is known'),
+    'flavor and image': ({'hw:tpm_version': '2.0'}, {'hw_tpm_version': '1.2'}, 'not what the flavor says'),
+    'secure boot without UEFI': ({'os:secure_boot': 'required'}, {}, 'needs UEFI'),
+    'secure boot on pc': ({'os:secure_boot': 'required'}, {'hw_firmware_type': 'uefi', 'hw_machine_type': 'pc'}, 'q35'),
+    'video memory': ({}, {'hw_video_ram': '64'}, 'ram_max_mb'),
+    'serial ports': ({'hw:serial_port_count': '2'}, {'hw_serial_port_count': '3'}, 'more than'),
+    'a burst alone': ({'quota:disk_read_iops_sec_max': '10'}, {}, 'more than quota:disk_read_iops_sec'),
+    'total and read': ({'quota:disk_read_iops_sec': '10', 'quota:disk_total_iops_sec': '10'}, {}, 'excludes'),
+    'a peak alone': ({'quota:vif_inbound_peak': '10'}, {}, 'need quota:vif_inbound_average'),
+}
+
+
+@pytest.mark.parametrize('name', CONTRADICTIONS)
+def test_what_contradicts_itself_is_a_bad_request(clients, name):
+    specs, properties, sentence = CONTRADICTIONS[name]
+    answer = clients.asked(flavor(clients, specs), imageRef=image(clients, properties))
+    assert answer.status_code == 400 and sentence in answer.json()['badRequest']['message']
+
+
+def test_what_no_host_can_is_said_by_the_scheduler(clients):
+    uefi = image(clients, {'hw_firmware_type': 'uefi'})
+    answer = clients.asked(flavor(clients, {'hw:mem_encryption': 'true'}), imageRef=uefi)
+    found = clients.user.wait_for(answer.json()['server']['id'], 'ERROR')
+    assert 'HW_CPU_X86_AMD_SEV' in found['fault']['message']
+
+
+def test_a_host_that_was_forced_refuses_it_itself(clients):
+    uefi = image(clients, {'hw_firmware_type': 'uefi'})
+    made = flavor(clients, {'hw:mem_encryption': 'true'})
+    answer = clients.admin.post('/servers', {'server': {
+        'name': 'a', 'imageRef': uefi, 'flavorRef': made, 'networks': 'none', 'availability_zone': 'nova:host1'}},
+        version='2.37')
+    found = clients.admin.wait_for(answer.json()['server']['id'], 'ERROR')
+    assert 'cannot do what the flavor or the image asks for' in str(found['fault'])
+
+
+def test_what_hosts_can_is_active(clients):
+    specs = {'hw:tpm_version': '2.0', 'os:secure_boot': 'required', 'quota:disk_read_bytes_sec': '1000000'}
+    answer = clients.asked(flavor(clients, specs), imageRef=image(clients, {'hw_firmware_type': 'uefi'}))
+    server = clients.user.wait_for(answer.json()['server']['id'], 'ACTIVE')
+    refused = clients.user.post(f'/servers/{server["id"]}/action', {'resize': {
+        'flavorRef': flavor(clients, {'accel:device_profile': 'gpu'})}})
+    assert refused.status_code == 400 and 'accelerator' in refused.text
+    refused = clients.user.post(f'/servers/{server["id"]}/action', {'rebuild': {
+        'imageRef': image(clients, {'hw_firmware_type': 'bios'})}})
+    assert refused.status_code == 400 and 'needs UEFI' in refused.text
