@@ -21,6 +21,7 @@ EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '
 OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2016-06-30', '2016-10-06',
                       '2017-02-22', '2018-08-27', '2020-10-14')
 RANDOM_SEED_BYTES = 512
+GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
 
 def ec2_id(uuid: str, prefix: str = 'i') -> str | None:
@@ -143,13 +144,19 @@ def network_data(network_info: list[dict[str, str]]) -> dict[str, list[dict[str,
     return {'links': links, 'networks': networks, 'services': services}
 
 
+def _vendor_data(instance: Instance) -> dict[str, str]:
+    """What cloud-init does besides the user's wishes: with the disk configuration AUTO, the root partition and its
+    file system grow to the size of the disk (https://cloudinit.readthedocs.io/en/latest/reference/modules.html)."""
+    return {'cloud-init': GROW} if instance.disk_config == 'AUTO' else {}
+
+
 def openstack_files(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
                     domain: str = '') -> dict[str, bytes]:
     """{name below openstack/<version>/: bytes} of every document there is."""
     found = {
         'meta_data.json': utils.dump_json(meta_data(instance, injected_files, admin_password, domain)).encode(),
         'network_data.json': utils.dump_json(network_data(instance.network_info)).encode(),
-        'vendor_data.json': b'{}',
+        'vendor_data.json': utils.dump_json(_vendor_data(instance)).encode(),
         'vendor_data2.json': b'{}',
     }
     if instance.user_data:

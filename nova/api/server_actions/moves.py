@@ -49,7 +49,7 @@ def resize(req, id):
     server_spec.guest_topology(flavor, row['image_properties'])
     values = {'progress': 0}
     if 'OS-DCF:diskConfig' in body:
-        values['disk_config'] = _disk_config(row, body['OS-DCF:diskConfig'])
+        values['disk_config'] = server_spec.disk_config(body['OS-DCF:diskConfig'], row['image_properties'])
     req.services.api_db.run(quotas.check_and_grow, limits, row['project_id'], id, flavor['vcpus'],
                             flavor['memory_mb'])
     ignore = [] if req.services.conf.allow_resize_to_same_host else [row['host']]
@@ -107,14 +107,6 @@ def _check_flavor(req, row, flavor, image):
         need = int((image or {}).get(least) or 0)
         if have < need and (resource == 'memory' or flavor['root_gb'] and row['image_id'] is not None):
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
-
-
-def _disk_config(row, wanted):
-    """:raises BadRequest: its image forbids it"""
-    allowed = str((row['image_properties'] or {}).get('auto_disk_config', 'true')).lower()
-    if wanted == 'AUTO' and allowed in ('false', '0', 'no', 'off', 'disabled'):
-        raise exception.BadRequest('Requested image has automatic disk resize disabled.')
-    return wanted
 
 
 def _count_anew(req, cell, server_id):

@@ -142,7 +142,9 @@ def plan(request: Request, facts: Facts) -> Plan:
             'injected_files': server_spec.injected_files(server.get('personality'), limits),
             'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
             **request.place}
-    columns = {**_columns(request, facts, spec), 'numa_topology': numa.text_of_guest(topology)}
+    columns = _columns(request, facts, spec)
+    server_spec.check_files(spec['injected_files'], columns['config_drive'])
+    columns = {**columns, 'numa_topology': numa.text_of_guest(topology)}
     return Plan(request.least, request.most, facts.limits, columns, spec, server)
 
 
@@ -174,7 +176,7 @@ def _columns(request: Request, facts: Facts, spec: Document) -> Document:
         'user_data': server.get('user_data'),
         'config_drive': server.get('config_drive', properties.get('img_config_drive') == 'mandatory'),
         'access_ip_v4': server.get('accessIPv4'), 'access_ip_v6': server.get('accessIPv6'),
-        'disk_config': server.get('OS-DCF:diskConfig', 'MANUAL'),
+        'disk_config': server_spec.disk_config(server.get('OS-DCF:diskConfig', 'MANUAL'), properties),
         'trusted_certs': server.get('trusted_image_certificates'),
         'scheduler_hints': server_spec.shown_hints(facts.hints) or None, 'metadata': server.get('metadata', {}),
         'tags': server_spec.joined_tags(server.get('tags', ())), 'flavor_id': flavor['flavor_id'], 'flavor': flavor,

@@ -171,6 +171,27 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
     return found
 
 
+def check_files(files: list[Document], config_drive: bool) -> None:
+    """
+    :raises BadRequest: files are for a server whose guest could not get them: they are on the config drive, from which
+        cloud-init writes them
+    """
+    if files and not config_drive:
+        raise exception.BadRequest('personality: files reach a server by its config drive, and this one has none; '
+                                   'request it with "config_drive": true.')
+
+
+def disk_config(wanted: str, properties: Document | None) -> str:
+    """The disk configuration that is wanted.
+
+    :raises BadRequest: the image forbids it
+    """
+    allowed = str((properties or {}).get('auto_disk_config', 'true')).lower()
+    if wanted == 'AUTO' and allowed in ('false', '0', 'no', 'off', 'disabled'):
+        raise exception.BadRequest('Requested image has automatic disk resize disabled.')
+    return wanted
+
+
 def _within(limits: dict[str, int], name: str, used: int) -> None:
     limit = limits.get(name, -1)
     if 0 <= limit < used:

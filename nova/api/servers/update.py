@@ -87,6 +87,8 @@ def rebuild(req, id):
     image |= server_spec.trusted(body.get('trusted_image_certificates', row['trusted_certs']), backed)
     server_spec.check_metadata(body.get('metadata', {}), limits)
     files = server_spec.injected_files(body.get('personality'), limits)
+    server_spec.check_files(files, row['config_drive'])
+    server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
     password = body.get('adminPass') or server_spec.password()
 
     preserve = body.get('preserve_ephemeral', False)

@@ -272,7 +272,8 @@ def test_no_secret_gets_into_a_record(cloud):
     text = base64.b64encode(CANARY.encode()).decode()
     image = client.upload_image()
     secrets = {'adminPass': CANARY, 'user_data': text, 'metadata': {CANARY: CANARY}, 'name': 'a',
-               'imageRef': image, 'flavorRef': '42', 'personality': [{'path': '/etc/x', 'contents': text}]}
+               'imageRef': image, 'flavorRef': '42', 'config_drive': True,
+               'personality': [{'path': '/etc/x', 'contents': text}]}
     bodies = [secrets, {**secrets, 'flavorRef': CANARY}, {**secrets, CANARY: 1}, {**secrets, 'name': CANARY * 100}]
     codes = [client.post('/servers', {'server': body}).status_code for body in bodies]
     assert 202 in codes and 400 in codes

@@ -71,7 +71,7 @@ def test_paths_of_personality(cloud, demo, path):
     image = image_of(demo)
     file = {'path': path, 'contents': base64.b64encode(b'x').decode()}
     answer = demo.post('/servers', {'server': {'name': 'x', 'imageRef': image, 'flavorRef': '42',
-                                               'personality': [file]}})
+                                               'config_drive': True, 'personality': [file]}})
     assert answer.status_code in (400, 403), answer.text
 
 

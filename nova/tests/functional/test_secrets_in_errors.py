@@ -65,6 +65,7 @@ class Walk:
             server_id = self.again(lambda: demo.post('/servers', version='2.52', body={'server': {
                 'name': 's', 'imageRef': image, 'flavorRef': '42', 'networks': 'none', 'key_name': 'k',
                 'adminPass': secrets['admin_pass'], 'user_data': encoded(secrets['user_data']),
+                'config_drive': True,
                 'personality': [{'path': '/etc/x', 'contents': encoded(secrets['file'])}]}})).json()['server']['id']
             if self.settled(server_id) == 'ACTIVE':
                 break

@@ -111,9 +111,28 @@ def test_networks_in_words(cloud, networks, version, stored):
 
 def test_personality(cloud):
     contents = base64.b64encode(b'hello').decode()
-    row, spec = made(cloud, cloud.client().post('/servers', cloud.body(
+    row, spec = made(cloud, cloud.client().post('/servers', cloud.body(config_drive=True,
         personality=[{'path': '/etc/motd', 'contents': contents}], networks='none'), version='2.56'))
     assert spec.injected_files == [{'path': '/etc/motd', 'contents': contents}]
+
+
+def test_files_without_a_config_drive_are_refused(cloud):
+    """They were taken, and no guest had them."""
+    files = [{'path': '/etc/motd', 'contents': base64.b64encode(b'hello').decode()}]
+    for fields in ({}, {'config_drive': False}):
+        answer = cloud.client().post('/servers', cloud.body(personality=files, networks='none', **fields),
+                                     version='2.56')
+        assert answer.status == 400 and 'config drive' in answer.fault[2]
+    drive = cloud.add_image(properties={'img_config_drive': 'mandatory'})
+    assert cloud.client().post('/servers', cloud.body(personality=files, networks='none', imageRef=drive),
+                               version='2.56').status == 202
+
+
+def test_an_image_that_forbids_automatic_disk_configuration(cloud):
+    forbids = cloud.add_image(properties={'auto_disk_config': 'False'})
+    for wanted, status in (('AUTO', 400), ('MANUAL', 202)):
+        answer = cloud.client().post('/servers', cloud.body(imageRef=forbids, **{'OS-DCF:diskConfig': wanted}))
+        assert answer.status == status, answer.body
 
 
 def test_several_servers(cloud):

@@ -88,8 +88,9 @@ def test_devices_in_the_guest(rig, spawn):
 
 
 def test_uefi_variables_of_its_own(rig, spawn):
-    instance = spawn({}, dict(UEFI), kernel=True, memory_mb=256)
+    instance = spawn({'hw:tpm_version': '2.0'}, dict(UEFI), kernel=True, memory_mb=256)
     assert 'efivars' in said(rig, instance, 'ls /sys/firmware/efi')
+    assert 'TPM2' in said(rig, instance, 'ls /sys/firmware/acpi/tables')
     variables = rig.instances / instance.uuid / 'disk.nvram'
     assert variables.stat().st_size > 100000
     before = variables.stat().st_ino
@@ -114,7 +115,7 @@ def test_a_tpm_of_its_own(rig, spawn, version, model):
     instance = spawn({'hw:tpm_version': version, 'hw:tpm_model': model}, booted=False)
     state = TPM_STATE / instance.uuid
     assert any(path.stat().st_size for path in state.rglob('tpm*.permall'))
-    assert f'model = {model}' in monitor(instance, 'info tpm').replace('\\', '')
+    assert f'model={model}' in monitor(instance, 'info tpm')
     kept = [path.stat().st_ino for path in state.rglob('tpm*.permall')]
     rig.driver.power_off(instance)
     rig.driver.power_on(None, instance, [])

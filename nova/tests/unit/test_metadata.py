@@ -9,6 +9,7 @@ import uuid
 
 import pytest
 import webob
+import yaml
 
 from nova import conf as nova_conf
 from nova import objects
@@ -86,6 +87,14 @@ def test_config_drive_holds_both_formats_and_the_personality():
     assert network['networks'][0]['ip_address'] == '10.0.0.5'
     assert network['services'] == [{'type': 'dns', 'address': '10.0.0.1'}]
     assert instance.network_info == []      # the caller's instance is left as it was
+
+
+def test_automatic_disk_configuration_lets_the_guest_grow_its_root():
+    drive = metadata.files(make_instance(disk_config='AUTO'), [])
+    asked = json.loads(drive['openstack/latest/vendor_data.json'])['cloud-init']
+    assert asked.startswith('#cloud-config\n')
+    assert yaml.safe_load(asked) == {'growpart': {'mode': 'auto', 'devices': ['/']}, 'resize_rootfs': True}
+    assert metadata.files(make_instance(disk_config='MANUAL'), [])['openstack/latest/vendor_data.json'] == b'{}'
 
 
 def test_every_drive_has_a_seed_of_its_own():
