@@ -1,5 +1,6 @@
 """A Sphinx extension that writes doc/source/reference from the tables of the code, before the sources are read."""
 import reference_api
+import reference_guest_options
 import reference_metrics
 import reference_notifications
 import reference_placement
@@ -23,6 +24,7 @@ Made at every build from the rows of the code: what stands here is what the serv
    states
    policies
    placement
+   guest-options
    metrics
    notifications
    options
@@ -36,7 +38,8 @@ def setup(app):
 
 def write(app):
     pages = {**reference_api.pages(), 'states': reference_states.page(),
-             'placement': reference_placement.page(), 'metrics': reference_metrics.page(),
+             'placement': reference_placement.page(), 'guest-options': reference_guest_options.page(),
+             'metrics': reference_metrics.page(),
              'notifications': reference_notifications.page(), 'options': options(),
              'index': [INDEX]}
     for old in rst.write(app, 'reference', pages).glob('*.rst'):

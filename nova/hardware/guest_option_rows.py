@@ -120,7 +120,7 @@ PROCESSOR = (
           traits=_ALWAYS),
     Option('architecture', None, '(hw_)?architecture', ANY, PLACE, 'says for which processors the image is'),
     Option('emulation_architecture', None, 'hw_emulation_architecture', ANY, REFUSED, 'asks for an emulated processor',
-           refused={'': '', ANY: 'Hosts say with their architectures (hw_architecture) what they emulate'}),
+           refused={ANY: 'Hosts say with their architectures (hw_architecture) what they emulate'}),
     Option('hypervisor_type', None, 'img_hv_type|hypervisor_type', ANY, PLACE,
            'says for which hypervisor the image is'),
     Option('hypervisor_version', None, 'img_hv_requested_version|hypervisor_version_requires', ANY, PLACE,
@@ -226,7 +226,10 @@ DISKS = (
       for name, values, on in (('', BOOLEAN, TRUE), ('_format', 'luks|plain', ANY))),
     _image('hw_ephemeral_encryption_secret_uuid', ANY, REFUSED, 'names the key of encrypted disks',
            refused={ANY: _NO_ENCRYPTION}),
-    *(_hw(f'rescue_{name}', values, COMPUTE, f'of a rescue image is the {name} of the rescue disk')
+    *(_image(f'hw_rescue_{name}', values, COMPUTE, f'of a rescue image is the {name} of the rescue disk')
+      for name, values in (('bus', BUSES), ('device', 'cdrom|disk|floppy'))),
+    *(Option(f'flavor_rescue_{name}', f'hw:rescue_{name}', None, values, REFUSED, 'asks for a kind of rescue disk',
+             refused={ANY: 'The image that a server is rescued with says it'})
       for name, values in (('bus', BUSES), ('device', 'cdrom|disk|floppy'))),
     *(_spec(f'quota:disk_io_{name}', values, REFUSED, "bounds a VMware guest's disks", refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),

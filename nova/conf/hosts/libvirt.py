@@ -1,7 +1,9 @@
 """[libvirt]: guests through libvirt and QEMU."""
 from oslo_config import cfg
+from oslo_config import types
 
 GROUP = 'libvirt'
+CPU_NAME = r'[0-9A-Za-z][0-9A-Za-z_.-]*$'
 
 OPTIONS = [
     cfg.StrOpt('connection_uri', default='qemu:///system', max_length=255,
@@ -9,11 +11,19 @@ OPTIONS = [
     cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu'],
                help='kvm needs the processor\'s support; qemu emulates and is many times slower. '
                     'auto: kvm when the processor, /dev/kvm and libvirt all offer it.'),
-    cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'none'],
+    cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'custom', 'none'],
                help='Processor that guests see. host-model: nearly that of the host, known to others, so that guests '
                     'can move between similar hosts. host-passthrough: that of the host itself. maximum: all '
-                    'that emulation can do. none: the plain one of the machine type. Unset: host-model with kvm, '
-                    'maximum with qemu.'),
+                    'that emulation can do. custom: the one of cpu_models. none: the plain one of the machine type. '
+                    'Unset: host-model with kvm, maximum with qemu.'),
+    cfg.ListOpt('cpu_models', default=[], item_type=types.String(max_length=64, regex=CPU_NAME),
+                help='Processors for cpu_mode = custom, as libvirt names them (virsh cpu-models x86_64), the plainest '
+                     'first. A guest gets the first that this host can give it, so that hosts of several generations '
+                     'can agree on one.'),
+    cfg.ListOpt('cpu_model_extra_flags', default=[],
+                item_type=types.String(max_length=64, regex=r'[+-]?' + CPU_NAME),
+                help="Flags that guests' processors have besides, or with a - before them not, like pcid or -vmx. Not "
+                     'with cpu_mode = none.'),
     cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw'],
                help='Form of the guests\' root disks. qcow2: an overlay on the cached image, made at once. '
                     'raw: a copy of its own, slower to make and a little faster to use.'),

@@ -43,6 +43,8 @@ REFUSED = {
     'ephemeral_encryption': ('spec', 'hw:ephemeral_encryption', 'true'),
     'ephemeral_encryption_format': ('prop', 'hw_ephemeral_encryption_format', 'luks'),
     'ephemeral_encryption_secret_uuid': ('prop', 'hw_ephemeral_encryption_secret_uuid', 'x'),
+    'flavor_rescue_bus': ('spec', 'hw:rescue_bus', 'virtio'),
+    'flavor_rescue_device': ('spec', 'hw:rescue_device', 'disk'),
     'counted': ('spec', 'resources:VCPU', '2'),
     'resources': ('spec', 'resources:VGPU', '1'),
     'vmware_hw_version': ('spec', 'vmware:hw_version', 'vmx-1'),

@@ -136,6 +136,36 @@ def test_the_state_of_a_tpm_goes_even_when_libvirt_has_lost_the_guest(rig, spawn
     assert not (TPM_STATE / instance.uuid).exists()
 
 
+def test_variables_and_tpm_stay_in_a_resize_and_its_end(rig, spawn):
+    instance = spawn({'hw:tpm_version': '2.0'}, dict(UEFI), kernel=True, memory_mb=256, booted=False)
+    request = driver.SpawnRequest(image={'id': base.ROOT_ID, 'disk_format': 'ami',
+                                         'properties': instance.image_properties}, network_info=[])
+    rig.driver.power_off(instance)
+    variables, state = rig.instances / instance.uuid / 'disk.nvram', TPM_STATE / instance.uuid
+    with variables.open('r+b') as file:                  # as a guest that writes one
+        file.seek(-16, 2)
+        file.write(b'a variable here!')
+    before, kept = variables.read_bytes(), [path.stat().st_ino for path in state.rglob('tpm*.permall')]
+    rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
+    rig.driver.finish_migration(None, instance, {}, request, False)
+    assert variables.read_bytes() == before
+    rig.driver.power_on(None, instance, [])
+    assert [path.stat().st_ino for path in state.rglob('tpm*.permall')] == kept
+    rig.driver.drop_migrated(None, instance, [])
+    rig.driver.finish_revert_migration(None, instance, [], [], False)
+    assert variables.read_bytes() == before
+
+
+def test_an_emulated_processor_of_another_architecture(rig, spawn):
+    if 'aarch64' not in {line[0] for line in rig.driver.resources()[0].supported_instances}:
+        pytest.skip('qemu-system-aarch64 is not installed')
+    if not pathlib.Path('/usr/share/AAVMF').exists():
+        pytest.skip('qemu-efi-aarch64 is not installed')
+    instance = spawn({}, {'hw_architecture': 'aarch64'}, memory_mb=256, booted=False)
+    assert dumped(instance).find('os/type').get('arch') == 'aarch64'
+    base.wait_for(lambda: b'UEFI' in rig.console(instance), base.BOOT_SECONDS, 'its firmware to speak')
+
+
 def test_bounds_of_disks(rig, spawn):
     instance = spawn({'quota:disk_read_bytes_sec': '10485760', 'quota:disk_write_iops_sec': '100'}, booted=False)
     text = subprocess.check_output(['virsh', '-c', base.URI, 'blkdeviotune', instance.uuid, 'vda'], text=True)

@@ -8,12 +8,15 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova import conf as configuration
+from nova import exception
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import guest_options
 from nova.tests.contract import driver_contract
 from nova.tests.unit import test_libvirt_xml
 from nova.virt import driver
 from nova.virt.libvirt import guest_traits
+from nova.virt.libvirt import processors
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 
@@ -136,6 +139,45 @@ def test_the_domain_has_it(name, tmp_path):
         file.write_text(etree.tostring(root, encoding='unicode'))
         done = subprocess.run(['virt-xml-validate', str(file), 'domain'], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_another_architecture_is_emulated(tmp_path):
+    root = domain({}, {'hw_architecture': 'arm64'})
+    kind = root.find('os/type')
+    assert (kind.get('arch'), kind.get('machine')) == ('aarch64', 'virt')
+    assert root.find("os[@firmware='efi']") is not None and root.find('features/apic') is None
+    assert domain({}, {'hw_architecture': 'x86_64'}).find('os/type').get('arch') is None
+
+
+CPUS = etree.fromstring("""<domainCapabilities><cpu><mode name='custom' supported='yes'>
+    <model usable='yes'>Nehalem</model><model usable='no'>EPYC-Milan</model><model usable='yes'>EPYC</model>
+    </mode></cpu></domainCapabilities>""")
+
+
+def configured(**options):
+    conf = configuration.new(files=[])
+    for name, value in options.items():
+        conf.set_override(name, value, 'libvirt')
+    return conf
+
+
+def test_the_processor_of_the_configuration():
+    chosen = processors.choose(configured(cpu_mode='custom', cpu_models=['EPYC-Milan', 'EPYC', 'Nehalem'],
+                                          cpu_model_extra_flags=['pcid', '-vmx']), [CPUS])
+    assert chosen == processors.Processor('custom', 'EPYC', ('pcid', '-vmx'))
+    cpu = etree.fromstring(xml.domain(test_libvirt_xml.guest(), None, chosen.mode, chosen)).find('cpu')
+    assert (cpu.get('mode'), cpu.get('match'), cpu.findtext('model')) == ('custom', 'exact', 'EPYC')
+    assert [(each.get('name'), each.get('policy')) for each in cpu.findall('feature')] == [
+        ('pcid', 'require'), ('vmx', 'disable')]
+    assert processors.choose(configured(), [CPUS]) == processors.Processor()
+
+
+@pytest.mark.parametrize('options', [
+    {'cpu_mode': 'custom'}, {'cpu_models': ['EPYC']}, {'cpu_mode': 'custom', 'cpu_models': ['EPYC-Milan']},
+    {'cpu_mode': 'none', 'cpu_model_extra_flags': ['pcid']}])
+def test_a_processor_that_cannot_be_given(options):
+    with pytest.raises(exception.VirtError):
+        processors.choose(configured(**options), [CPUS])
 
 
 def test_optional_secure_boot_is_what_the_host_can():

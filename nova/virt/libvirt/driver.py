@@ -26,6 +26,7 @@ from nova.virt.libvirt import guest_traits
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
+from nova.virt.libvirt import processors
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
@@ -68,6 +69,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._images_looked_at = 0
         self._weaknesses = []
         self._guest_traits = frozenset()
+        self._processor = processors.Processor()
 
     def init_host(self):
         self.storage.prepare()
@@ -80,7 +82,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
                                       '[libvirt] virt_type = auto falls back to emulation')
         self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
-        self._guest_traits = guest_traits.of(self.hypervisor.domain_capabilities(self.virt_type), self.virt_type)
+        offered = self.hypervisor.domain_capabilities(self.virt_type)
+        self._guest_traits = guest_traits.of(offered, self.virt_type)
+        self._processor = processors.choose(self.conf, offered)
         settings = self._steps.qemu_settings()
         graphics.check(self.conf, settings)
         self._weaknesses = isolation.of_this_host(capabilities, settings)
@@ -321,7 +325,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
                 self.conf, guest.consoles, guest.serial_ports, lambda name: self.storage.path(guest.uuid, name),
                 graphics.used_ports(others))
             self.storage.save(guest)
-        return xml.domain(guest, host, self.conf.libvirt.cpu_mode)
+        return xml.domain(guest, host, self._processor.mode, self._processor)
 
     # ---- features ---------------------------------------------------------------------
 

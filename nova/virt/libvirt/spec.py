@@ -8,7 +8,7 @@ from nova.objects import numa
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 
-DEFAULT_CMDLINE = 'root=/dev/{root} console=ttyS0'
+DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, beside the disks
 MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
@@ -26,7 +26,11 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
     vif_model = _known(image, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
     settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
     _decide_secure_boot(settings, traits)
-    machine = _known(image, 'hw_machine_type', guest_options.machine(settings, xml.DEFAULT_MACHINE),
+    arch = _foreign(instance.image_properties)
+    if arch:
+        settings.setdefault('firmware_type', 'uefi')         # it has no other
+    machine = _known(image, 'hw_machine_type',
+                     xml.MACHINES.get(arch) or guest_options.machine(settings, xml.DEFAULT_MACHINE),
                      xml.MACHINE_TYPE.match)
     if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
         raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
@@ -35,7 +39,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         vcpus=instance.vcpus, memory_mb=max(instance.memory_mb, MEMORY_MINIMUM),
         console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
         interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
-        settings=settings, nvram=storage.path(instance.uuid, NVRAM),
+        arch=arch, settings=settings, nvram=storage.path(instance.uuid, NVRAM),
         agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
         serial_ports=int(settings.get('serial_port_count', 1)),
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
@@ -48,8 +52,19 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         made.memory_mb = instance.memory_mb          # the sum of its cells
     if 'kernel' in boot_files:
         made.kernel, made.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
-        made.cmdline = properties.get('os_command_line') or DEFAULT_CMDLINE.format(root=disks[0].target)
+        made.cmdline = properties.get('os_command_line') or DEFAULT_CMDLINE.format(
+            root=disks[0].target, console='ttyAMA0' if arch else 'ttyS0')
     return made
+
+
+def _foreign(properties):
+    """The architecture that the image names when it is not that of a PC; None otherwise.
+
+    A host that emulates it reports so, and the scheduler's ImagePropertiesFilter chooses among those.
+    """
+    named = str((properties or {}).get('hw_architecture') or (properties or {}).get('architecture') or '').lower()
+    named = {'arm64': 'aarch64'}.get(named, named)
+    return named if named in xml.MACHINES else None
 
 
 def _decide_secure_boot(settings, traits):

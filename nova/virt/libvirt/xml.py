@@ -12,6 +12,7 @@ from nova.objects import pci
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import placement
+from nova.virt.libvirt import processors
 from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
@@ -24,8 +25,9 @@ NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESP
 # Image properties that choose hardware, and what they may say.
 DISK_BUSES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd'}     # bus: device name prefix
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
-MACHINE_TYPE = re.compile(r'(pc|q35|pc-(i440fx|q35)-[0-9]+\.[0-9]+)\Z')
+MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = 'pc'
+MACHINES = {'aarch64': 'virt'}          # of processors other than x86
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
 PCIE_PORTS = 24            # on q35 each device takes one, and only what is there from the start takes later ones
@@ -118,11 +120,12 @@ class Guest:
         return cls(**values)
 
 
-def domain(guest, host=None, cpu_mode=None):
+def domain(guest, host=None, cpu_mode=None, processor=None):
     """The domain XML of a Guest.
 
     :param host: HostTopology, needed for a guest with a topology
     :param cpu_mode: of [libvirt]; None: the best for its kind of machine
+    :param processor: the processors.Processor with more of it
     :raises VirtError: the host is another one than that which it was placed on
     """
     topology = cells.placed(host, guest) if guest.numa else None
@@ -141,8 +144,10 @@ def domain(guest, host=None, cpu_mode=None):
     machine.boot(root, guest)
     machine.features(root, guest)
     mode = CPU_MODES[guest.virt_type] if cpu_mode is None else cpu_mode
-    processor = guest.processor or {'sockets': guest.vcpus, 'cores': 1, 'threads': 1}
-    root.append(placement.cpu(processor, topology, None if mode == 'none' else mode))
+    shown = guest.processor or {'sockets': guest.vcpus, 'cores': 1, 'threads': 1}
+    root.append(placement.cpu(shown, topology, None if mode == 'none' else mode))
+    if processor is not None:
+        processors.add(root[-1], processor)
     machine.processor(root[-1], guest)
     machine.clock(root, guest)
     _add(root, 'on_poweroff', 'destroy')

@@ -55,7 +55,7 @@ def _is_secure(guest: Any) -> bool:
 def features(root: etree.Element, guest: Any) -> None:
     element = add(root, 'features')
     add(element, 'acpi')
-    if guest.arch in (None, 'x86_64', 'i686'):
+    if guest.arch is None:               # a PC
         add(element, 'apic')
     if 'pmu' in guest.settings:
         add(element, 'pmu', state='on' if is_on(guest, 'pmu') else 'off')

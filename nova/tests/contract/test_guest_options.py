@@ -1,0 +1,90 @@
+"""Each row of the table of guest options has a proof: a case that shows it, or a test that is named here."""
+import ast
+import pathlib
+import re
+
+import pytest
+
+from nova.hardware import guest_option_rows as rows
+from nova.hardware import guest_options
+from nova.tests.functional import test_guest_options
+from nova.tests.unit import test_libvirt_settings
+
+TESTS = pathlib.Path(__file__).parents[1]
+
+# What neither the driver nor a refusal shows: (pattern of rows' names, test, pattern of what its file has of them).
+SHOWN = (
+    ('cpu_(max_)?(sockets|cores|threads)', 'unit/test_hardware_cpus.py::test_choose', 'max_sockets'),
+    ('cpu_policy', 'unit/test_hardware_wanted.py::test_cpu_policy_of_both', 'cpu_policy'),
+    ('cpu_thread_policy', 'unit/test_hardware_wanted.py::test_thread_policy', 'cpu_thread_policy'),
+    ('cpu_dedicated_mask', 'unit/test_hardware_wanted.py::test_mixed', 'cpu_dedicated_mask'),
+    ('cpu_realtime(_mask)?', 'unit/test_hardware_wanted.py::test_realtime', 'cpu_realtime_mask'),
+    ('emulator_threads_policy', 'unit/test_hardware_wanted.py::test_realtime', 'emulator_threads_policy'),
+    ('numa_(nodes|cpus|mem)', 'unit/test_hardware_wanted.py::test_cells', 'numa_mem'),
+    ('mem_page_size', 'unit/test_hardware_wanted.py::test_page_size', 'mem_page_size'),
+    ('pci_numa_affinity_policy', 'unit/test_hardware_wanted.py::test_pci_policy', 'pci_numa_affinity_policy'),
+    ('pci_alias', 'functional/test_pci_cloud.py::test_as_many_servers_as_devices_and_a_sentence_for_the_next',
+     'pci_passthrough__alias'),
+    ('dedicated', 'unit/test_hardware_wanted.py::test_dedicated_cpus_as_a_resource', 'resources:PCPU|DEDICATED'),
+    ('architecture|hypervisor_type|hypervisor_version|vm_mode',
+     'contract/test_scheduler_filters.py::test_a_filter', 'hw_architecture|hypervisor_version_requires|vm_mode'),
+    ('aggregate|capabilities', 'contract/test_scheduler_filters.py::test_a_filter', 'capabilities'),
+    ('trait|group_policy', 'functional/test_core_scheduler_filters.py::test_traits', 'trait'),
+    ('trust_trusted_host', 'contract/test_scheduler_attestation.py::test_hosts_of_the_level_that_is_asked_for',
+     'trust'),
+    ('command_line', 'unit/test_libvirt_xml.py::test_command_line', 'os_command_line'),
+    ('video_ram_max_mb', 'unit/test_libvirt_settings.py::test_the_domain_has_it', 'hw_video:ram_max_mb'),
+    ('rescue_(bus|device)', 'functional/test_other_actions.py::test_servers_that_boot_from_volumes',
+     'hw_rescue_device'),
+    ('img_config_drive', 'functional/test_servers_create.py::test_files_without_a_config_drive_are_refused',
+     'img_config_drive'),
+    ('auto_disk_config',
+     'functional/test_servers_create.py::test_an_image_that_forbids_automatic_disk_configuration', 'auto_disk_config'),
+    ('img_signature.*', 'unit/test_image_signatures.py::test_good', 'img_signature_hash_method'),
+    ('.*mappings.*', 'functional/test_image_references.py::test_mapping_of_an_image', 'block_device_mapping'),
+    ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
+)
+CARRIED_OUT = [row for row in rows.ROWS if row.by in (rows.PLACE, rows.CREATE, rows.COMPUTE)]
+
+
+def shown(row):
+    return next((each for each in SHOWN if re.fullmatch(each[0], row.name)), None)
+
+
+def test_every_row_has_a_proof():
+    """A row of the driver is in PROOFS, a value that is refused in REFUSED, what others do in SHOWN; information alone
+    has nothing to show."""
+    without = {row.name for row in rows.ROWS if not (
+        row.by == rows.FACT or row.name in test_libvirt_settings.PROOFS or row.name in test_guest_options.REFUSED
+        or shown(row))}
+    assert not without
+    assert {row.by for row in rows.ROWS} <= {rows.GUEST, rows.PLACE, rows.CREATE, rows.COMPUTE, rows.FACT, rows.REFUSED}
+    assert all(row.refused for row in rows.ROWS if row.by == rows.REFUSED)
+    assert all(row.by in (rows.GUEST, rows.COMPUTE) for row in rows.ROWS if row.traits)
+
+
+@pytest.mark.parametrize('row', CARRIED_OUT, ids=lambda row: row.name)
+def test_the_test_that_is_named_is_there_and_is_about_it(row):
+    _names, test, words = shown(row)
+    path, _, name = test.partition('::')
+    text = (TESTS / path).read_text()
+    assert name in {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    assert re.search(words, text)
+
+
+@pytest.mark.parametrize('row', rows.ROWS, ids=lambda row: row.name)
+def test_a_row_is_well_formed(row):
+    assert row.spec or row.prop
+    for pattern in (row.spec, row.prop, row.values, *row.traits, *row.refused):
+        re.compile(pattern or '')
+    assert row.values == rows.ANY or not re.fullmatch(row.values, 'no such value!')
+    assert row.meaning and not row.meaning.endswith('.')
+    for sentence in row.refused.values():
+        assert sentence[0].isupper() and not sentence.endswith('.')
+
+
+def test_every_trait_is_one_that_os_traits_names_or_ours():
+    """https://docs.openstack.org/os-traits/latest/reference/traits.html"""
+    ours = {rows.ALL_OPTIONS}
+    assert all(re.fullmatch('COMPUTE_[A-Z0-9_]+|HW_CPU_X86_AMD_SEV(_ES)?', trait)
+               for trait in guest_options.every_trait() - ours)

@@ -1,0 +1,60 @@
+"""Which processor guests see, by the configuration and what the host's QEMU can."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+import dataclasses
+from xml.etree import ElementTree as etree
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+
+CUSTOM = 'custom'
+
+
+@dataclasses.dataclass(frozen=True)
+class Processor:
+    """
+    mode    one of [libvirt] cpu_mode; None: the best for the kind of machine
+    model   libvirt's name for it, with the mode custom
+    flags   what it has besides (name), or not (-name)
+    """
+
+    mode: str | None = None
+    model: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+def choose(conf: ConfigOpts, capabilities: Iterable[etree.Element]) -> Processor:
+    """
+    :param capabilities: root elements of the domain capabilities
+    :raises VirtError: the options contradict each other, or the host can give none of the models
+    """
+    options = conf.libvirt
+    mode, models, flags = options.cpu_mode, options.cpu_models, tuple(options.cpu_model_extra_flags)
+    if (mode == CUSTOM) != bool(models):
+        raise _refusal('[libvirt] cpu_mode = custom and cpu_models need each other')
+    if mode == 'none' and flags:
+        raise _refusal('[libvirt] cpu_model_extra_flags needs another cpu_mode than none')
+    if mode != CUSTOM:
+        return Processor(mode, None, flags)
+    usable = {model.text for root in capabilities
+              for model in root.findall("./cpu/mode[@name='custom']/model[@usable='yes']")}
+    found = next((model for model in models if model in usable), None)
+    if found is None:
+        raise _refusal(f'this host can give guests none of [libvirt] cpu_models: {", ".join(models)}')
+    return Processor(mode, found, flags)
+
+
+def add(cpu: etree.Element, processor: Processor) -> None:
+    """Complete the element of the processor."""
+    if processor.model is not None:
+        cpu.set('match', 'exact')
+        etree.SubElement(cpu, 'model', fallback='forbid').text = processor.model
+    for flag in processor.flags:
+        etree.SubElement(cpu, 'feature', policy='disable' if flag.startswith('-') else 'require',
+                         name=flag.lstrip('+-'))
+
+
+def _refusal(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='give guests a processor', reason=reason)
