@@ -36,6 +36,7 @@ from nova.virt.libvirt import xml
 
 LOG = logging.getLogger(__name__)
 
+TPM_STATES = '/var/lib/libvirt/swtpm'     # where libvirt keeps what TPMs remember, by the guests' uuids
 POLL = 0.2                               # seconds between two looks at something that a guest does
 SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request to shut down again
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
@@ -212,18 +213,22 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def destroy(self, context, instance, network_info, keep_disks=False):
         with self._operation(instance.uuid):
-            self._remove(instance.uuid, keep_disks)
             if not keep_disks:
                 self._forget_kept(instance.uuid)
+            self._remove(instance.uuid, keep_disks)
         self._remove_unused_images()
 
     def _remove(self, uuid, keep_disks=False):
         guest = self.storage.load(uuid)
-        try:
-            self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_disks)
-        except exception.GuestNotFound:
-            if guest is not None and not keep_disks and 'tpm_version' in guest.settings:
-                self.hypervisor.run('remove the TPM', guests.forget, uuid, xml.domain(guest, self.topology, 'none'))
+        # what a resize has put aside has the same TPM
+        keep_state = keep_disks or self.storage.load_kept(uuid) is not None
+        with contextlib.suppress(exception.GuestNotFound):
+            self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_state)
+        if not keep_state and os.path.isdir(os.path.join(TPM_STATES, uuid)):
+            # of a guest that libvirt has lost, or that has lost its TPM in a resize: libvirt alone may remove it
+            made = xml.Guest(uuid, f'instance-{uuid}', self.storage.directory, self.virt_type, 1, spec.MEMORY_MINIMUM,
+                             self.storage.path(uuid, steps.CONSOLE_LOG), settings={'tpm_version': '2.0'})
+            self.hypervisor.run('remove the TPM', guests.forget, uuid, xml.domain(made))
         for port in guest.ports() if guest is not None else ():
             self._steps.unplug(uuid, port)
         if not keep_disks:

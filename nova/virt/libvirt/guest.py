@@ -57,9 +57,9 @@ def stop_and_forget(domain):
         domain.managedSaveRemove()
 
 
-def undefine(domain, keep_disks=False):
+def undefine(domain, keep_state=False):
     stop(domain)
-    domain.undefineFlags(_UNDEFINE | (_KEEP if keep_disks else _REMOVE))
+    domain.undefineFlags(_UNDEFINE | (_KEEP if keep_state else _REMOVE))
 
 
 def forget(connection, _uuid, text):
