@@ -15,6 +15,7 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.network import floating
 from nova.network import groups
 from nova.network import ipam
 from nova.network import security
@@ -40,6 +41,10 @@ class API:
     def groups_of(self, context: RequestContext) -> groups.Groups:
         """Operations on security groups in the name of the caller."""
         return self.groups
+
+    def floating_ips_of(self, context: RequestContext) -> floating.NoFloatingIps:
+        """Operations on floating addresses in the name of the caller."""
+        return floating.NoFloatingIps()
 
     def validate_networks(self, context: RequestContext, requested: list[dict[str, str | None]] | str | None,
                           count: int = 1) -> None:

@@ -37,6 +37,7 @@ class Neutron:
 
     def __init__(self, hosts=(), project_of=None):
         self.hosts, self.quota, self.aliases = set(hosts), -1, list(ALIASES)
+        self.addresses = 10                                    # of floating IPs
         self.slow = False                                      # ports are plugged when plug() says so
         self.rows = collections.defaultdict(dict)
         self.bindings = collections.defaultdict(dict)          # port id -> {host: binding}
@@ -156,6 +157,10 @@ class Neutron:
     def _create(self, kind, values):
         if kind == 'ports':
             return self._port(values)
+        if kind == 'floatingips':
+            self.addresses += 1
+            return self._insert(kind, {'port_id': None, 'fixed_ip_address': None, 'router_id': None, 'status': 'DOWN',
+                                       **values, 'floating_ip_address': f'172.24.0.{self.addresses}'})
         if kind == 'security-group-rules':
             group = self.rows['security-groups'].get(values['security_group_id'])
             if group is None:
@@ -216,6 +221,8 @@ class Neutron:
             for entry in values.pop('fixed_ips'):
                 row['fixed_ips'].append(entry if entry in before else self._address(
                     network, entry, [*before, *row['fixed_ips']]))
+        if kind == 'floatingips' and values.get('port_id') is None:
+            values = {**values, 'fixed_ip_address': None}
         row.update(values)
         row['revision_number'] += 1
         if kind == 'ports' and 'binding:host_id' in values:

@@ -1,5 +1,4 @@
-"""Floating IPs as the compute API changed them: the networks of this service have no outside, and so none of them."""
-from nova import exception
+"""Floating IPs as the compute API changed them: those of the network service that is configured."""
 from nova.api.servers import lookup as server_lookup
 from nova.web.params import Object
 from nova.web.params import Param
@@ -12,27 +11,39 @@ LAST = 35                   # of the addresses
 LAST_ACTION = 43            # of the actions on servers
 
 
+def _of(req):
+    return req.services.networks.floating_ips_of(req.context)
+
+
 def pools(req):
-    return {'floating_ip_pools': []}
+    return {'floating_ip_pools': [{'name': name} for name in _of(req).pools()]}
 
 
 def index(req):
-    return {'floating_ips': []}
+    return {'floating_ips': _of(req).all()}
 
 
 def create(req):
-    raise exception.NotFound('There is no pool of floating IPs.')
+    return {'floating_ip': _of(req).create((req.body or {}).get('pool'))}
 
 
-def one(req, id):
-    raise exception.NotFound(f'Floating IP {id[:80]} could not be found.')
+def show(req, id):
+    return {'floating_ip': _of(req).show(id)}
 
 
-def _action(name, rule):
-    def change(req, id):
-        server_lookup.get(req, id, rule)
-        raise exception.NotFound(f'Floating IP {req.body[name]["address"]} could not be found.')
-    return change
+def delete(req, id):
+    _of(req).delete(id)
+
+
+def add(req, id):
+    server_lookup.get(req, id, _RULE + 'add')
+    given = req.body['addFloatingIp']
+    _of(req).add(id, given['address'], given.get('fixed_address'))
+
+
+def remove(req, id):
+    server_lookup.get(req, id, _RULE + 'remove')
+    _of(req).remove(id, req.body['removeFloatingIp']['address'])
 
 
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
@@ -48,13 +59,13 @@ ROUTES = (
     Route('GET', _PATH, index, policy=_RULE + 'list', until=LAST),
     Route('POST', _PATH, create, policy=_RULE + 'create', until=LAST, errors=(400, 403, 404),
           body=Object(Param('pool', nullable(STRING)), closed=False)),
-    Route('GET', _PATH + '/{id}', one, policy=_RULE + 'show', until=LAST, errors=(400, 404)),
-    Route('DELETE', _PATH + '/{id}', one, policy=_RULE + 'delete', until=LAST, status=202,
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', until=LAST, errors=(400, 404)),
+    Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', until=LAST, status=202,
           errors=(400, 403, 404, 409)),
-    Route('POST', _SERVER, _action('addFloatingIp', _RULE + 'add'), policy=_RULE + 'add', until=LAST_ACTION,
+    Route('POST', _SERVER, add, policy=_RULE + 'add', until=LAST_ACTION,
           action='addFloatingIp', errors=(400, 403, 404),
           body=_body('addFloatingIp', Param('fixed_address', _ADDRESS))),
-    Route('POST', _SERVER, _action('removeFloatingIp', _RULE + 'remove'), policy=_RULE + 'remove',
+    Route('POST', _SERVER, remove, policy=_RULE + 'remove',
           until=LAST_ACTION, action='removeFloatingIp', errors=(400, 403, 404, 409),
           body=_body('removeFloatingIp')),
 )

@@ -11,6 +11,7 @@ from oslo_utils import timeutils
 from nova import exception
 from nova.network.neutron import choice
 from nova.network.neutron import client
+from nova.network.neutron import floating
 from nova.network.neutron import groups
 from nova.network.neutron import vifs
 
@@ -33,6 +34,10 @@ class API:
     def groups_of(self, context: RequestContext) -> groups.Groups:
         """Operations on security groups in the name of the caller."""
         return groups.Groups(self.neutron, context)
+
+    def floating_ips_of(self, context: RequestContext) -> floating.FloatingIps:
+        """Operations on floating addresses in the name of the caller."""
+        return floating.FloatingIps(self.neutron, context, self.conf.neutron.default_floating_pool)
 
     # ---- checks of requests
 

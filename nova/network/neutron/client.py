@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = 'network'                 # in the catalog, unless [neutron] names another
 TIMEOUT_S = 60                           # of one request, unless [neutron] timeout says otherwise
-CONNECT_RETRIES = 2                      # of a request that never reached the service
+CONNECT_RETRIES = 2                      # of a request whose connection broke; one that makes something is not repeated
 PAGE = 1000                              # resources that are read at once
 IDS = 100                                # values of one filter of one request: an address of 8 kB is always taken
 EXTENSIONS_S = 600                       # seconds for which the list of extensions is believed
@@ -140,7 +140,7 @@ class Neutron:
         """
         response = self._service.request(ctx, method, lambda: self._address() + path,
                                          {'Accept': 'application/json', **(headers or {})}, timeout=self._timeout,
-                                         connect_retries=CONNECT_RETRIES, **kwargs)
+                                         connect_retries=0 if method == 'POST' else CONNECT_RETRIES, **kwargs)
         code = response.status_code
         if code < 400:
             return response.json() if response.content else {}

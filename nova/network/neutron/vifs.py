@@ -63,7 +63,7 @@ def _subnet(subnet: Document, port: Document, floating: Mapping[str, list[str]])
         'dns': subnet.get('dns_nameservers') or [], 'routes': subnet.get('host_routes') or [],
         'dhcp_server': gateway if subnet.get('enable_dhcp') else None,
         'ips': [{'address': ip['ip_address'], 'type': 'fixed', 'floating_ips': [
-            {'address': address, 'type': 'floating'} for address in floating.get(ip['ip_address'], ())]}
+            {'address': address} for address in floating.get(ip['ip_address'], ())]}
             for ip in port['fixed_ips'] if ip['subnet_id'] == subnet['id']],
     }
 

@@ -337,9 +337,39 @@ def test_the_life_of_a_server(cloud, neutron):
     assert cloud.demo.post(f'/servers/{made}/action', {'addSecurityGroup': {'name': 'web'}}).status_code == 202
     names = [row['name'] for row in cloud.demo.get(f'/servers/{made}').json()['server']['security_groups']]
     assert names == ['default', 'web']
+    floating_ips(cloud, neutron, made, address['addr'])
     cloud.demo.delete(f'/servers/{made}')
     cloud.demo.wait_for(made, 'DELETED')
     assert not neutron.ports()
+
+
+def floating_ips(cloud, neutron, made, fixed):
+    outside = neutron.network('z' * 32, '172.24.0.0/24', name='public', **{'router:external': True})
+    assert cloud.demo.get('/os-floating-ip-pools').json() == {'floating_ip_pools': [{'name': 'public'}]}
+    assert cloud.demo.post('/os-floating-ips', {'pool': 'absent'}).status_code == 404
+    assert cloud.demo.post('/os-floating-ips', {'pool': None}).status_code == 404
+    mine = cloud.demo.post('/os-floating-ips', {'pool': 'public'}).json()['floating_ip']
+    assert (mine['pool'], mine['instance_id'], mine['fixed_ip']) == ('public', None, None)
+    theirs = neutron._create('floatingips', {'floating_network_id': outside, 'project_id': 'z' * 32})
+
+    def act(name, **body):
+        return cloud.demo.post(f'/servers/{made}/action', {name: body}).status_code
+    assert act('addFloatingIp', address=theirs['floating_ip_address']) == 404
+    assert act('addFloatingIp', address=mine['ip'], fixed_address='10.9.0.222') == 400
+    assert act('removeFloatingIp', address=mine['ip']) == 409
+    assert act('addFloatingIp', address=mine['ip']) == 200
+    shown, = cloud.demo.get('/os-floating-ips').json()['floating_ips']
+    assert (shown['instance_id'], shown['fixed_ip']) == (made, fixed)
+    port, = neutron.ports(device_id=made)
+    cloud.boss.post('/os-server-external-events', {'events': [
+        {'server_uuid': made, 'name': 'network-changed', 'tag': port['id']}]})
+    waiting.wait_for(lambda: [entry['addr'] for entry in cloud.demo.get(f'/servers/{made}').json()[
+        'server']['addresses']['blue']] == [fixed, mine['ip']], 10, 'the floating IP')
+    assert act('removeFloatingIp', address=mine['ip']) == 200
+    assert cloud.demo.delete(f'/os-floating-ips/{theirs["id"]}').status_code == 404
+    assert cloud.demo.delete(f'/os-floating-ips/{mine["id"]}').status_code == 202
+    assert cloud.demo.get(f'/os-floating-ips/{mine["id"]}').status_code == 404
+    del neutron.rows['networks'][outside], neutron.rows['floatingips'][theirs['id']]
 
 
 def test_a_server_moves_in_a_cloud(cloud, neutron):

@@ -1,0 +1,105 @@
+"""Floating IPs of a Networking service as the compute API changed them: see nova.network.floating."""
+from __future__ import annotations
+
+from typing import Any
+from typing import TYPE_CHECKING
+import ipaddress
+
+from nova import exception
+from nova.network.neutron import client
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+Document = dict[str, Any]
+KIND = 'floatingips'
+
+
+class FloatingIps:
+    """In the name of one caller.
+
+    :param default_pool: of [neutron]
+    """
+
+    def __init__(self, neutron: client.Neutron, context: RequestContext, default_pool: str) -> None:
+        self._neutron, self._context, self._default = neutron, context, default_pool
+
+    def _outside(self) -> dict[str, str]:
+        """{id: name} of the external networks."""
+        rows = self._neutron.list(self._context, 'networks', **{'router:external': 'True'})
+        return {row['id']: row['name'] or row['id'] for row in rows}
+
+    def pools(self) -> list[str]:
+        return sorted(self._outside().values())
+
+    def all(self) -> list[Document]:
+        rows = self._neutron.list(self._context, KIND, project_id=self._context.project_id)
+        return self._shown(sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
+
+    def show(self, ident: str) -> Document:
+        return self._shown([self._row(ident)])[0]
+
+    def create(self, pool: str | None) -> Document:
+        wanted, outside = pool or self._default, self._outside()
+        fits = [ident for ident, name in outside.items() if wanted in (ident, name)]
+        if len(fits) != 1:
+            raise exception.NotFound(f'There is no pool of floating IPs {wanted[:80]}.' if wanted else
+                                     'There is no usual pool of floating IPs: the request must name one.')
+        try:
+            row = self._neutron.create(self._context, KIND, {
+                'floating_network_id': fits[0], 'project_id': self._context.project_id})
+        except exception.NoMoreFixedIps as error:
+            raise exception.NotFound(error.message) from None
+        return self._shown([row])[0]
+
+    def delete(self, ident: str) -> None:
+        self._neutron.delete(self._context, KIND, self._row(ident)['id'], _missing(ident))
+
+    def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
+        row = self._of_address(address)
+        ports = self._neutron.list(self._context, 'ports', device_id=instance_uuid)
+        places = [(port['id'], ip['ip_address']) for port in ports for ip in port['fixed_ips']
+                  if ipaddress.ip_address(ip['ip_address']).version == 4 and fixed in (None, ip['ip_address'])]
+        if not places:
+            raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
+                                       'The server has no IPv4 address that a floating IP could lead to.')
+        port_id, inside = places[0]
+        self._change(row, {'port_id': port_id, 'fixed_ip_address': inside})
+
+    def remove(self, instance_uuid: str, address: str) -> None:
+        row = self._of_address(address)
+        ports = self._neutron.list(self._context, 'ports', device_id=instance_uuid)
+        if row['port_id'] not in {port['id'] for port in ports}:
+            raise exception.Conflict(f'Floating IP {address} does not lead to the server.')
+        self._change(row, {'port_id': None})
+
+    def _change(self, row: Document, values: Document) -> None:
+        try:
+            self._neutron.update(self._context, KIND, row['id'], values, _missing(row['id']))
+        except (exception.NetworkConflict, exception.NetworkRequestInvalid) as error:
+            raise exception.BadRequest(error.message) from None
+
+    def _row(self, ident: str) -> Document:
+        row = self._neutron.show(self._context, KIND, ident, _missing(ident))
+        if row['project_id'] != self._context.project_id and not self._context.is_admin:
+            raise _missing(ident)
+        return row
+
+    def _of_address(self, address: str) -> Document:
+        for row in self._neutron.list(self._context, KIND, floating_ip_address=address):
+            if row['project_id'] == self._context.project_id or self._context.is_admin:
+                return row
+        raise _missing(address)
+
+    def _shown(self, rows: list[Document]) -> list[Document]:
+        names = self._outside() if rows else {}
+        ports = {port['id']: port for port in self._neutron.list(
+            self._context, 'ports', id={row['port_id'] for row in rows if row.get('port_id')})}
+        return [{'id': row['id'], 'ip': row['floating_ip_address'],
+                 'pool': names.get(row['floating_network_id'], row['floating_network_id']),
+                 'fixed_ip': row.get('fixed_ip_address'),
+                 'instance_id': ports.get(row.get('port_id') or '', {}).get('device_id') or None} for row in rows]
+
+
+def _missing(ident: str) -> exception.NovaException:
+    return exception.NotFound(f'Floating IP {ident[:80]} could not be found.')
