@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A fleet on this machine: the parts that an operator spreads over many, each a process of its own.
 #
-# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N] [--libvirt N]
+# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N] [--libvirt N] [--network neutron]
 #                                                                            builds and starts what is missing
 #        tools/cluster.sh status                                             what runs, and where
 #        tools/cluster.sh stop|start|kill PART...                            one part, or some
@@ -27,14 +27,19 @@ if [ "$1" = up ]; then
     if [[ " $* " =~ \ --libvirt[\ =][1-9] ]] || grep -q '"libvirt": [1-9]' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
         CLUSTER_PACKAGES="$CLUSTER_PACKAGES $RUN_PACKAGES $GUEST_PACKAGES" extras=$extras,libvirt
     fi
+    neutron=
+    if [[ " $* " =~ \ --network[\ =]neutron ]] || grep -q '"network": "neutron"' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
+        CLUSTER_PACKAGES="$CLUSTER_PACKAGES openvswitch-switch ovn-central ovn-host ethtool haproxy" neutron=neutron
+    fi
     # shellcheck disable=SC2086
     packages_present $CLUSTER_PACKAGES || step "Debian packages" install_packages $CLUSTER_PACKAGES
     mkdir -p "$NOVA_CLUSTER_DIR"
     chmod 711 "$NOVA_CLUSTER_DIR"
     openstack_venv() {
         local python=$NOVA_CLUSTER_DIR/openstack/bin
-        "$python/python" -c "import keystone, glance, memcache, pymemcache" 2>/dev/null && [ -x "$python/uwsgi" ] ||
-            python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance pyuwsgi pymysql psycopg2-binary \
+        "$python/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron}" 2>/dev/null &&
+            [ -x "$python/uwsgi" ] ||
+            python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance $neutron pyuwsgi pymysql psycopg2-binary \
                 pymemcache python-memcached
     }
     [[ $extras != *libvirt ]] || meanwhile image "$here/guest-image.sh" "$NOVA_CLUSTER_DIR/guest"

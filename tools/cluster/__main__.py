@@ -4,6 +4,7 @@ import shutil
 import sys
 import time
 
+from cluster import neutron
 from cluster import parts
 from cluster import prepare
 from cluster import settings
@@ -30,7 +31,7 @@ def _wait(launched):
 
 def up(asked):
     settings.DIRECTORY.mkdir(exist_ok=True)
-    fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt)
+    fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt, asked.network)
     begin = time.monotonic()
     print('Network and servers')
     step('Bridge and namespaces', prepare.network, fleet)
@@ -45,6 +46,10 @@ def up(asked):
     _wait(launched[:1])
     step('Users and endpoints', prepare.users, fleet)
     _wait(launched[1:])
+    central, on_hosts = parts.networking(fleet)
+    if central:
+        print('Networks')
+        _networks(fleet, central, on_hosts)
     print('Compute')
     _start(parts.nova(fleet))
     step('Every service reports', _reporting, fleet)
@@ -59,9 +64,21 @@ def up(asked):
         print('with a guest of QEMU: .venv/bin/openstack server create --flavor real.nano --image guest --wait first')
 
 
+def _networks(fleet, central, on_hosts):
+    step('Databases of OVN and Open vSwitch', neutron.prepare, fleet)
+    _start(central)
+    of_database = [part for part in on_hosts if part.name.startswith('ovsdb-')]
+    _start(of_database)
+    for number, name in enumerate(fleet.libvirt_names, 1):
+        step(f'Open vSwitch of {name}', neutron.configure_host, name, number)
+    _start([part for part in on_hosts if part not in of_database])
+    step('Networks', neutron.contents, prepare.cloud(fleet))
+
+
 def _reporting(fleet):
     """Wait until all services are up."""
-    wanted = fleet.computes + fleet.libvirt + 2 * 2 + (2 * fleet.cells if fleet.cells > 1 else 1)
+    plumbing = fleet.libvirt if fleet.network == 'embedded' else 0           # a network service a host
+    wanted = fleet.computes + plumbing + 2 * 2 + (2 * fleet.cells if fleet.cells > 1 else 1)
     deadline = time.monotonic() + 90
     while True:
         rows = [line for line in prepare.manage('service', 'list').splitlines()[1:] if ' up ' in line]
@@ -137,6 +154,8 @@ def main():
                          default=settings.load().cells if settings.load() else 1)
     command.add_argument('--libvirt', type=int, choices=range(200), metavar='N',
                          default=settings.load().libvirt if settings.load() else 0)
+    command.add_argument('--network', choices=('embedded', 'neutron'),
+                         default=settings.load().network if settings.load() else 'embedded')
     command.set_defaults(do=up)
     commands.add_parser('status', help='what runs').set_defaults(do=status)
     for name in ('start', 'stop', 'kill'):

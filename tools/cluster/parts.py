@@ -8,6 +8,7 @@ import sys
 import urllib.request
 
 from cluster import hosts
+from cluster import neutron
 from cluster import settings
 from cluster.processes import Part
 
@@ -104,6 +105,9 @@ def nova(fleet):
     for name, kind in ([(f'{cell}-{kind}', kind) for cell in fleet.cell_names for kind in ('conductor', 'network')]
                        or [('network', 'network')]):
         yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'], address=settings.ADDRESS)
+    if fleet.network == 'neutron':
+        yield Part('metadata', [BIN / 'nova-api-metadata', '--config-file', directory / 'metadata.conf'],
+                   address=f'{settings.ADDRESS}:{settings.PORTS["metadata"]}')
     for number in (1, 2):
         name = f'api{number}'
         yield Part(name, [BIN / 'nova-api', '--config-file', directory / f'{name}.conf'], answers(name),
@@ -113,19 +117,30 @@ def nova(fleet):
     for number in range(1, fleet.computes + 1):
         name = f'compute{number}'
         if name in fleet.libvirt_names:
-            yield from _libvirt_host(name, number)
+            yield from _libvirt_host(fleet, name, number)
         yield Part(name, [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf'],
                    namespace=settings.NAMESPACES + name, address=settings.compute_address(number))
 
 
-def _libvirt_host(name, number):
+def _libvirt_host(fleet, name, number):
     """What a compute with guests of QEMU needs on its host: libvirt, and bridges."""
     where = {'namespace': settings.NAMESPACES + name, 'address': settings.compute_address(number)}
     serve = hosts.inside(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve')
     yield Part(f'libvirt-{name}', serve, hosts.answers(name), **where)
+    if fleet.network == 'neutron':
+        return
     yield Part(f'network-{name}', hosts.inside(name, BIN / 'nova-network', '--config-file',
                                                settings.DIRECTORY / 'nova' / f'network-{name}.conf'), **where)
 
 
+def networking(fleet):
+    """Neutron, OVN, and Open vSwitch on the hosts with guests of QEMU: (central parts, parts of hosts)."""
+    if fleet.network != 'neutron':
+        return [], []
+    return [*neutron.central(), *neutron.api()], [
+        part for number, name in enumerate(fleet.libvirt_names, 1) for part in neutron.of_host(name, number)]
+
+
 def all_of(fleet):
-    return [*infrastructure(fleet), *openstack(fleet), *nova(fleet)]
+    central, on_hosts = networking(fleet)
+    return [*infrastructure(fleet), *openstack(fleet), *central, *on_hosts, *nova(fleet)]

@@ -8,6 +8,7 @@ import pathlib
 import pwd
 
 from cluster import hosts
+from cluster import neutron
 from cluster import parts
 from cluster import settings
 from cluster.processes import run
@@ -38,6 +39,7 @@ def remove_network():
         if name.startswith(settings.NAMESPACES + 'compute'):
             hosts.switch_off(name)
             run('ip', 'netns', 'delete', name)
+    neutron.remove()
     if pathlib.Path(f'/sys/class/net/{settings.BRIDGE}').exists():
         run('ip', 'link', 'delete', settings.BRIDGE)
 
@@ -184,6 +186,8 @@ backend apis
     balance leastconn
 ''' + ''.join(f'    server {name} {settings.ADDRESS}:{settings.PORTS[name]} check inter 1s fall 2 rise 1\n'
               for name in ('api1', 'api2')))
+    if fleet.network == 'neutron':
+        neutron.configuration(fleet, _authtoken(fleet, 'neutron'))
     nova(fleet)
 
 
@@ -231,6 +235,9 @@ user_domain_name = Default
 project_domain_name = Default
 '''
 
+    if fleet.network == 'neutron':
+        shared += '[network]\nbackend = neutron\n'
+
     def messages(cell=None):
         broker = f'rabbitmq-{cell}' if cell else 'rabbitmq'
         return f'[DEFAULT]\ntransport_url = {fleet.transport_url_of(broker)}\n'
@@ -239,6 +246,16 @@ project_domain_name = Default
         return (f'[api_database]\nconnection = {fleet.database_url("nova_api")}\n'
                 f'[database]\nconnection = {fleet.database_url("nova_" + cell)}\n')
     top = [shared, messages(), databases('cell0' if fleet.cell_names else 'cell1')]
+    account = f'''[neutron]
+auth_type = password
+auth_url = {settings.url('keystone', '/v3')}
+username = nova
+password = {fleet.passwords['nova']}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+default_floating_pool = public
+''' if fleet.network == 'neutron' else ''
     identity = f'''[identity]
 backend = keystone
 [oslo_middleware]
@@ -260,20 +277,25 @@ trusted_proxies = {settings.ADDRESS}
             if kind == 'api':
                 http = (f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
                         f'drain_time = {DRAIN_S}\n')
-            file(name, *top, *([identity] if kind == 'api' else []), host=f'controller{number}', http=http)
+            file(name, *top, *([identity, account] if kind == 'api' else []), host=f'controller{number}', http=http)
     if not fleet.cell_names:
-        file('network', *top, _joins('network'))
+        file('network', *top, account, _joins('network'))
     for cell in fleet.cell_names:
         for kind in ('conductor', 'network', 'manage'):
             file(f'{cell}-{kind}', shared, messages(cell), databases(cell), _joins(f'{cell}-{kind}'),
                  host=f'{cell}-controller')
     file('manage', *top)
+    if fleet.network == 'neutron':
+        file('metadata', *top, http=f'[metadata]\nport = {settings.PORTS["metadata"]}\n'
+                                    f'shared_secret = {fleet.passwords["metadata"]}\n')
     for number in range(1, fleet.computes + 1):
         name, cell = f'compute{number}', fleet.cell_of(number)
         own = f'{FAKE}state_dir = {directory}/{name}/fake\n'
         where = {'host': name, 'address': settings.compute_address(number)}
         if name in fleet.libvirt_names:
             own = f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
+            if fleet.network == 'neutron':
+                own += f'[os_vif_ovs]\novsdb_connection = {neutron.connection(name)}\n'
             file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, _joins(name),
                  state=name, **where)
         file(name, shared, messages(cell), own, _joins(name), **where)
@@ -301,7 +323,8 @@ def manage(*arguments, cell=None):
 def schemas(fleet):
     """The tables of Keystone, Glance and this tree at the same time, each by its own command, and the first network."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for made in [pool.submit(make, fleet) for make in (_keystone_schema, _glance_schema, _nova_schema)]:
+        for made in [pool.submit(make, fleet) for make in (_keystone_schema, _glance_schema, _nova_schema,
+                                                               *_neutron_schema(fleet))]:
             made.result()
 
 
@@ -329,7 +352,12 @@ def _nova_schema(fleet):
     manage('db', 'sync')
     if fleet.cell_names:
         cells(fleet)
-    manage('network', 'create')
+    if fleet.network == 'embedded':
+        manage('network', 'create')
+
+
+def _neutron_schema(fleet):
+    return [lambda _fleet: neutron.schema()] if fleet.network == 'neutron' else []
 
 
 def cells(fleet):
@@ -364,13 +392,17 @@ def users(fleet):
         roles['service'] = identity.create_role(name='service')
     for name, project, granted in (('nova', 'service', ('admin', 'service')),
                                    ('glance', 'service', ('admin', 'service')),
+                                   *([('neutron', 'service', ('admin', 'service'))] if fleet.network == 'neutron'
+                                     else []),
                                    ('demo', 'demo', ('member',))):
         user = identity.find_user(name) or identity.create_user(name=name, domain_id='default',
                                                                password=fleet.passwords[name])
         for role in granted:
             identity.assign_project_role_to_user(identity.find_project(project), user, roles[role])
     for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')),
-                            ('image', 'glance', settings.url('glance'))):
+                            ('image', 'glance', settings.url('glance')),
+                            *([('network', 'neutron', settings.url('neutron'))] if fleet.network == 'neutron'
+                              else [])):
         service = identity.find_service(name) or identity.create_service(type=kind, name=name)
         if not list(identity.endpoints(service_id=service.id)):
             for interface in ('public', 'internal'):

@@ -18,11 +18,12 @@ NETWORK = f'10.213.{NUMBER}'
 MOST_CELLS = 4
 ADDRESS = f'{NETWORK}.1'                 # of everything but the computes
 PORTS = {'rabbitmq': 5672, 'mariadb': 3306, 'postgresql': 5432, 'memcached': 11211, 'keystone': 5000, 'glance': 9292,
-         'haproxy': 8774, 'api1': 8781, 'api2': 8782,
+         'haproxy': 8774, 'neutron': 9696, 'metadata': 8775, 'api1': 8781, 'api2': 8782,
          **{f'{kind}-cell{cell}': first + cell for cell in range(1, MOST_CELLS + 1)
             for kind, first in (('rabbitmq', 5680), ('mariadb', 3310), ('postgresql', 5440))}}
 MONITORING = 9780                        # the first port of /metrics
 DAEMONS = [*(f'{kind}{number}' for kind in ('api', 'conductor', 'scheduler') for number in (1, 2)), 'network',
+           'metadata',
            *(f'cell{cell}-{kind}' for cell in range(1, MOST_CELLS + 1) for kind in ('conductor', 'network'))]
 SERVICES = ('keystone', 'glance', 'nova_api', 'nova_cell1', 'nova_cell0')          # a database each
 
@@ -32,6 +33,7 @@ class Settings:
     database    mariadb or postgresql
     computes    number of nova-compute processes
     cells       number of cells; of several each has a broker and a database server of its own
+    network     embedded or neutron
     libvirt     number of computes with guests of QEMU, the first ones; the others' guests are simulated
     passwords   {name: secret}
     """
@@ -39,6 +41,7 @@ class Settings:
     def __init__(self, values):
         self.database, self.computes, self.passwords = values['database'], values['computes'], values['passwords']
         self.cells, self.libvirt = values.get('cells', 1), values.get('libvirt', 0)
+        self.network = values.get('network', 'embedded')
 
     @property
     def cell_names(self):
@@ -58,7 +61,8 @@ class Settings:
     def databases(self):
         """{database server: names of its databases}"""
         cells = [f'nova_{cell}' for cell in self.cell_names]
-        return {self.database: [name for name in SERVICES if name not in cells],
+        services = (*SERVICES, 'neutron') if self.network == 'neutron' else SERVICES
+        return {self.database: [name for name in services if name not in cells],
                 **{f'{self.database}-{name.removeprefix("nova_")}': [name] for name in cells}}
 
     def cell_of(self, number):
@@ -101,19 +105,23 @@ def load():
     return Settings(json.loads(file.read_text())) if file.exists() else None
 
 
-def save(database, computes, cells=1, libvirt=0):
+def save(database, computes, cells=1, libvirt=0, network='embedded'):
     """Settings with these values; secrets stay what they are."""
     known = load()
     for name, asked, words in (('database', database, 'on {}'), ('cells', cells, 'with {} cells'),
-                               ('libvirt', libvirt, 'with libvirt on {} computes')):
+                               ('libvirt', libvirt, 'with libvirt on {} computes'),
+                               ('network', network, 'with {} networks')):
         if known is not None and getattr(known, name) != asked:
             raise SystemExit(f'This fleet was built {words.format(getattr(known, name))}. End it with: '
                              'tools/cluster.sh down --purge')
+    if network == 'neutron' and cells > 1:
+        raise SystemExit('A fleet with Neutron has one cell.')
     if libvirt > computes:
         raise SystemExit(f'There cannot be libvirt on {libvirt} of {computes} computes.')
     passwords = known.passwords if known else {
-        name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance')}
-    values = {'database': database, 'computes': computes, 'cells': cells, 'libvirt': libvirt,
+        name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance',
+                                                     'neutron', 'metadata')}
+    values = {'database': database, 'computes': computes, 'cells': cells, 'libvirt': libvirt, 'network': network,
               'passwords': passwords}
     file = DIRECTORY / 'fleet.json'
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'w') as handle:
