@@ -88,6 +88,8 @@ class Session:
         if data:
             self._heard(data)
         self.pump()
+        if self.stream.has_more:
+            self.host_can(selectors.EVENT_READ)
 
     def interest(self) -> tuple[int, int]:
         """(events of the client's socket, events of the hypervisor's)."""

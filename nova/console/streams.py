@@ -94,6 +94,13 @@ class Stream:
     def flow(self) -> None:
         """Wait for nothing from now on."""
         self.sock.setblocking(False)
+        if self._tls is not None:                # what came with the end of the handshake is reported by no event
+            self._plain += self._opened() or b''
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``receive`` has bytes of which no event of the socket tells."""
+        return bool(self._plain)
 
     def receive(self, size: int = PIECE) -> bytes | None:
         """Bytes, b'' at their end, None while there are none.
@@ -159,6 +166,10 @@ class Stream:
         if not data:
             return b''
         self._in.write(data)
+        return self._opened()
+
+    def _opened(self) -> bytes | None:
+        assert self._tls is not None
         pieces = []
         with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             while piece := self._tls.read(PIECE):

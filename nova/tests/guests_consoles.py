@@ -1,8 +1,17 @@
 """Consoles as a hypervisor has them, and clients of consoles: small, for tests."""
 import contextlib
+import fcntl
 import os
+import pty
+import select
+import signal
 import socket
+import struct
+import subprocess
+import sys
+import termios
 import threading
+import time
 
 from nova.console import rfb
 
@@ -138,3 +147,47 @@ class Screen(Reader):
             assert self.read(4) == bytes(4)
             pieces.append(self.read(wide * high * 4))
         return b''.join(pieces)
+
+
+class Terminal:
+    """nova-manage in a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self._master, slave = pty.openpty()
+        self._process = subprocess.Popen(
+            [os.path.join(os.path.dirname(sys.executable), 'nova-manage'), *map(str, arguments)], stdin=slave,
+            stdout=slave, stderr=slave, start_new_session=True)
+        os.close(slave)
+        self._seen = b''
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+    def write(self, data):
+        os.write(self._master, data)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+        self._process.send_signal(signal.SIGWINCH)      # it has no controlling terminal that would say so
+
+    def until(self, wanted, seconds=60):
+        """All that is shown up to some bytes."""
+        deadline = time.monotonic() + seconds
+        while wanted not in self._seen:
+            assert time.monotonic() < deadline, self._seen
+            if select.select([self._master], [], [], 1)[0]:
+                try:
+                    self._seen += os.read(self._master, 65536)
+                except OSError:                          # it has ended
+                    assert wanted in self._seen, self._seen
+        end = self._seen.index(wanted) + len(wanted)
+        found, self._seen = self._seen[:end], self._seen[end:]
+        return found
+
+    def wait(self):
+        return self._process.wait(30)

@@ -10,6 +10,7 @@ from nova.cmd.manage import archive as manage_archive
 from nova.cmd.manage import audit as manage_audit
 from nova.cmd.manage import boot_images as manage_boot_images
 from nova.cmd.manage import cells as manage_cells
+from nova.cmd.manage import consoles as manage_consoles
 from nova.cmd.manage import hosts as manage_host
 from nova.cmd.manage import identity as manage_identity
 from nova.cmd.manage import images as manage_image
@@ -216,7 +217,7 @@ COMMANDS = {
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
-    'vm': {'list': manage_servers.list_servers, **manage_boot_images.COMMANDS},
+    'vm': {'list': manage_servers.list_servers, **manage_consoles.COMMANDS, **manage_boot_images.COMMANDS},
     'live-migration': manage_servers.live_migrate,
     'identity': manage_identity.COMMANDS,
     'image': manage_image.COMMANDS,
@@ -232,7 +233,7 @@ OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
-    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS,
+    **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,

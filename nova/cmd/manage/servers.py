@@ -38,7 +38,7 @@ def live_migrate(conf, server, host):
 
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
-    row = _server(cells, server)
+    row = find(cells, server)
     services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
     try:
         inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action',
@@ -49,7 +49,7 @@ def live_migrate(conf, server, host):
           f'--server {row.uuid}')
 
 
-def _server(cells, name):
+def find(cells, name):
     """(uuid, project_id) of a server by its uuid or its EC2 id.
 
     :raises InstanceNotFound: no cell has it

@@ -1,8 +1,10 @@
 """Consoles over HTTP: from the URL of the compute API to the bytes of a guest, and what strangers try."""
 import contextlib
 import logging
+import os
 import socket
 import time
+import types
 import urllib.parse
 
 import pytest
@@ -349,6 +351,30 @@ def test_a_compute_host_cannot_lead_the_proxy_to_what_only_the_proxy_reaches(clo
         with pytest.raises(Exception, match='does not answer'):
             cloud.consoles._way('serial', facts, None)
     assert not serial.clients
+
+
+# ---- a terminal ---------------------------------------------------------------------------
+
+@pytest.mark.parametrize('server_id, sentence', [
+    (None, b'The console of this server does not answer.'),
+    ('3b1ad3ac-0000-0000-0000-000000000000', b'could not be found'), ('nonsense', b'could not be found')])
+def test_what_a_terminal_says_of_a_console_that_is_not_there(cloud, server, server_id, sentence):
+    with guests.Terminal('vm', 'console', server_id or server, '--state-path', cloud.state_path) as terminal:
+        terminal.until(sentence)
+        assert terminal.wait() == 1
+
+
+def test_a_terminal_leaves_with_the_escape(monkeypatch):
+    """Bytes of keys come in pieces of any size; what stands before the escape still reaches the guest."""
+    from nova.cmd.manage import consoles
+    for pieces in ([b'ab\x1d\x1dc\x1d.'], [b'ab', b'\x1d', b'\x1d', b'c\x1d', b'.']):
+        sent = []
+        keys, typist = os.pipe()
+        screen, over = os.open(os.devnull, os.O_WRONLY), os.pipe()[0]
+        for piece in pieces:
+            os.write(typist, piece)
+        consoles._pass_keys(types.SimpleNamespace(send=sent.append), keys, screen, over, None)
+        assert b''.join(sent) == b'ab\x1dc'
 
 
 # ---- the end --------------------------------------------------------------------------

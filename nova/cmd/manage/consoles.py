@@ -1,0 +1,183 @@
+"""nova-manage vm console: the serial console of a server in the terminal."""
+import contextlib
+import os
+import pathlib
+import signal
+import ssl
+import sys
+import termios
+import threading
+import tty
+
+from nova.cmd.command_line import flag
+
+ESCAPE = b'\x1d'                         # Ctrl+], as telnet and virsh have it
+HELP = ('\r\nCtrl+] and .  leaves, Ctrl+] and r  types stty with the size of this window, Ctrl+] twice  sends it.\r\n')
+PIECE = 4096
+MICROVERSION = '2.99'
+
+
+def console(conf, server, follow_window):
+    """Work at the serial console of a server in this terminal. Ctrl+] and a point leave it."""
+    from websockets import exceptions as refusals
+    from websockets.sync import client
+
+    from nova import exception
+    from nova.rpc import bus as rpc_bus
+
+    url, authority = (_of_fleet if rpc_bus.configured(conf) else _of_all_in_one)(conf, server)
+    context = ssl.create_default_context(cafile=authority) if url.startswith('wss:') else None
+    try:
+        socket = client.connect(url, subprotocols=['binary'], compression=None, proxy=None, ssl=context)
+    except refusals.InvalidStatus as error:
+        raise exception.NovaException((error.response.body or b'The proxy refused the console.').decode().strip())
+    except (OSError, refusals.InvalidHandshake) as error:
+        raise exception.NovaException(f'The proxy of serial consoles does not answer: {error}')
+    print('Connected. Press Enter for a prompt; Ctrl+] and . leaves, Ctrl+] and ? says more.', flush=True)
+    with socket, _raw(sys.stdin.fileno()):
+        _work(socket, sys.stdin.fileno(), sys.stdout.fileno(), follow_window)
+    print('\nThe console is closed.')
+
+
+def _of_all_in_one(conf, server):
+    """(address of the console, file with the authority that its TLS is of), given by a nova-all that runs."""
+    from keystoneauth1 import exceptions as client_errors
+    from keystoneauth1 import session as sessions
+    from keystoneauth1.identity import v3
+    import yaml
+
+    from nova import exception
+    from nova.db.cells import cells
+
+    path = pathlib.Path(cells.state_path(conf)) / 'clouds.yaml'
+    try:
+        cloud = yaml.safe_load(path.read_text())['clouds']['nova-admin']
+    except OSError as error:
+        raise exception.NovaException(f'{path} cannot be read ({error.strerror}): name the directory of nova-all with '
+                                      '--state-path, or the broker of the fleet with --config-file.')
+    authority = cloud.get('cacert')
+    session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
+    root = cloud['auth']['auth_url'].rpartition('/identity')[0]
+    try:
+        answer = session.post(f'{root}/compute/v2.1/servers/{_checked(server)}/remote-consoles', json=_WANTED,
+                              headers={'OpenStack-API-Version': f'compute {MICROVERSION}'}, raise_exc=False)
+    except client_errors.ClientException as error:
+        raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
+    document = answer.json()
+    if not answer.ok:
+        raise exception.NovaException(next(iter(document.values()))['message'])
+    return document['remote_console']['url'], authority
+
+
+_WANTED = {'remote_console': {'protocol': 'serial', 'type': 'serial'}}
+
+
+def _checked(server):
+    import uuid
+
+    from nova import exception
+    try:
+        return str(uuid.UUID(server))
+    except ValueError:
+        raise exception.InstanceNotFound(instance_id=server)
+
+
+def _of_fleet(conf, server):
+    """As _of_all_in_one, asked of the compute host over the broker."""
+    from nova import policy
+    from nova.api import app
+    from nova.cloud import assembly
+    from nova.cmd.manage import api_calls
+    from nova.cmd.manage import servers
+    from nova.rpc import bus as rpc_bus
+
+    bus = rpc_bus.Bus(conf)
+    try:
+        api_db, cells = assembly.checked_databases(conf, bus)
+        row = servers.find(cells, server)
+        services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+        answer = api_calls.ask(app.Application(services), row.project_id, 'POST',
+                               f'/servers/{row.uuid}/remote-consoles', _WANTED, MICROVERSION)
+    finally:
+        bus.close()
+    return answer['remote_console']['url'], None
+
+
+@contextlib.contextmanager
+def _raw(terminal):
+    """A terminal that passes every key; as it was, afterwards."""
+    if not os.isatty(terminal):
+        yield
+        return
+    before = termios.tcgetattr(terminal)
+    tty.setraw(terminal)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _work(socket, keys, screen, follow_window):
+    """Pass bytes until one side ends it."""
+    from websockets import exceptions as refusals
+
+    def say_size(*_signal):
+        with contextlib.suppress(refusals.ConnectionClosed):
+            socket.send(size_line(screen))
+    over, waker = os.pipe()
+
+    def show():
+        with contextlib.suppress(refusals.ConnectionClosed, OSError):
+            for data in socket:
+                os.write(screen, data if isinstance(data, bytes) else data.encode())
+        os.write(waker, b'.')
+    threading.Thread(target=show, daemon=True).start()
+    before = signal.signal(signal.SIGWINCH, say_size) if follow_window else None
+    try:
+        with contextlib.suppress(refusals.ConnectionClosed):
+            _pass_keys(socket, keys, screen, over, say_size)
+    finally:
+        if follow_window:
+            signal.signal(signal.SIGWINCH, before)
+
+
+def _pass_keys(socket, keys, screen, over, say_size):
+    import select
+    escaped = False
+    while True:
+        ready = select.select([keys, over], [], [])[0]
+        if over in ready or not (data := os.read(keys, PIECE)):
+            return
+        sent = bytearray()
+        for number in data:
+            key = bytes([number])
+            if not escaped:
+                escaped = key == ESCAPE
+                sent += b'' if escaped else key
+                continue
+            escaped = False
+            if key in (b'.', b'q'):
+                if sent:
+                    socket.send(bytes(sent))
+                return
+            if key == b'r':
+                say_size()
+            elif key == ESCAPE:
+                sent += key
+            else:
+                os.write(screen, HELP.encode())
+        if sent:
+            socket.send(bytes(sent))
+
+
+def size_line(screen):
+    """What tells the shell of a guest how large the window is: a serial line does not carry it."""
+    columns, rows = os.get_terminal_size(screen)     # COLUMNS and LINES do not change with the window
+    return f'stty rows {rows} cols {columns}\r'.encode()
+
+
+COMMANDS = {'console': console}
+OPTIONS = {console: {
+    'server': {'metavar': 'SERVER', 'help': 'its uuid'},
+    '--follow-window': flag('type stty with the new size whenever the window changes: only while a shell of the guest '
+                            'waits for a command')}}
