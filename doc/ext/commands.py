@@ -21,6 +21,17 @@ DAEMONS = {
                           'Tells guests about themselves when a proxy asks for them, which names the guest in headers '
                           'and proves it with [metadata] shared_secret. Guests on a bridge of nova-network are served '
                           'by nova-network.'),
+    'nova-novncproxy': ('screens of servers in a browser',
+                        'Serves noVNC, and leads its connections to the VNC of the guests. Any number may run.'),
+    'nova-spicehtml5proxy': ('screens of servers in a browser, over SPICE',
+                             'Serves spice-html5, and leads its connections to the SPICE of the guests. Any number may '
+                             'run.'),
+    'nova-serialproxy': ('serial ports of servers over WebSockets',
+                         'Serves a terminal for browsers, and leads WebSockets to the serial ports of the guests. Any '
+                         'number may run.'),
+    'nova-xvpvncproxy': ('the sentence for old viewers', 'Says in a sentence that Java viewers are not served.'),
+    'nova-console': ('a name of old deployments', 'Has nothing to do, and says what does its work.'),
+    'nova-consoleauth': ('a name of old deployments', 'Has nothing to do, and says where the tokens are.'),
     'nova-conductor': ('builds servers, and writes for computes',
                        'Builds, moves and repairs servers, and writes to the database for services that have no '
                        'credentials for it. Any number of them may run.'),

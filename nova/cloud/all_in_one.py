@@ -84,7 +84,7 @@ class Cloud:
             self._open()
             self._compose()
             self._started.append(assembly.needs(self.bus, self.api_db, self.cells))
-            for part in self.services:
+            for part in (*self.services, self.consoles):
                 self._started.append(part)
                 part.start()
             self._take_over()
@@ -206,7 +206,6 @@ class Cloud:
             *(assembly.compute(conf, self.bus, host, self.images, self._guest_helper) for host in self.hosts),
         ]
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
-        self.services.append(self.consoles)
 
     def _take_over(self):
         """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""

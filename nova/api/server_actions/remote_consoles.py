@@ -49,6 +49,8 @@ def give_out(req, server_id, protocol, console_type):
     if place is None:
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
     token, password = str(uuid.uuid4()), place.pop('password', None)     # hosts of before say nothing of a password
+    if password and console_type == 'spice-direct':                      # its proxy could not give it
+        raise exception.ConsoleTypeUnavailable(console_type=console_type)
     cell.db.run(console_tokens.insert, token, req.services.conf.consoleauth.token_ttl, {
         'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'],
         'project_id': req.context.project_id, 'user_id': req.context.user_id, **place}, password)

@@ -13,6 +13,10 @@ OPTIONS = [
     cfg.BoolOpt('tls', default=False,
                 help='Whether the guests of this host take TLS alone for SPICE. It needs spice_tls = 1 in qemu.conf of '
                      'libvirt, and the certificates that are named there.'),
+    cfg.BoolOpt('password', default=True,
+                help='Whether SPICE asks for the password of the guest, which nova-spicehtml5proxy gives. false: for '
+                     'consoles of the type spice-direct, whose proxy learns the address of a guest from the compute '
+                     'API and no password; then everybody who reaches server_listen is let in.'),
     cfg.StrOpt('html5proxy_base_url', default='', max_length=255,
                help='Where the browsers of users reach the SPICE proxy, for example '
                     'http://127.0.0.1:6082/spice_auto.html. Empty: no SPICE consoles in browsers are given out, '

@@ -3,6 +3,8 @@ import contextlib
 import logging
 import os
 import socket
+import subprocess
+import sys
 import time
 import types
 import urllib.parse
@@ -149,6 +151,48 @@ def test_its_page(cloud, client, server, hypervisor):
     assert requests.get(f'{cloud.url}/console/serial', allow_redirects=False).headers['Location'] == 'serial/'
     assert 'serial.js' in requests.get(f'{cloud.url}/console/serial/?token=x').text
     assert requests.get(f'{cloud.url}/console/xvpvnc/?token=x').status_code == 410
+
+
+def test_all_forms(cloud, server):
+    """Until 2.5 an action each, from 2.6 on one resource; what is not served is refused with a sentence."""
+    old, new = cloud.client(version='2.5'), cloud.client(version='2.99')
+    for name, kind, code in (
+            ('os-getVNCConsole', 'novnc', 200), ('os-getVNCConsole', 'xvpvnc', 400),
+            ('os-getSPICEConsole', 'spice-html5', 400), ('os-getSerialConsole', 'serial', 200),
+            ('os-getRDPConsole', 'rdp-html5', 400)):
+        answer = old.post(f'/servers/{server}/action', {name: {'type': kind}})
+        assert answer.status_code == code, (name, answer.text)
+        assert code != 200 or answer.json()['console']['type'] == kind
+        assert new.post(f'/servers/{server}/action', {name: {'type': kind}}).status_code == 404
+    def create(protocol, kind, version='2.99'):
+        return new.post(f'/servers/{server}/remote-consoles', {'remote_console': {'protocol': protocol, 'type': kind}},
+                        version=version)
+    url = create('serial', 'serial').json()['remote_console']['url']
+    assert url.startswith(cloud.url.replace('http', 'ws') + '/console/serial/?token=')
+    options = {('spice', 'html5proxy_base_url'): 'http://s.example/spice_auto.html',
+               ('spice', 'spice_direct_proxy_base_url'): 'http://d.example/', ('mks', 'mksproxy_base_url'): 'http://m.example/'}
+    for (group, name), value in options.items():
+        cloud.conf.set_override(name, value, group=group)
+    try:
+        assert create('spice', 'spice-html5').json()['remote_console']['url'].startswith('http://s.example/spice_auto')
+        assert create('mks', 'webmks').json()['remote_console']['url'].startswith('http://m.example/?token=')
+        assert create('mks', 'webmks', '2.7').status_code == 400
+        assert create('spice', 'spice-direct').status_code == 400, 'its proxy has no password of the guest'
+        assert create('spice', 'spice-direct', '2.98').status_code == 400
+    finally:
+        for group, name in options:
+            cloud.conf.clear_override(name, group=group)
+
+
+@pytest.mark.parametrize('option, start', [('--novnc', '/console/novnc/vnc_auto.html?path=%3Ftoken%3D'),
+                                           ('--serial', '/console/serial/?token=')])
+def test_the_command_line_client(cloud, server, option, start):
+    done = subprocess.run(
+        [os.path.join(os.path.dirname(sys.executable), 'openstack'), 'console', 'url', 'show', option, server,
+         '-f', 'value', '-c', 'url'], capture_output=True, text=True,
+        env={**os.environ, 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml), 'OS_CLOUD': 'nova-demo'})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split('://')[1].startswith(cloud.url.split('://')[1] + start)
 
 
 # ---- tokens --------------------------------------------------------------------------

@@ -41,6 +41,12 @@ def test_passwords_differ_and_stay():
     assert again == first and len(again['spice']['password']) == graphics.SPICE_PASSWORD
 
 
+def test_spice_without_a_password_where_its_proxy_has_none():
+    record = assigned(assigned(spice__enabled=True), spice__enabled=True, spice__password=False)
+    assert record['spice']['password'] is None and record['vnc']['password']
+    assert described(record).find("./devices/graphics[@type='spice']").get('passwd') is None
+
+
 def test_serial_ports_over_tcp():
     record = assigned(ports=2, used={18950}, serial_console__tls=True, **TCP)
     assert record['serial'] == {'listen': '127.0.0.1', 'ports': [18951, 18952], 'tls': True}

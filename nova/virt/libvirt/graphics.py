@@ -5,7 +5,7 @@
 guest keeps its passwords for life, because what was saved or moves with it has them, too:
 
     {'vnc': {'listen': address, 'password': text},
-     'spice': {'listen': address, 'password': text, 'tls': bool},
+     'spice': {'listen': address, 'password': text or None, 'tls': bool},
      'serial': {'listen': address, 'ports': [number], 'tls': bool}   or   {'paths': [path of a socket]}}
 
 https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-serial-parallel-channel-devices.
@@ -83,7 +83,7 @@ def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], s
                 secrets.choice(_LETTERS) for _ in range(length))
             made[kind] = {'listen': options.server_listen, 'password': password}
     if 'spice' in made:
-        made['spice']['tls'] = conf.spice.tls
+        made['spice'].update(tls=conf.spice.tls, **({} if conf.spice.password else {'password': None}))
     options = conf.serial_console
     if options.enabled and options.server_listen:
         kept, taken = before.get('serial', {}).get('ports', []), set(used)
@@ -107,8 +107,9 @@ def add(devices: etree.Element, guest: Any) -> None:
     for kind in ('vnc', 'spice'):
         if kind in record:
             found = record[kind]
-            element = etree.SubElement(devices, 'graphics', type=kind, autoport='yes', listen=found['listen'],
-                                       passwd=found['password'])
+            element = etree.SubElement(devices, 'graphics', type=kind, autoport='yes', listen=found['listen'])
+            if found['password']:
+                element.set('passwd', found['password'])
             if found.get('tls'):
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
